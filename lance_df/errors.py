@@ -10,6 +10,7 @@
     │   ├── ColumnNotFoundError (ValueError, OSError)
     │   └── IndexNotFoundError (KeyError, RuntimeError)
     ├── AlreadyExistsError (ValueError, OSError)  choose another name, or overwrite
+    │   └── IndexAlreadyExistsError (RuntimeError)
     ├── ConflictError (OSError)                somebody else committed first
     │   ├── RetryableConflictError             run the operation again on the new version
     │   └── IncompatibleConflictError          decide by hand
@@ -66,6 +67,10 @@ class IndexNotFoundError(NotFoundError, KeyError, RuntimeError):
 
 class AlreadyExistsError(LanceError, ValueError, OSError):
     """The name is taken."""
+
+
+class IndexAlreadyExistsError(AlreadyExistsError, RuntimeError):
+    """The table has an index of this name."""
 
 
 class ConflictError(LanceError, OSError):

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 _REFUSED_INDICES = (
-    "this release builds zone maps only, with create_scalar_index(column, 'ZONEMAP'); "
-    "build other indices with pylance: queries here use its BTREE, BITMAP, ZONEMAP and BLOOMFILTER"
+    "this release builds BTREE, BITMAP, ZONEMAP and BLOOMFILTER indices, with create_scalar_index, and joins "
+    "their segments with optimize.optimize_indices; build other indices with pylance"
 )
 
 
@@ -373,6 +373,6 @@ class Information(DatasetBase):
         raise UnsupportedFeatureError(f"create_index_uncommitted: {_REFUSED_INDICES}")
 
     def merge_existing_index_segments(self, *args: object, **options: object) -> NoReturn:
-        """Refuse; `optimize.optimize_indices` joins the segments of zone maps."""
+        """Refuse; `optimize.optimize_indices` joins the segments of scalar indices."""
         del args, options
         raise UnsupportedFeatureError(f"merge_existing_index_segments: {_REFUSED_INDICES}")

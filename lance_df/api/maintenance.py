@@ -65,7 +65,7 @@ class Maintenance(DatasetBase):
         ------
         ColumnNotFoundError
             There is no such column.
-        AlreadyExistsError
+        IndexAlreadyExistsError
             The name is taken.
         InvalidInputError
             No such type, or another argument is wrong.

@@ -15,6 +15,7 @@ TREE = {
     "ColumnNotFoundError": ("NotFoundError", LookupError),
     "IndexNotFoundError": ("NotFoundError", LookupError),
     "AlreadyExistsError": ("LanceError", Exception),
+    "IndexAlreadyExistsError": ("AlreadyExistsError", RuntimeError),
     "ConflictError": ("LanceError", Exception),
     "RetryableConflictError": ("ConflictError", Exception),
     "IncompatibleConflictError": ("ConflictError", Exception),
@@ -36,6 +37,7 @@ AS_PYLANCE = {
     "ColumnNotFoundError": (ValueError, OSError),
     "IndexNotFoundError": (KeyError, RuntimeError),
     "AlreadyExistsError": (ValueError, OSError),
+    "IndexAlreadyExistsError": (RuntimeError, ValueError),
     "ConflictError": (OSError,),
 }
 CLASSES = {

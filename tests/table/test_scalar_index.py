@@ -7,7 +7,7 @@ import math
 import random
 import subprocess
 import sys
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from lance.file import LanceFileReader
 
 import lance_df
 from lance_df.errors import (
-    AlreadyExistsError,
     ColumnNotFoundError,
+    IndexAlreadyExistsError,
     InvalidInputError,
     RetryableConflictError,
     UnsupportedFeatureError,
@@ -32,10 +32,9 @@ from lance_df.scan.options import ScanOptions
 from lance_df.scan.request import ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.indices import prune
-from lance_df.table.maintenance import entry_index, scalar_index
+from lance_df.table.maintenance import scalar_index, sorted_entries
 from lance_df.table.maintenance.compaction import commit_rewrites, rewrite
 from lance_df.table.maintenance.compaction_options import compaction_options
-from lance_df.table.maintenance.sorted_entries import sorted_entries
 from lance_df.table.open import open_table
 from lance_df.table.scan.plan import plan_scan
 
@@ -260,7 +259,7 @@ def test_several_pages_are_sorted_in_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stable: bool
 ) -> None:
     """Pages of 4,096 rows, from runs that are sorted one by one, the most of them in temporary files."""
-    monkeypatch.setattr(entry_index, "sorted_entries", partial(sorted_entries, run_rows=2500))
+    monkeypatch.setattr(sorted_entries, "_RUN_ROWS", 2500)
     uri, theirs_uri = str(tmp_path / "t.lance"), str(tmp_path / "theirs.lance")
     generator = np.random.default_rng(0)
     rows = pa.table(
@@ -326,9 +325,9 @@ def test_names_nesting_and_empty_tables(tmp_path: Path) -> None:
     names = {index["name"] for index in ours.list_indices() if index["fields"] == ["k"]}
     assert names == {"k_idx", "k_idx_2"}
     for wrong in (("k", "BTREE"), ("k", "BITMAP", "k_idx")):
-        with pytest.raises(AlreadyExistsError, match="pass replace=True"):
+        with pytest.raises(IndexAlreadyExistsError, match="pass replace=True"):
             ours.create_scalar_index(*wrong, replace=False)
-    with pytest.raises(AlreadyExistsError, match="other columns"):
+    with pytest.raises(IndexAlreadyExistsError, match="other columns"):
         ours.create_scalar_index("a.b", "BTREE", "k_idx")
     for each in KINDS:
         for column in ("l", "a"):
@@ -442,6 +441,33 @@ def test_what_pylance_merged_wrongly_is_built_anew(tmp_path: Path) -> None:
     ours.optimize.optimize_indices()
     check(uri, ["c = 0", "c = 2", "c = 7"])
     assert len(coverage(uri)["c_idx"]) == 1
+
+
+@pytest.mark.parametrize("kind", ["BLOOMFILTER", "ZONEMAP"])
+def test_zones_that_pylance_repeats_are_read_anew(tmp_path: Path, kind: str) -> None:
+    """Its merged segments have zones of the values before a column was rewritten, and of those after it."""
+    uri = str(tmp_path / "t.lance")
+    values = [None if number % 3 == 0 else number // 10 for number in range(30)]
+    rows = pa.table({"k": range(30), "c": values, "d": range(30)})
+    ours = lance_df.write_dataset(rows, uri, max_rows_per_file=10)
+    lance.dataset(uri).create_scalar_index("c", kind)
+    merge = lance_df.dataset(uri).merge_insert("k").when_matched_update_all().write_mode("rewrite_columns")
+    merge.execute(pa.table({"k": [12, 13], "c": [0, 5]}))
+    lance.dataset(uri).optimize.optimize_indices()
+    assert lance_df.dataset(uri).index_statistics("c_idx")["num_unindexed_rows"] == 0
+    assert [each.get("num_zones", each.get("num_blocks")) for each in _segments(uri)] == [4]
+    ours = lance_df.dataset(uri)
+    ours.optimize.optimize_indices(num_indices_to_merge=0)
+    assert [each.get("num_zones", each.get("num_blocks")) for each in _segments(uri)] == [3]
+    check(uri, ["c IS NULL", "c = 5", "c IS NOT NULL"])
+    version = ours.version
+    ours.optimize.optimize_indices()
+    assert ours.version == version
+
+
+def _segments(uri: str) -> list[dict[str, Any]]:
+    segments: list[dict[str, Any]] = lance_df.dataset(uri).index_statistics("c_idx")["segments"]
+    return segments
 
 
 @pytest.mark.parametrize("kind", KINDS)

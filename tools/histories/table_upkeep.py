@@ -210,16 +210,16 @@ class CreateIndex(_TableUpkeep):
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
         columns = model.state.of_role("key", "part", "small", "text", "day")
-        return (
-            {"column": rng.choice(columns).name, "kind": rng.choice(["BTREE", "BITMAP"])} if columns else None
-        )
+        if not columns:
+            return None
+        kind = rng.choice(["BTREE", "BITMAP", "ZONEMAP"])
+        return {"column": rng.choice(columns).name, "kind": kind}
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
         return arguments["column"] in model.state.names
 
     def source(self, arguments: Arguments) -> str:
-        kind = f"'ZONEMAP' if api is lance_df else {arguments['kind']!r}"
-        return f"table.create_scalar_index({arguments['column']!r}, {kind}, replace=True)"
+        return f"table.create_scalar_index({arguments['column']!r}, {arguments['kind']!r}, replace=True)"
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
         left = tuple(each for each in model.indices if each != arguments["column"])

@@ -50,6 +50,8 @@ _LIMITS: dict[str, tuple[int, int]] = {
     "lance_df.table.changes.update:_BATCH_ROWS": (3, 1_000_000),
     "lance_df.table.changes.matching:_MAX_LISTED_KEYS": (2, 100_000),
     "lance_df.table.changes.matching:_WINDOW_ROWS": (7, 1_000_000),
+    "lance_df.table.maintenance.sorted_entries:_RUN_ROWS": (5, 10_000_000),
+    "lance_df.table.maintenance.sorted_entries:_BLOCK_ROWS": (3, 10_000_000),
     "lance_df.table.reading.small_columns:_MAX_ROWS": (3, 100_000),
     "lance_df.table.reading.deletions:BITMAP_FROM": (3, 100_000),
     "lance_df.table.reading.take:_MAX_KERNEL_FRAGMENTS": (1, 1000),

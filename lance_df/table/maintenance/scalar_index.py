@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyroaring import BitMap
 
 from lance_df.errors import (
-    AlreadyExistsError,
+    IndexAlreadyExistsError,
     IndexNotFoundError,
     InvalidInputError,
     UnsupportedFeatureError,
@@ -76,7 +76,7 @@ def create_index(
     ------
     ColumnNotFoundError
         There is no such column.
-    AlreadyExistsError
+    IndexAlreadyExistsError
         The name is taken.
     InvalidInputError
         ``rows_per_zone`` is not positive.
@@ -92,9 +92,9 @@ def create_index(
     name = free_index_name(table, column, field, builder.kind) if name is None else name
     replaced = [index for index in table.indices if index.name == name]
     if any(index.fields != (field.id,) for index in replaced):
-        raise AlreadyExistsError(f"{table.uri}: there is an index {name!r} on other columns")
+        raise IndexAlreadyExistsError(f"{table.uri}: there is an index {name!r} on other columns")
     if replaced and not replace:
-        raise AlreadyExistsError(f"{table.uri}: there is an index {name!r} already; pass replace=True")
+        raise IndexAlreadyExistsError(f"{table.uri}: there is an index {name!r} already; pass replace=True")
     scanned = BitMap(table.fragments.ids.tolist() if train else ())
     request = BuildRequest(table, column, field, name, (), scanned, rows_per_zone=rows_per_zone)
     with uncommitted_files() as files:

@@ -22,12 +22,10 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-RUN_ROWS = 1 << 22
-"""Entries that are sorted in memory at once."""
-
-RUN_BYTES = 256 * 1024 * 1024
-"""Bytes of values that are sorted in memory at once."""
-
+# What is sorted in memory at once: entries, and bytes of their values.
+_RUN_ROWS = 1 << 22
+_RUN_BYTES = 256 * 1024 * 1024
+# What is in memory of each run while they are merged.
 _BLOCK_ROWS = 1 << 16
 _BLOCK_BYTES = 4 * 1024 * 1024
 _NO_RUN = -1
@@ -73,8 +71,7 @@ def sorted_entries(
     parts: Iterable[Entries],
     *,
     sorted_runs: Sequence[Iterator[Entries]] = (),
-    run_rows: int = RUN_ROWS,
-    run_bytes: int = RUN_BYTES,
+    run_rows: int | None = None,
 ) -> Iterator[Entries]:
     """Yield entries in order.
 
@@ -84,16 +81,17 @@ def sorted_entries(
         Entries in any order.
     sorted_runs
         More entries; those of each run are in order.
-    run_rows, run_bytes
-        What is sorted in memory at once.
+    run_rows
+        Entries that are sorted in memory at once; four million by default, or as many as have 256 MiB.
     """
     runs = [*sorted_runs]
+    max_rows = _RUN_ROWS if run_rows is None else run_rows
     pending: list[Entries] = []
     with ExitStack() as files:
         for part in parts:
             pending.append(part)
             num_rows, num_bytes = sum(map(len, pending)), sum(each.values.nbytes for each in pending)
-            if num_rows >= run_rows or num_bytes >= run_bytes:
+            if num_rows >= max_rows or num_bytes >= _RUN_BYTES:
                 file = files.enter_context(tempfile.TemporaryFile(prefix="lance_df-"))
                 _write_run(file, sort_entries(joined_entries(pending)))
                 runs.append(_read_run(file))
