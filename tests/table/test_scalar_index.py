@@ -455,17 +455,17 @@ def test_zones_that_pylance_repeats_are_read_anew(tmp_path: Path, kind: str) -> 
     merge.execute(pa.table({"k": [12, 13], "c": [0, 5]}))
     lance.dataset(uri).optimize.optimize_indices()
     assert lance_df.dataset(uri).index_statistics("c_idx")["num_unindexed_rows"] == 0
-    assert [each.get("num_zones", each.get("num_blocks")) for each in _segments(uri)] == [4]
+    assert [each.get("num_zones", each.get("num_blocks")) for each in segments_of(uri)] == [4]
     ours = lance_df.dataset(uri)
     ours.optimize.optimize_indices(num_indices_to_merge=0)
-    assert [each.get("num_zones", each.get("num_blocks")) for each in _segments(uri)] == [3]
+    assert [each.get("num_zones", each.get("num_blocks")) for each in segments_of(uri)] == [3]
     check(uri, ["c IS NULL", "c = 5", "c IS NOT NULL"])
     version = ours.version
     ours.optimize.optimize_indices()
     assert ours.version == version
 
 
-def _segments(uri: str) -> list[dict[str, Any]]:
+def segments_of(uri: str) -> list[dict[str, Any]]:
     segments: list[dict[str, Any]] = lance_df.dataset(uri).index_statistics("c_idx")["segments"]
     return segments
 
