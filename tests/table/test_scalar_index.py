@@ -7,6 +7,7 @@ import math
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -488,6 +489,35 @@ def test_compaction_of_some_fragments(tmp_path: Path, kind: str) -> None:
     lance_df.dataset(uri).optimize.optimize_indices()
     check(uri, ["c = 1", "c = 2", "c >= 5", "c IS NULL"])
     assert coverage(uri)["c_idx"] == [set(lance_df.dataset(uri).fragment_ids())]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_compaction_beside_changes_of_indices(tmp_path: Path, kind: str, stable: bool) -> None:
+    uri = str(tmp_path / "t.lance")
+    rows = pa.table({"k": range(40), "c": [number % 7 for number in range(40)]})
+    ours = lance_df.write_dataset(rows, uri, max_rows_per_file=10, enable_stable_row_ids=stable)
+    ours.create_scalar_index("c", kind)
+    ours.create_scalar_index("k", "BTREE")
+
+    def compact_beside(change: Callable[[Any], object]) -> None:
+        table = open_table(uri)
+        ids = table.fragments.ids.tolist()
+        group = rewrite(table, ids, compaction_options(table, {}))
+        change(lance_df.dataset(uri))
+        try:
+            commit_rewrites(table, [group])
+        except RetryableConflictError:
+            assert not stable
+        check(uri, ["c = 3", "c >= 5", "k < 17"])
+
+    compact_beside(lambda dataset: dataset.drop_index("c_idx"))
+    assert coverage(uri) == {"k_idx": [{4}]}
+    lance_df.write_dataset(rows, uri, mode="append")
+    compact_beside(lambda dataset: dataset.create_scalar_index("c", kind))
+    compact_beside(lambda dataset: dataset.optimize.optimize_indices(retrain=True))
+    lance_df.dataset(uri).optimize.optimize_indices()
+    check(uri, ["c = 3", "c >= 5", "k < 17"])
 
 
 def test_an_index_that_cannot_be_read_does_not_stop_a_compaction(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from lance_df.encodings.kernels.hashing import xxhash64_bytes
 from lance_df.expr.literals import plain_array, without_views
 from lance_df.format.operations import Append, InsertedKeys
 from lance_df.table.changes.key_values import comparable
-from lance_df.table.indices.xxhash64 import SALTS
+from lance_df.table.indices.split_block_filter import BLOCK_BYTES, blocks_and_bits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,12 +34,10 @@ if TYPE_CHECKING:
     Hashes: TypeAlias = npt.NDArray[np.uint64]
     Blocks: TypeAlias = npt.NDArray[np.uint32]
 
-_BLOCK_BYTES: Final = 32
 # Of a primary key: what pylance writes, and can compare. Filters of other keys may be smaller.
 _NUM_BLOCKS: Final = 1024
 _MIN_BLOCKS: Final = 8
 _KEYS_PER_BLOCK: Final = 4
-_HALF: Final = np.uint64(32)
 
 
 def inserted_keys(
@@ -127,7 +125,7 @@ def _is_common(data_type: pa.DataType) -> bool:
 
 def _words(keys: InsertedKeys) -> Blocks | None:
     """Return the blocks of a filter; None for what is none, or cannot be compared with another one."""
-    num_blocks, rest = divmod(len(keys.blocks or b""), _BLOCK_BYTES)
+    num_blocks, rest = divmod(len(keys.blocks or b""), BLOCK_BYTES)
     if keys.blocks is None or rest or num_blocks.bit_count() != 1:
         return None
     return np.frombuffer(keys.blocks, "<u4").reshape(num_blocks, 8)
@@ -140,9 +138,8 @@ def _folded(words: Blocks, num_blocks: int) -> Blocks:
 
 def _block_and_bit(hashes: Hashes, num_blocks: int) -> tuple[npt.NDArray[np.int64], Blocks]:
     """Return for each hash its block, and the bit that it has in each word of that."""
-    blocks = ((hashes >> _HALF) * np.uint64(num_blocks)) >> _HALF
-    bits = (hashes.astype(np.uint32)[:, None] * SALTS) >> np.uint32(27)
-    return blocks.astype(np.int64), np.uint32(1) << bits
+    blocks, bits = blocks_and_bits(hashes, num_blocks)
+    return blocks, np.uint32(1) << bits
 
 
 def _hashes(columns: Sequence[pa.Array]) -> Hashes:

@@ -37,11 +37,16 @@ def filter_bytes(num_values: int, probability: float) -> int:
 def split_block_filter(hashes: Hashes, num_bytes: int) -> bytes:
     """Return the filter of some hashes."""
     num_blocks = num_bytes // BLOCK_BYTES
-    blocks = ((hashes >> _HALF) * np.uint64(num_blocks)) >> _HALF
-    bits = (hashes.astype(np.uint32)[:, None] * SALTS) >> np.uint32(27)
+    blocks, bits = blocks_and_bits(hashes, num_blocks)
     flags = np.zeros(num_blocks * _BITS_OF_BLOCK, np.bool_)
-    flags[blocks.astype(np.int64)[:, None] * _BITS_OF_BLOCK + np.arange(8) * 32 + bits] = True
+    flags[blocks[:, None] * _BITS_OF_BLOCK + np.arange(8) * 32 + bits] = True
     return np.packbits(flags, bitorder="little").tobytes()
+
+
+def blocks_and_bits(hashes: Hashes, num_blocks: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+    """Return for each hash its block, and which bit it has in each of the eight words of that."""
+    blocks = ((hashes >> _HALF) * np.uint64(num_blocks)) >> _HALF
+    return blocks.astype(np.int64), (hashes.astype(np.uint32)[:, None] * SALTS) >> np.uint32(27)
 
 
 def hash_values(values: pa.Array) -> Hashes:

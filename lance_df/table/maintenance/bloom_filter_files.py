@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_df.encodings.plan import RowRange
-from lance_df.errors import CorruptDataError
+from lance_df.errors import UnsupportedFeatureError
 from lance_df.expr.floats import float_values
 from lance_df.records import dataclass
 from lance_df.table.indices.row_address_map import serialize_row_sets
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _FILE = "bloomfilter.lance"
 _ITEMS, _PROBABILITY, _NULLS = "bloomfilter_item", "bloomfilter_probability", "null_bitmap"
 _ZONES_AT_ONCE = 64
+_MAX_FILTER_BYTES = 1024 * 1024
 _SCHEMA = pa.schema(
     [
         pa.field("fragment_id", pa.uint64(), nullable=False),
@@ -50,17 +51,32 @@ class FilterSize:
 
     @classmethod
     def read(cls, folder: IndexFolder) -> FilterSize:
-        """Return that of an index. Raises CorruptDataError when its file is damaged."""
+        """Return that of an index.
+
+        Raises
+        ------
+        CorruptDataError
+            Its file is damaged.
+        UnsupportedFeatureError
+            It has filters that are too large to be built.
+        """
         file = folder.open(_FILE)
-        probability = file.metadata.get(_PROBABILITY, b"").decode("ascii", "replace")
+        size = cls(file.number(_ITEMS), file.metadata.get(_PROBABILITY, b"").decode("ascii", "replace"))
         try:
-            is_valid = 0 < float(probability) < 1
-        except ValueError:
+            is_valid = size.num_rows > 0 and size.num_bytes <= _MAX_FILTER_BYTES
+        except (ValueError, ArithmeticError):
             is_valid = False
-        num_rows = file.number(_ITEMS)
-        if not is_valid or not num_rows:
-            raise CorruptDataError(f"{file.name}: filters of {num_rows} values and error {probability!r}")
-        return cls(num_rows, probability)
+        if not is_valid:
+            raise UnsupportedFeatureError(
+                f"{file.name}: filters of {size.num_rows} values with an error of {size.probability!r}; "
+                f"filters of at most {_MAX_FILTER_BYTES} bytes are built"
+            )
+        return size
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of each filter."""
+        return filter_bytes(self.num_rows, float(self.probability))
 
 
 class _Zone(NamedTuple):
@@ -150,13 +166,13 @@ class BloomFilterWriter:
         (fragment, *_), (start, *_) = (each.tolist() for each in split_addresses(parts[0].ids[:1]))
         length = int(parts[-1].ids[-1] - parts[0].ids[0]) + 1
         hashes = [hash_values(each) for part in parts for each in _both_zeros(part.values)]
-        size = filter_bytes(self._size.num_rows, float(self._size.probability))
         has_null = False
         for part in parts:
             if part.values.null_count:
                 has_null = True
                 self._add_nulls(fragment, part)
-        return _Zone(fragment, start, length, has_null, split_block_filter(np.concatenate(hashes), size))
+        content = split_block_filter(np.concatenate(hashes), self._size.num_bytes)
+        return _Zone(fragment, start, length, has_null, content)
 
     def _add_nulls(self, fragment: int, rows: Entries) -> None:
         if self._null_rows is not None:

@@ -24,6 +24,7 @@ PAGE_ROWS = 4096
 _DATA_FILE = "page_data.lance"
 _LOOKUP_FILE = "page_lookup.lance"
 _PAGES_AT_ONCE = 16
+_BYTES_AT_ONCE = 32 * 1024 * 1024
 _ROWS_AT_ONCE = 1 << 14
 
 
@@ -110,15 +111,16 @@ def _data_file(folder: IndexFolder) -> IndexFile:
 def _whole_pages(entries: Iterable[Entries], page_rows: int) -> Iterator[Entries]:
     """Cut entries at ends of pages; only the last page may have fewer rows."""
     pending: list[Entries] = []
-    num_rows = 0
+    num_rows = num_bytes = 0
     for each in entries:
         pending.append(each)
         num_rows += len(each)
-        if num_rows >= _PAGES_AT_ONCE * page_rows:
+        num_bytes += each.values.nbytes
+        if num_rows >= (page_rows if num_bytes >= _BYTES_AT_ONCE else _PAGES_AT_ONCE * page_rows):
             joined = joined_entries(pending)
             stop = num_rows - num_rows % page_rows
             yield joined.slice(0, stop)
-            pending, num_rows = [joined.slice(stop, num_rows)], num_rows - stop
+            pending, num_rows, num_bytes = [joined.slice(stop, num_rows)], num_rows - stop, 0
     if num_rows:
         yield joined_entries(pending)
 

@@ -87,15 +87,17 @@ def sorted_entries(
     runs = [*sorted_runs]
     max_rows = _RUN_ROWS if run_rows is None else run_rows
     pending: list[Entries] = []
+    num_rows = num_bytes = 0
     with ExitStack() as files:
         for part in parts:
             pending.append(part)
-            num_rows, num_bytes = sum(map(len, pending)), sum(each.values.nbytes for each in pending)
+            num_rows += len(part)
+            num_bytes += part.values.nbytes
             if num_rows >= max_rows or num_bytes >= _RUN_BYTES:
                 file = files.enter_context(tempfile.TemporaryFile(prefix="lance_df-"))
                 _write_run(file, sort_entries(joined_entries(pending)))
                 runs.append(_read_run(file))
-                pending = []
+                pending, num_rows, num_bytes = [], 0, 0
         if pending:
             runs.append(_blocks(sort_entries(joined_entries(pending))))
         yield from runs[0] if len(runs) == 1 else _merged(runs)
