@@ -212,13 +212,19 @@ class LanceSession:
         self._registered.add(_name_of(udaf))
 
     def explain_scan(self, query: str, param_values: dict[str, Any] | None = None) -> ScanReport:
-        """Plan a query, and report what its scans would read and why. No data is read.
+        """Plan a query, and report what its scans would read and why. No data is read, and none is changed.
+
+        Of INSERT, UPDATE, DELETE and CREATE TABLE AS these are the scans of their query or condition.
 
         Raises
         ------
         LanceError
-            As :meth:`sql`. Statements that change something are refused.
+            As :meth:`sql`; `InvalidInputError` for other statements.
         """
+        if isinstance(query, str):
+            from lance_df.sql.explained import query_to_explain
+
+            query = query_to_explain(query)
         frame = self.sql(query, _ONLY_QUERIES, param_values)
         (statement,) = frame.statements
         with planning_errors(statement):

@@ -289,11 +289,41 @@ def test_scan_report(ours):
 
 
 def test_explaining_changes_nothing(ours):
-    with pytest.raises(InvalidInputError, match="DDL"):
-        ours.explain_scan("CREATE TABLE x AS SELECT * FROM t")
-    with pytest.raises(InvalidInputError):
-        ours.explain_scan("SET datafusion.execution.batch_size = 5")
+    assert len(ours.explain_scan("CREATE TABLE x AS SELECT * FROM t").tables) == 1
     assert not ours.table_exist("x")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SET datafusion.execution.batch_size = 5",
+        "CREATE TABLE x (a INT)",
+        "CREATE VIEW x AS SELECT * FROM t",
+        "DROP TABLE t",
+        "TRUNCATE t",
+        "COPY t TO 'x.csv'",
+        "-- a comment\nPREPARE p AS SELECT 1",
+    ],
+)
+def test_statements_that_read_no_table_are_not_explained(ours, statement):
+    with pytest.raises(InvalidInputError, match="explain_scan takes queries, INSERT, UPDATE and DELETE"):
+        ours.explain_scan(statement)
+    assert ours.table_exist("t")
+    assert not ours.table_exist("x")
+
+
+def test_changes_are_explained_by_what_they_read(ours):
+    query = ours.explain_scan("SELECT 1 FROM t WHERE i = 3")
+    for statement in (
+        "DELETE FROM t WHERE i = 3",
+        "DELETE FROM t AS x WHERE x.i = 3;",
+        "UPDATE t SET i = i + 1 WHERE i = 3",
+        "INSERT INTO t SELECT * FROM t WHERE i = 3",
+    ):
+        assert ours.explain_scan(statement).fragments == query.fragments
+    assert ours.explain_scan("INSERT INTO t VALUES (1)").tables == ()
+    with pytest.raises(InvalidInputError, match=r'SELECT \* FROM "t" AS "t" JOIN "t" AS "u" ON t.id = u.id$'):
+        ours.explain_scan("MERGE INTO t USING t AS u ON t.id = u.id WHEN MATCHED THEN DELETE")
 
 
 def test_report_sees_parameters(ours):
