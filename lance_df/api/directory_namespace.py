@@ -6,31 +6,49 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-import pyarrow as pa
-
 from lance_df.api import directory_responses as responses
 from lance_df.api.descriptions import MAX_LISTED, directory_html
+from lance_df.api.directory_calls import (
+    arguments,
+    checked_properties,
+    one_of,
+    page,
+    written_version,
+)
+from lance_df.api.directory_columns import DirectoryColumns
+from lance_df.api.directory_indices import DirectoryIndices
+from lance_df.api.directory_queries import DirectoryQueries
+from lance_df.api.directory_refs import DirectoryRefs
+from lance_df.api.directory_refused import DirectoryRefused
+from lance_df.api.directory_rows import DirectoryRows
+from lance_df.api.directory_versions import DirectoryVersions
 from lance_df.api.namespace_client import is_true, storage_properties
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.namespace.directory.directory import Directory
 from lance_df.namespace.directory.folders import holds_table
-from lance_df.namespace.directory.names import Parts, id_parts
+from lance_df.namespace.directory.names import Parts
 from lance_df.namespace.directory.tables import DirectoryTable, DirectoryTables
 from lance_df.namespace.spec.json_arrow import schema_to_json
-from lance_df.sources import to_batches
 from lance_df.storage import Location, open_location
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
-from lance_df.table.writing.write import Mode, write_table
 
 
-class DirectoryNamespace:
+class DirectoryNamespace(
+    DirectoryRows,
+    DirectoryQueries,
+    DirectoryVersions,
+    DirectoryRefs,
+    DirectoryColumns,
+    DirectoryIndices,
+    DirectoryRefused,
+):
     """Namespaces and tables in one folder, which pylance's class of this name can work on as well.
 
     Every method takes an id, a list of names or text such as ``"sales$orders"``, and plain arguments, or
-    instead of all these one request object of pylance's: anything that has an attribute ``id``. Safe to
+    instead of all these one request of pylance's: anything that has an attribute ``id``, or a dict. Safe to
     share between threads, and with other processes.
 
     Parameters
@@ -125,9 +143,9 @@ class DirectoryNamespace:
         NotFoundError
             The namespace that it should be in does not exist.
         """
-        parts, (properties, mode) = _arguments(id, properties=properties, mode=mode)
-        properties = _checked(properties)
-        is_lenient = _one_of(mode, "create", "existok") == "existok"
+        parts, (properties, mode) = arguments(id, properties=properties, mode=mode)
+        properties = checked_properties(properties)
+        is_lenient = one_of(mode, "create", "existok") == "existok"
         try:
             self._directory.create_namespace(parts, properties)
         except AlreadyExistsError:
@@ -150,19 +168,19 @@ class DirectoryNamespace:
         NotFoundError
             There is no such namespace.
         """
-        parts, (page_token, limit) = _arguments(id, page_token=page_token, limit=limit)
-        names, token = _page(self._directory.namespaces(parts), page_token, limit)
+        parts, (page_token, limit) = arguments(id, page_token=page_token, limit=limit)
+        names, token = page(self._directory.namespaces(parts), page_token, limit)
         return responses.ListNamespacesResponse(namespaces=names, page_token=token)
 
     def describe_namespace(self, id: Any) -> responses.DescribeNamespaceResponse:  # noqa: A002
         """Return the properties of a namespace; raises `NotFoundError`."""
-        parts, _ = _arguments(id)
+        parts, _ = arguments(id)
         stored = self._directory.namespace_properties(parts)
         return responses.DescribeNamespaceResponse(properties=stored if stored or not parts else None)
 
     def namespace_exists(self, id: Any) -> responses.NamespaceExistsResponse:  # noqa: A002
         """Raise `NotFoundError` if there is no such namespace."""
-        parts, _ = _arguments(id)
+        parts, _ = arguments(id)
         self._directory.namespace_properties(parts)
         return responses.NamespaceExistsResponse()
 
@@ -189,9 +207,9 @@ class DirectoryNamespace:
         InvalidInputError
             Something is in it, or it is the root.
         """
-        parts, (mode, behavior) = _arguments(id, mode=mode, behavior=behavior)
-        _one_of(behavior, "restrict")
-        is_lenient = _one_of(mode, "fail", "skip") == "skip"
+        parts, (mode, behavior) = arguments(id, mode=mode, behavior=behavior)
+        one_of(behavior, "restrict")
+        is_lenient = one_of(mode, "fail", "skip") == "skip"
         try:
             self._directory.drop_namespace(parts)
         except NotFoundError:
@@ -228,9 +246,9 @@ class DirectoryNamespace:
         InvalidInputError, UnsupportedFeatureError
             Data that cannot be stored.
         """
-        parts, (properties, mode) = _arguments(id, properties=properties, mode=mode)
-        properties = _checked(properties)
-        mode = _one_of(mode, "create", "existok", "overwrite")
+        parts, (properties, mode) = arguments(id, properties=properties, mode=mode)
+        properties = checked_properties(properties)
+        mode = one_of(mode, "create", "existok", "overwrite")
         table_entry = None if mode == "create" else self._tables.find_table(parts)
         if table_entry is not None and holds_table(self._tables.folder(table_entry)):
             if mode == "existok":
@@ -240,7 +258,7 @@ class DirectoryNamespace:
 
         def write(folder: Location) -> None:
             nonlocal version
-            version = _write(folder, data, "create")
+            version = written_version(folder, data, "create")
 
         return self._created(self._tables.create_table(parts, properties, write), version)
 
@@ -262,12 +280,12 @@ class DirectoryNamespace:
         InvalidInputError
             A location is asked for: it is the namespace that chooses one.
         """
-        parts, (properties, location) = _arguments(id, properties=properties, location=location)
+        parts, (properties, location) = arguments(id, properties=properties, location=location)
         if location is not None:
             raise InvalidInputError(
                 "the namespace chooses the location of a table: leave it out, or register it"
             )
-        table_entry = self._tables.declare_table(parts, _checked(properties))
+        table_entry = self._tables.declare_table(parts, checked_properties(properties))
         return responses.DeclareTableResponse(
             location=self._uri(table_entry), properties=table_entry.properties
         )
@@ -298,25 +316,25 @@ class DirectoryNamespace:
         InvalidInputError
             The location is no path within the root.
         """
-        parts, (location, properties, mode) = _arguments(
+        parts, (location, properties, mode) = arguments(
             id, location=location, properties=properties, mode=mode
         )
-        _one_of(mode, "create")
+        one_of(mode, "create")
         if not isinstance(location, str):
             raise InvalidInputError("the location of the table is needed")
-        table_entry = self._tables.register_table(parts, location, _checked(properties))
+        table_entry = self._tables.register_table(parts, location, checked_properties(properties))
         return responses.RegisterTableResponse(
             location=table_entry.location, properties=table_entry.properties
         )
 
     def deregister_table(self, id: Any) -> responses.RemoveTableResponse:  # noqa: A002
         """Forget a table, and leave its folder; raises `DatasetNotFoundError`."""
-        parts, _ = _arguments(id)
+        parts, _ = arguments(id)
         return self._removed(parts, self._tables.deregister_table(parts))
 
     def drop_table(self, id: Any) -> responses.RemoveTableResponse:  # noqa: A002
         """Remove a table with its folder; raises `DatasetNotFoundError`."""
-        parts, _ = _arguments(id)
+        parts, _ = arguments(id)
         return self._removed(parts, self._tables.drop_table(parts))
 
     def describe_table(
@@ -345,7 +363,7 @@ class DirectoryNamespace:
         VersionNotFoundError
             It has no such version.
         """
-        parts, (version, detailed, check) = _arguments(
+        parts, (version, detailed, check) = arguments(
             id, version=version, load_detailed_metadata=load_detailed_metadata, check_declared=check_declared
         )
         table_entry = self._tables.table(parts)
@@ -367,7 +385,7 @@ class DirectoryNamespace:
 
     def table_exists(self, id: Any) -> responses.TableExistsResponse:  # noqa: A002
         """Raise `DatasetNotFoundError` if there is no such table."""
-        parts, _ = _arguments(id)
+        parts, _ = arguments(id)
         self._tables.table(parts)
         return responses.TableExistsResponse()
 
@@ -386,13 +404,13 @@ class DirectoryNamespace:
         NotFoundError
             There is no such namespace.
         """
-        parts, (page_token, limit, include_declared) = _arguments(
+        parts, (page_token, limit, include_declared) = arguments(
             id, page_token=page_token, limit=limit, include_declared=include_declared
         )
         names = self._tables.tables(parts)
         if not include_declared:
             names = [name for name in names if self._is_written((*parts, name))]
-        names, token = _page(names, page_token, limit)
+        names, token = page(names, page_token, limit)
         return responses.ListTablesResponse(tables=names, page_token=token)
 
     def list_all_tables(
@@ -403,15 +421,11 @@ class DirectoryNamespace:
         limit: int | None = None,
     ) -> responses.ListTablesResponse:
         """List the ids of the tables of all namespaces."""
-        _, (page_token, limit) = _arguments(id, page_token=page_token, limit=limit)
-        ids, token = _page(self._tables.all_tables(), page_token, limit)
+        _, (page_token, limit) = arguments(id, page_token=page_token, limit=limit)
+        ids, token = page(self._tables.all_tables(), page_token, limit)
         return responses.ListTablesResponse(tables=ids, page_token=token)
 
     # -- how ------------------------------------------------------------------------------------------------
-
-    def _is_written(self, parts: Parts) -> bool:
-        table_entry = self._tables.find_table(parts)
-        return table_entry is not None and holds_table(self._tables.folder(table_entry))
 
     def _uri(self, table_entry: DirectoryTable) -> str:
         return self._tables.folder(table_entry).uri
@@ -425,7 +439,7 @@ class DirectoryNamespace:
         self, parts: Parts, table_entry: DirectoryTable, data: Any, properties: Mapping[str, str] | None
     ) -> responses.CreateTableResponse:
         self._tables.check_changeable(parts, properties)
-        version = _write(self._tables.folder(table_entry), data, "overwrite")
+        version = written_version(self._tables.folder(table_entry), data, "overwrite")
         if (properties or None) != (table_entry.properties or None):
             table_entry = self._tables.set_properties(parts, table_entry, properties)
         return self._created(table_entry, version)
@@ -434,51 +448,3 @@ class DirectoryNamespace:
         return responses.RemoveTableResponse(
             id=list(parts), location=self._uri(table_entry), properties=table_entry.properties
         )
-
-
-def _arguments(target: Any, **given: Any) -> tuple[Parts, list[Any]]:
-    """Return the parts of an id, and the other arguments: those of a request, where it has them."""
-    if not hasattr(target, "id"):
-        return id_parts(target), list(given.values())
-    requested = {name: getattr(target, name, None) for name in given}
-    return id_parts(target.id), [
-        given[name] if requested[name] is None else requested[name] for name in given
-    ]
-
-
-def _checked(properties: Any) -> Mapping[str, str] | None:
-    if properties is None:
-        return None
-    is_mapping = isinstance(properties, Mapping)
-    if not is_mapping or not all(isinstance(text, str) for pair in properties.items() for text in pair):
-        raise InvalidInputError(f"properties are texts by name, not {properties!r:.100}")
-    return dict(properties) or None
-
-
-def _one_of(value: Any, *known: str) -> str:
-    """Return an option in the one way of writing that is compared; pylance knows several."""
-    option = value.replace("_", "").lower() if isinstance(value, str) else value
-    if option not in known:
-        raise InvalidInputError(f"{value!r} is not offered here; there is {', '.join(map(repr, known))}")
-    return str(option)
-
-
-def _page(names: list[str], token: str | None, limit: int | None) -> tuple[list[str], str | None]:
-    """Return the names after a token, at most so many, and the token for the rest."""
-    if limit is not None and limit <= 0:
-        raise InvalidInputError(f"a limit is 1 or more, not {limit}")
-    rest = [name for name in names if token is None or name > token]
-    if limit is None or len(rest) <= limit:
-        return rest, None
-    return rest[:limit], rest[limit - 1]
-
-
-def _write(folder: Location, data: Any, mode: Mode) -> int:
-    """Write a table, and return the version that was made."""
-    if isinstance(data, bytes | bytearray | memoryview | pa.Buffer):
-        try:
-            data = pa.ipc.open_stream(data).read_all()
-        except pa.ArrowException as err:
-            raise InvalidInputError(f"these bytes are no Arrow IPC stream: {err}") from err
-    schema, batches = to_batches(data)
-    return write_table(folder, schema, batches, mode=mode).manifest.version

@@ -45,8 +45,8 @@ def query_to_explain(text: str) -> str:
     elif verb not in _WITHOUT_QUERY:
         return text
     raise InvalidInputError(
-        f"explain_scan takes queries, INSERT, UPDATE and DELETE; this {verb} statement was not run. To see what "
-        "a query in it reads, explain that query; to run it, use sql"
+        f"explain_scan takes queries, INSERT, UPDATE and DELETE; this {verb} statement was not run. "
+        "Explain the query in it, or run it with sql"
     )
 
 

@@ -22,7 +22,7 @@ TREE = {
     "CommitStateUnknownError": ("LanceError", Exception),
     "RowCountMismatchError": ("LanceError", Exception),
     "CorruptDataError": ("LanceError", Exception),
-    "UnsupportedFeatureError": ("LanceError", Exception),
+    "UnsupportedFeatureError": ("LanceError", NotImplementedError),
     "StorageError": ("LanceError", OSError),
     "JobFailedError": ("LanceError", Exception),
     "JobCancelledError": ("JobFailedError", Exception),

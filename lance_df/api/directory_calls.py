@@ -1,0 +1,181 @@
+"""How methods of `DirectoryNamespace` read their arguments and open tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from lance_df.errors import InvalidInputError
+from lance_df.namespace.directory.folders import holds_table
+from lance_df.namespace.directory.names import Parts, id_parts
+from lance_df.sources import to_batches
+from lance_df.table.metadata.refs import resolve
+from lance_df.table.shared import Shared
+from lance_df.table.table import open_ref
+from lance_df.table.writing.write import Mode, write_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lance_df.dataset import LanceDataset
+    from lance_df.namespace.directory.tables import DirectoryTables
+    from lance_df.storage import Location
+
+Named = TypeVar("Named")
+
+
+class DirectoryCalls:
+    """What the themes of `DirectoryNamespace` build on: its tables, opened as datasets."""
+
+    _tables: DirectoryTables
+
+    def _opened(self, parts: Parts, branch: str | None = None, version: int | None = None) -> LanceDataset:
+        """Open a table to read it.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is none, or it is declared only.
+        VersionNotFoundError
+            It has no such branch or version.
+        """
+        from lance_df.dataset import LanceDataset
+
+        folder = self._tables.folder(self._tables.table(parts))
+        table = open_ref(Shared(folder), resolve(folder, (branch, version), branch=None))
+        return LanceDataset._of(table, folder.uri, None, None)
+
+    def _to_change(self, parts: Parts, branch: str | None = None) -> LanceDataset:
+        """Open the newest version of a table to change it; errors are those of `_opened`.
+
+        Raises
+        ------
+        InvalidInputError
+            The table is a part of a partitioned namespace.
+        """
+        self._tables.check_changeable(parts)
+        return self._opened(parts, branch)
+
+    def _is_written(self, parts: Parts) -> bool:
+        table_entry = self._tables.find_table(parts)
+        return table_entry is not None and holds_table(self._tables.folder(table_entry))
+
+
+class CountedRows:
+    """Rows to write, and how many of them were read so far."""
+
+    def __init__(self, data: Any) -> None:
+        self.schema, self._batches = to_batches(ipc_or_data(data))
+        self.num_rows = 0
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Return the rows, once."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._counted(self._batches))
+
+    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self.num_rows += batch.num_rows
+            yield batch
+
+
+def arguments(target: Any, **given: Any) -> tuple[Parts, list[Any]]:
+    """Return the parts of an id, and the other arguments: those of a request, where it has them.
+
+    A request is a mapping, or an object with attributes.
+    """
+    if not isinstance(target, Mapping) and not hasattr(target, "id"):
+        return id_parts(target), list(given.values())
+    requested = {name: member(target, name) for name in given}
+    return id_parts(member(target, "id")), [
+        given[name] if requested[name] is None else requested[name] for name in given
+    ]
+
+
+def member(owner: Any, name: str) -> Any:
+    """Return a member of a mapping, or an attribute; None if there is none."""
+    return owner.get(name) if isinstance(owner, Mapping) else getattr(owner, name, None)
+
+
+def needed(value: Any, what: str) -> Any:
+    """Return an argument.
+
+    Raises
+    ------
+    InvalidInputError
+        It is not given.
+    """
+    if value is None:
+        raise InvalidInputError(f"{what} must be given")
+    return value
+
+
+def checked_properties(properties: Any) -> Mapping[str, str] | None:
+    """Return properties; None if there are none.
+
+    Raises
+    ------
+    InvalidInputError
+        They are no mapping of texts.
+    """
+    if properties is None:
+        return None
+    is_mapping = isinstance(properties, Mapping)
+    if not is_mapping or not all(isinstance(text, str) for pair in properties.items() for text in pair):
+        raise InvalidInputError(f"properties are texts by name, not {properties!r:.100}")
+    return dict(properties) or None
+
+
+def one_of(value: Any, *known: str) -> str:
+    """Return an option in the one way of writing that is compared; pylance knows several."""
+    option = value.replace("_", "").lower() if isinstance(value, str) else value
+    if option not in known:
+        raise InvalidInputError(f"{value!r} is not offered here; there is {', '.join(map(repr, known))}")
+    return str(option)
+
+
+def page(names: list[str], token: str | None, limit: int | None) -> tuple[list[str], str | None]:
+    """Return the names after a token, at most so many, and the token for the rest."""
+    if limit is not None and limit <= 0:
+        raise InvalidInputError(f"a limit is 1 or more, not {limit}")
+    rest = [name for name in names if token is None or name > token]
+    if limit is None or len(rest) <= limit:
+        return rest, None
+    return rest[:limit], rest[limit - 1]
+
+
+def page_of(
+    named: Mapping[str, Named], token: str | None, limit: int | None
+) -> tuple[dict[str, Named], str | None]:
+    """Return what has the names of a `page`, by name."""
+    names, token = page(sorted(named), token, limit)
+    return {name: named[name] for name in names}, token
+
+
+def ipc_or_data(data: Any) -> Any:
+    """Return the rows of an Arrow IPC stream, and other data as it is.
+
+    Raises
+    ------
+    InvalidInputError
+        Bytes that are no such stream.
+    """
+    if not isinstance(data, bytes | bytearray | memoryview | pa.Buffer):
+        return data
+    try:
+        return pa.ipc.open_stream(data).read_all()
+    except pa.ArrowException as err:
+        raise InvalidInputError(f"these bytes are no Arrow IPC stream: {err}") from err
+
+
+def written_version(folder: Location, data: Any, mode: Mode) -> int:
+    """Write a table, and return the version that was made."""
+    schema, batches = to_batches(ipc_or_data(data))
+    return write_table(folder, schema, batches, mode=mode).manifest.version
+
+
+def transaction_id(dataset: LanceDataset) -> str | None:
+    """Return what identifies the commit that made the version of a dataset, if it is recorded."""
+    transaction = dataset.read_transaction(dataset.version)
+    return None if transaction is None else transaction.uuid
