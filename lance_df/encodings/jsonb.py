@@ -89,6 +89,27 @@ def encode_jsonb(texts: pa.Array) -> pa.Array:
     return pa.array(documents, pa.large_binary())
 
 
+def document_value(document: bytes) -> object:
+    """Return a stored document as Python data; numbers with a point or an exponent are floats.
+
+    Raises
+    ------
+    CorruptDataError, UnsupportedFeatureError
+        See `decode_jsonb`.
+    """
+    return json.loads(_decode(document), strict=False)
+
+
+def document_of(value: object) -> bytes:
+    """Return what `document_value` returned, or a part of it, as it is stored."""
+    return _encode_document(value, 0)
+
+
+def document_text(value: object) -> str:
+    """Return what `document_value` returned, or a part of it, as the JSON text that tables show."""
+    return _decode(document_of(value))
+
+
 def _encode(text: str) -> bytes:
     try:
         value = json.loads(

@@ -13,7 +13,13 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lance_df.compute.calls import engine_call
-from lance_df.engine.messages import missing_table, of_expression, readable, with_similar_table
+from lance_df.engine.messages import (
+    missing_table,
+    of_expression,
+    raised_by_function,
+    readable,
+    with_similar_table,
+)
 from lance_df.engine.statement import Statement
 from lance_df.errors import ColumnNotFoundError, DatasetNotFoundError, InvalidInputError, LanceError
 from lance_df.forks import Origin
@@ -110,6 +116,8 @@ def _remembered(error: Exception, statements: Iterable[Statement]) -> LanceError
 def _planning_error(
     error: Exception, statement: str, names_in: NamesIn | None = None, table: str | None = None
 ) -> LanceError:
+    if (raised := raised_by_function(str(error))) is not None:
+        return raised
     message = readable(str(error))
     if table is not None:
         message = of_expression(message, statement, table)

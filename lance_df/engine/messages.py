@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
 from collections.abc import Callable, Iterable
 from typing import Final
+
+from lance_df import errors
+from lance_df.errors import LanceError
 
 _PREFIXES: Final = re.compile(
     r"^(DataFusion error: |External error: |Error during planning: |Optimizer rule '\w+' failed\s*"
@@ -26,6 +30,9 @@ _EACH_SIGNATURE: Final = re.compile(
 )
 _END: Final = "found: the end of the text"
 _NO_TABLE: Final = re.compile(r"table '(.*?)' not found")
+_RAISED: Final = re.compile(
+    r"PyErr \{ type: <class 'lance_df\.errors\.(\w+)'>, value: \1\((.*?)\), traceback: ", re.DOTALL
+)
 
 
 def readable(message: str) -> str:
@@ -39,6 +46,18 @@ def readable(message: str) -> str:
     before, fields, listed = text.partition("Valid fields are ")
     text = before + fields + _SYSTEM_COLUMNS.sub("", listed)
     return _EACH_SIGNATURE.sub("", _REPORT_IT.sub(".", text))
+
+
+def raised_by_function(message: str) -> LanceError | None:
+    """Return the error of ours that a function raised for a row; None if a message is of another kind."""
+    match = _RAISED.search(message)
+    if match is None:
+        return None
+    kind = getattr(errors, match[1], LanceError)
+    try:
+        return kind(ast.literal_eval(match[2]))
+    except (SyntaxError, ValueError):
+        return None
 
 
 def of_expression(message: str, expression: str, table: str) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.compute.compat import DataFrame, LogicalPlan, PlainSessionContext, SessionConfig, Table, col
+from lance_df.compute.json_functions import calls_json_functions, register_json_functions
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.plans.logical_scans import logical_scans
@@ -166,6 +167,8 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     ctx = PlainSessionContext(SessionConfig().with_target_partitions(1))
     batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
     ctx.register_record_batches(_TABLE, [batches])
+    if calls_json_functions(text):
+        register_json_functions(ctx)
     with planning_errors(statement, table=_TABLE):
         frame = ctx.sql(text)
         _check_rowwise(frame.optimized_logical_plan())
@@ -232,6 +235,8 @@ def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
     ctx = PlainSessionContext(SessionConfig().with_target_partitions(1).with_batch_size(batch_rows))
     slot = TableSlot(table)
     ctx.register_table(_TABLE, Table(slot))
+    if calls_json_functions(text):
+        register_json_functions(ctx)
     if "murmur3" in text.lower():
         from lance_df.compute.typed_calls import with_typed_calls
 

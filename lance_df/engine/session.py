@@ -22,6 +22,7 @@ from lance_df.compute.compat import (
     default_schema_name,
     functions,
 )
+from lance_df.compute.json_functions import register_json_functions
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_hashes
 from lance_df.engine.dataframe import LanceDataFrame, with_types_of_rows
 from lance_df.engine.failures import planning_errors
@@ -254,6 +255,7 @@ class LanceSession:
         self._join_settings = JoinSettings()
         self._prepared = None
         register_hashes(self)
+        register_json_functions(self)
         self._registered.clear()
         register_scan_function(self, storage_options)
         names = names_of(self)

@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "table": {"errors", "storage", "format", "encodings", "expr", "file", "scan"},
     "sql": {"errors", "expr"},
     "hashing": {"errors", "storage", "format", "encodings"},
-    "compute": {"errors", "expr", "sql", "hashing", "udfs"},
+    "compute": {"errors", "encodings", "expr", "sql", "hashing", "udfs"},
     "namespace": {
         *{"errors", "storage", "format", "encodings", "expr", "file", "scan", "table", "sql"},
         *{"hashing", "udfs", "compute"},
