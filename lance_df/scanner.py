@@ -20,7 +20,6 @@ from lance_df.expr.walk import has_unknown
 from lance_df.file.arrow_types import show_batch, shown_schema
 from lance_df.scan.options import ALL, NO_STATISTICS, ScanOptions
 from lance_df.scan.plan import ScanPlan
-from lance_df.scan.report import TableReport
 from lance_df.scan.request import ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.scanner_options import ColumnOrdering, Columns, Filter, ScannerOptions
@@ -155,12 +154,14 @@ class LanceScanner(ArrowScanner):
 
     def explain_plan(self, verbose: bool = False) -> str:
         """Return what the scan reads, and why, as text. Opens data files to count their pages."""
-        report = self._report()
+        plan = self._planned()
+        report = plan.report
         counts = {"fragments": report.fragments, "pages": report.pages, "bytes": report.bytes}
         if report.partitions is not None:
             counts = {"partitions": report.partitions, **counts}
         lines = [
             f"LanceScan: uri={report.table}, version={report.version}, "
+            f"projection=[{', '.join(plan.schema.names)}], "
             f"filter={_filter_text(self._options.filter, self._table)}",
             *(f"  {name}: {count.kept} of {count.total}" for name, count in counts.items()),
             *(f"  {reason.conjunct}: {reason.effect}" for reason in report.reasons),
@@ -169,15 +170,15 @@ class LanceScanner(ArrowScanner):
             lines.append(f"  options: {self._options}")
         return "\n".join(lines)
 
-    def _report(self) -> TableReport:
+    def _planned(self) -> ScanPlan:
         options = self._options
         columns = None if isinstance(options.columns, Mapping) else options.columns
         if not isinstance(options.filter, str):
             plan, _ = self._plan(replace(options, columns=columns))
-            return plan.report
+            return plan
         from lance_df.engine.query import plan_with_sql
 
-        plan = plan_with_sql(
+        return plan_with_sql(
             self._table,
             columns=columns,
             filter=options.filter,
@@ -185,7 +186,6 @@ class LanceScanner(ArrowScanner):
             use_statistics=_uses_statistics(options),
             condition=options.condition,
         )
-        return plan.report
 
     def analyze_plan(self, count_rows: bool = False) -> str:
         """Run the scan, and return the plan with the number of rows."""

@@ -183,6 +183,7 @@ def test_scanners(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
     )
     text = scanner.explain_plan(verbose=True)
     assert "fragments: 1 of 3" in text
+    assert "projection=[key]" in text
     assert "key > 95" in text
     assert "rows: 4" in scanner.analyze_plan(count_rows=True)
     assert "fragments: 1 of 3" in ours.scanner(filter="key > 95").explain_plan()
