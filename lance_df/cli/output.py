@@ -9,19 +9,25 @@ import sys
 import tempfile
 from typing import IO, TYPE_CHECKING
 
-from lance_df.cli.table_lines import Screen
+from lance_df.cli.table_lines import SHOW_ALL, Screen
 from lance_df.errors import LanceError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def screen_of(out: IO[str]) -> Screen | None:
-    """Return the size of the terminal that ``out`` is, None if it is none."""
+def screen_of(out: IO[str], hint: str = SHOW_ALL) -> Screen | None:
+    """Return the size of the terminal that ``out`` is, None if it is none.
+
+    Parameters
+    ----------
+    hint
+        How to see what does not fit.
+    """
     if not out.isatty():
         return None
     size = shutil.get_terminal_size()
-    return Screen(size.lines, size.columns)
+    return Screen(size.lines, size.columns, hint)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from lance_df.cli.progress import Progress
 from lance_df.cli.render import render
+from lance_df.cli.stuck import leaving_when_stuck
 from lance_df.display.numbers import number_text
 from lance_df.sql.from_first import with_select
 
@@ -54,7 +55,8 @@ def run_statement(
     if files is not None:
         files.register_for(statement)
     frame: list[LanceDataFrame] = []
-    with Progress(lambda: sum(map(_rows_read, frame)), is_quiet=is_quiet) as progress:
+    progress = Progress(lambda: sum(map(_rows_read, frame)), is_quiet=is_quiet)
+    with leaving_when_stuck(is_quiet), progress:
         frame.append(ctx.sql(statement))
         stream = (batch.to_pyarrow() for batch in frame[0].execute_stream())
         schema, batches = _with_schema(frame[0].schema(), progress.counted(stream))

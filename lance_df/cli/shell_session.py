@@ -50,7 +50,7 @@ class ShellSession:
 
     def run(self, statement: str, style: str | None = None) -> None:
         """Run a statement and show its rows."""
-        screen = screen_of(sys.stdout)
+        screen = screen_of(sys.stdout, "\\pager on shows all")
         command = pager_command() if screen is not None and self._has_pager else None
         if screen is None or command is None:
             run_statement(

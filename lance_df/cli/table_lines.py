@@ -1,7 +1,8 @@
-"""Rows as a table for people: aligned columns, cut to the height of a terminal where there is one."""
+"""Rows as a table for people: aligned columns, cut to the size of a terminal where there is one."""
 
 from __future__ import annotations
 
+import itertools
 from typing import IO, TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,19 +23,28 @@ ROWS_AT_ONCE: Final = 1_000
 _ALIGN_RIGHT: Final = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 _OTHER_LINES: Final = 5  # names, the line below them, rows left, the time, the next prompt
 _MIN_ROWS: Final = 5
+_MAX_NAMES_WIDTH: Final = 60
+_NARROW_CELLS: Final = (30, 15)
+SHOW_ALL: Final = "--max-rows 0 shows all"
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The size of a terminal, in characters."""
+    """The size of a terminal, in characters, and how to see what does not fit."""
 
     lines: int
     columns: int
+    hint: str = SHOW_ALL
 
-    def num_rows(self, width: int) -> int:
+    def num_columns(self, widths: Sequence[int]) -> int:
+        """Return how many columns of a table fit, one at least."""
+        ends = itertools.accumulate(width + len(_PLAIN.between) for width in widths)
+        return max(1, sum(end - len(_PLAIN.between) <= self.columns for end in ends))
+
+    def num_rows(self, width: int, *, other_lines: int = _OTHER_LINES) -> int:
         """Return how many rows of a width fit, at least a few."""
         per_row = max(1, -(-width // max(1, self.columns)))
-        return max(_MIN_ROWS, (self.lines - _OTHER_LINES) // per_row)
+        return max(_MIN_ROWS, (self.lines - other_lines) // per_row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +71,60 @@ def write_table(
     Parameters
     ----------
     max_rows
-        How many rows to write, before a line with the number of those that are left; all with None.
+        How many rows to write, before a line with the number of those that are left; all with None. On a
+        screen columns that do not fit are left out, too, and named in a line below.
     """
     names = [printable(name) for name in schema.names]
-    widths = [width_of(name) for name in names]
-    right = _right_aligned(schema)
-    limit: int | None = max_rows if isinstance(max_rows, int) else None
+    blocks, hint = _blocks(batches), SHOW_ALL
+    limit, num_columns = (None, len(names)) if isinstance(max_rows, Screen) else (max_rows, len(names))
+    if isinstance(max_rows, Screen):
+        first = next(blocks, None)
+        blocks = itertools.chain([] if first is None else [first], blocks)
+        no_rows = [pa.nulls(0, TEXT)] * len(names)
+        columns = no_rows if first is None else first.slice(0, max_rows.lines).columns
+        max_cell_width, num_columns, limit = _fitted(columns, names, max_rows, max_cell_width)
+        hint = max_rows.hint
+    shown, hidden = names[:num_columns], names[num_columns:]
+    widths, right = [width_of(name) for name in shown], _right_aligned(schema)[:num_columns]
     written = left = 0
     has_header = False
-    for block in _blocks(batches):
-        if limit is not None and written == limit:
-            left += block.num_rows
+    for block in blocks:
+        num_rows = block.num_rows if limit is None else min(block.num_rows, limit - written)
+        left += block.num_rows - num_rows
+        if not num_rows:
             continue
-        taken = block
-        if limit is not None:
-            taken = block.slice(0, limit - written)
-        columns = [_cells(column, max_cell_width) for column in taken.columns]
-        widths = [max(width, cells.width) for width, cells in zip(widths, columns, strict=True)]
-        if isinstance(max_rows, Screen) and limit is None:
-            limit = max_rows.num_rows(sum(widths) + 3 * len(widths))
-            taken = block.slice(0, limit)
-            columns = [_cells(column, max_cell_width) for column in taken.columns]
+        cells = [_cells(column.slice(0, num_rows), max_cell_width) for column in block.columns[:num_columns]]
+        widths = [max(width, each.width) for width, each in zip(widths, cells, strict=True)]
         if not has_header:
-            out.write(_header(names, widths, right))
+            out.write(_header(shown, widths, right))
             has_header = True
-        out.write(_lines(columns, widths, right, _PLAIN, taken.num_rows))
-        written += taken.num_rows
-        left += block.num_rows - taken.num_rows
+        out.write(_lines(cells, widths, right, _PLAIN, num_rows))
+        written += num_rows
     if not has_header:
-        out.write(_header(names, widths, right))
+        out.write(_header(shown, widths, right))
+    if hidden:
+        listed = _cut(", ".join(hidden), _MAX_NAMES_WIDTH)
+        out.write(f"… {number_text(len(hidden), 'more column')}: {listed}{'' if left else f' ({hint})'}\n")
     if left:
-        out.write(f"… {number_text(left, 'more row')} (--max-rows 0 shows all)\n")
+        out.write(f"… {number_text(left, 'more row')} ({hint})\n")
+
+
+def _fitted(
+    columns: Sequence[pa.Array], names: Sequence[str], screen: Screen, max_cell_width: int
+) -> tuple[int, int, int]:
+    """Return to what width to cut cells, and how many columns and rows of a table fit a screen.
+
+    Cells are cut before columns are left out.
+    """
+    for cell_width in (max_cell_width, *_NARROW_CELLS):
+        cells = [_cells(column, cell_width) for column in columns]
+        widths = [max(width_of(name), each.width) for name, each in zip(names, cells, strict=True)]
+        num_columns = screen.num_columns(widths)
+        if num_columns == len(names):
+            break
+    width = sum(widths[:num_columns]) + len(_PLAIN.between) * (num_columns - 1)
+    other_lines = _OTHER_LINES + (num_columns < len(names))
+    return cell_width, num_columns, screen.num_rows(width, other_lines=other_lines)
 
 
 def write_markdown(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[str]) -> None:

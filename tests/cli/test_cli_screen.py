@@ -31,14 +31,15 @@ pytestmark = pytest.mark.engine
 class Screen:
     """A command on a pseudo-terminal of 20 lines."""
 
-    def __init__(self, *arguments, **environment):
+    def __init__(self, *arguments, code=None, **environment):
+        program = ["-m", "lance_df.cli", *map(str, arguments)] if code is None else ["-c", code]
         self._own, other = pty.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 100, 0, 0))
         kept = {
             name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "PAGER")
         }
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _OWN_TERMINAL, "-m", "lance_df.cli", *map(str, arguments)],
+            [sys.executable, "-c", _OWN_TERMINAL, *program],
             stdin=other,
             stdout=other,
             stderr=other,
@@ -171,3 +172,22 @@ def test_commands_of_the_shell(root, tmp_path):
             screen.wait_for("lance>")
         screen.type("\\q\r")
         assert screen.end()[0] == 0
+
+
+def test_a_second_ctrl_c_ends_what_does_not_stop():
+    code = """
+import signal, time
+from lance_df.cli.stuck import leaving_when_stuck
+signal.signal(signal.SIGINT, lambda *_: None)
+with leaving_when_stuck():
+    print("begun", flush=True)
+    while True:
+        time.sleep(1)
+"""
+    with Screen(code=code) as screen:
+        screen.wait_for("begun")
+        screen.type("\x03")
+        screen.wait_for("Ctrl-C again ends the program")
+        screen.type("\x03")
+        exit_code, _ = screen.end()
+    assert exit_code == 130

@@ -139,9 +139,29 @@ def test_tables_fit_a_screen():
     lines = rendered(table, "table", max_rows=Screen(24, 80)).splitlines()
     assert len(lines) <= 22
     assert lines[-1] == f"… {1500 - len(lines) + 3:,} more rows (--max-rows 0 shows all)"
-    lines = rendered(table, "table", max_rows=Screen(24, 10)).splitlines()  # each row takes two lines
+    lines = rendered(table.select(["b"]), "table", max_rows=Screen(24, 5)).splitlines()  # two lines for a row
     assert len(lines) == 2 + 9 + 1
     assert len(rendered(table, "table", max_rows=Screen(5000, 80)).splitlines()) == 1502
+
+
+def test_wide_tables_fit_a_screen():
+    table = pa.table({f"column_{number}": range(100 * number, 100 * number + 9) for number in range(12)})
+    lines = rendered(table, "table", max_rows=Screen(24, 40, "x shows all")).splitlines()
+    assert lines[0] == "column_0 | column_1 | column_2"
+    assert lines[2] == "       0 |      100 |      200"
+    assert lines[11:] == [f"… 9 more columns: {', '.join(table.schema.names[3:9])},… (x shows all)"]
+    lines = rendered(table, "table", max_rows=Screen(12, 40)).splitlines()
+    assert lines[-2].startswith("… 9 more columns: column_3, ")
+    assert lines[-1] == "… 3 more rows (--max-rows 0 shows all)"
+    assert (
+        rendered(table.slice(0, 0), "table", max_rows=Screen(24, 40)).splitlines()[2].startswith("… 9 more")
+    )
+    assert rendered(table, "table", max_rows=9).splitlines()[0].endswith("column_11")
+    # values are cut before columns are left out
+    texts = pa.table({"a": ["x" * 50], "b": ["y" * 50]})
+    lines = rendered(texts, "table", max_rows=Screen(24, 100)).splitlines()
+    assert lines[2] == f"{'x' * 29}… | {'y' * 29}…"
+    assert rendered(texts, "table", max_rows=Screen(24, 110)).splitlines()[2] == f"{'x' * 50} | {'y' * 50}"
 
 
 @pytest.mark.parametrize("style", ["csv", "ndjson"])
