@@ -61,6 +61,12 @@ class RewriteResult:
     read_version: int
     original_fragments: list[FragmentMetadata]
 
+    def __repr__(self) -> str:
+        return (
+            f"RewriteResult(read_version={self.read_version}, new_fragments={self.new_fragments}, "
+            f"old_fragments={self.original_fragments})"
+        )
+
     def json(self) -> str:
         """Return it as text for `from_json`."""
         return json.dumps(

@@ -15,6 +15,7 @@ import pyarrow as pa
 from lance_df.api.operation_models import from_transaction
 from lance_df.api.row_filters import check_addressable, matching_rows, retry_options
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.format.operations import Update
 from lance_df.format.transaction import Transaction as TransactionModel
 from lance_df.table.changes.merge import (
     MergeClauses,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.api.base import DatasetBase
+    from lance_df.format.operations import Operation
     from lance_df.format.schema import Schema
     from lance_df.operations import Transaction
     from lance_df.table.changes.retry import Change
@@ -197,12 +199,12 @@ class MergeInsertBuilder:
         return "\n".join(lines)
 
     def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
-        """Compute the merge without committing it, and return the plan with the numbers of rows."""
+        """Compute the merge without committing it, and return the plan with the numbers of rows and files."""
         with suppress(_NotWantedError), self._compute(data_obj, schema)(self._dataset._table) as change:
-            statistics = change.result
+            metrics: dict[str, int] = {**_result(change.result), **_written(change.operation)}  # type: ignore[dict-item]
             raise _NotWantedError  # which removes what was written
-        counts = ", ".join(f"{name}={count}" for name, count in _result(statistics).items())
-        return f"{self.explain_plan()}\n  {counts}"
+        counts = ", ".join(f"{name}={count}" for name, count in metrics.items())
+        return f"{self.explain_plan()}\n  metrics=[{counts}]"
 
     def data_storage_version(self, version: str) -> Self:
         """Check that the table has this file version: new files always have that of their table."""
@@ -316,6 +318,13 @@ def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCo
         return tuple(name for name in names if name.lower() in mentioned) or (names[0],)
 
     return PairCondition(named(source.names), named(target.names), evaluate)
+
+
+def _written(operation: Operation) -> dict[str, int]:
+    """Return how many new data files an operation brings, and their bytes."""
+    fragments = operation.new_fragments if isinstance(operation, Update) else ()
+    files = [file for fragment in fragments for file in fragment.files]
+    return {"num_files_written": len(files), "bytes_written": sum(file.size_bytes for file in files)}
 
 
 def _result(statistics: MergeStatistics) -> MergeResult:

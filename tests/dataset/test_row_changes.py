@@ -338,9 +338,12 @@ def test_plans_and_transactions(path: str):
     )
     before = files(path)
     assert "on=[id], when_matched=update, condition=source.id > 5" in builder.explain_plan()
-    assert "num_inserted_rows=10, num_updated_rows=94" in builder.analyze_plan(
-        pa.concat_tables([table(0, 100), table(5000, 5010)])
+    analyzed = builder.analyze_plan(pa.concat_tables([table(0, 100), table(5000, 5010)]))
+    assert (
+        "metrics=[num_inserted_rows=10, num_updated_rows=94, num_deleted_rows=0, num_files_written=1, "
+        in analyzed
     )
+    assert int(analyzed.partition("bytes_written=")[2].removesuffix("]")) > 0
     assert files(path) == before
     transaction, statistics = builder.execute_uncommitted(table(2999, 3001))
     assert statistics == {"num_inserted_rows": 1, "num_updated_rows": 1, "num_deleted_rows": 0}
