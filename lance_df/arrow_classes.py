@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self
 import pyarrow as pa
 import pyarrow.dataset
 
+from lance_df.exits import busy
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -63,7 +65,8 @@ def _unreadable() -> tuple[pa.Schema, list[pyarrow.dataset.Dataset]]:
 
     class Unreadable(FileSystemHandler):  # type: ignore[misc]
         def _refuse(self, *_: object, **__: object) -> NoReturn:
-            raise NotImplementedError(_MESSAGE)
+            with busy():  # threads of Arrow release the error some time after it was raised
+                raise NotImplementedError(_MESSAGE)
 
         copy_file = create_dir = delete_dir = delete_dir_contents = delete_file = _refuse
         delete_root_dir_contents = get_file_info = get_file_info_selector = move = _refuse
