@@ -8,7 +8,7 @@ import pytest
 
 from tools.histories.model import Column, Model, Settings, State
 from tools.histories.pairs import models_after
-from tools.histories.steps import Step
+from tools.histories.steps import OPERATIONS, Step
 from tools.histories.workers import Outcome
 
 COLUMNS = (Column("k", "key", "int64"), Column("v", "small", "int32"))
@@ -96,3 +96,11 @@ def test_both_processes_may_widen_a_column(kind, name):
     widened = Step(name, {"name": "v"}, "pair")
     found = models_after(started, [[(widened, Outcome())], [(widened, Outcome())]])
     assert {tuple(each.type for each in model.state.columns) for model in found} == {("int64", "int64")}
+
+
+def test_a_kill_leaves_open_whether_old_versions_are_removed_from_now_on():
+    started = model(versions={3: State(COLUMNS)})
+    for broken_off in (started, dataclasses.replace(started, cleans_up=True)):
+        left = OPERATIONS["auto_cleanup"].broken_off(broken_off)
+        assert left.cleans_up
+        assert not left.versions

@@ -285,6 +285,10 @@ class AutoCleanup(_TableUpkeep):
             model = model.without_versions()
         return dataclasses.replace(model, cleans_up=removes)
 
+    def broken_off(self, model: Model) -> Model:
+        # the kill may have come after the change, and rows do not tell
+        return dataclasses.replace(model.without_versions(), cleans_up=True)
+
 
 class _SparkTable(TableAppend):
     """Commit what tasks of Spark have written; a run that was made changes nothing."""
