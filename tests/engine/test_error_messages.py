@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import datafusion
 import pyarrow as pa
 import pytest
 
@@ -12,6 +13,7 @@ import lance_df
 
 pytestmark = pytest.mark.engine
 
+RELEASE = int(datafusion.__version__.partition(".")[0])
 ROWS = pa.table({"id": [1, 2], "city": ["Oslo", None], "a b": [1.5, 2.5]})
 
 
@@ -25,6 +27,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return made
 
 
+@pytest.mark.skipif(RELEASE < 55, reason="errors are printed as Rust writes them, and texts become numbers")
 @pytest.mark.parametrize(
     ("expression", "said"),
     [

@@ -107,7 +107,10 @@ def check(root, memory, monkeypatch):
         ("SELECT weight, count(*) FROM by_weight GROUP BY weight", "identity"),
         ("SELECT weight, name, count(DISTINCT x) FROM by_weight GROUP BY 1, 2", "identity"),
         ('SELECT "user", name, max(at) FROM by_name GROUP BY 1, 2', "truncate(2), bucket(3)"),
-        ('SELECT "user", count(*) FILTER (WHERE x > 3) FROM by_name GROUP BY "user"', "bucket(3)"),
+        (  # DataFusion before 55 counts conditions that are NULL
+            'SELECT "user", count(*) FILTER (WHERE x > 3 AND x IS NOT NULL) FROM by_name GROUP BY "user"',
+            "bucket(3)",
+        ),
         ("SELECT at, count(*) FROM by_month GROUP BY at", "year, month"),
         ('SELECT "user", sum(x) FROM evolved WHERE name IS NOT NULL GROUP BY "user"', "bucket(4)"),
         (

@@ -287,6 +287,22 @@ def test_impossible_types(table: Path, logical_type: str):
     assert len(str(caught.value)) < 2500
 
 
+def test_a_dictionary_of_a_column_of_another_type(tmp_path: Path):
+    build("plain_legacy", tmp_path)
+    table = tmp_path / "plain_legacy.lance"
+    before = lance_df.dataset(table).to_table(columns=["id", "kind"])
+    assert pa.types.is_dictionary(before["kind"].type)
+
+    def refer(manifest: Any) -> None:
+        manifest.fields[0].dictionary.offset = 10**9
+
+    edit(table, refer)
+    for _ in range(2):
+        for opened in (lance_df.dataset(table), lance.dataset(str(table))):
+            assert opened.to_table(columns=["id", "kind"]).equals(before)
+        lance_df.dataset(table).delete("id < 0")
+
+
 @pytest.mark.parametrize("width", ["fixed_size_binary:2147483647", "fixed_size_list:int64:2147483647"])
 def test_values_of_gigabytes(table: Path, width: str):
     def widen(manifest: Any) -> None:

@@ -105,8 +105,11 @@ def _with_dictionaries(manifest: Manifest, source: ByteSource) -> Manifest:
     from lance_df.file.legacy.dictionaries import DictionaryLoader
 
     loader = DictionaryLoader(source)
+    # pylance passes over dictionaries of columns of other types, too
     values = {
-        field.id: loader.load(field) for field in manifest.schema.walk() if field.dictionary is not None
+        field.id: loader.load(field)
+        for field in manifest.schema.walk()
+        if field.dictionary is not None and field.has_dictionary
     }
     if not values:
         return manifest
