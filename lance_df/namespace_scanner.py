@@ -32,6 +32,8 @@ class NamespaceScanner(LanceScanner):
     Rows come in the order of the members, and within a member in that of its table.
     """
 
+    _ends_with_fragments = False  # members are often small
+
     def __init__(self, dataset: Any, options: ScannerOptions) -> None:
         super().__init__(dataset, options)
         for name in _OF_MEMBERS:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,9 +18,9 @@ from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import has_unknown
 from lance_df.file.arrow_types import show_batch, shown_schema
-from lance_df.scan.options import ALL, NO_STATISTICS, ScanOptions
+from lance_df.scan.options import ALL, NO_STATISTICS
 from lance_df.scan.plan import ScanPlan
-from lance_df.scan.request import ScanRequest
+from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.scanner_options import ColumnOrdering, Columns, Filter, ScannerOptions
 from lance_df.table.metadata.row_counts import live_rows
@@ -46,6 +46,8 @@ class LanceScanner(ArrowScanner):
 
     Rows come in the order of the table.
     """
+
+    _ends_with_fragments: ClassVar[bool] = True
 
     def __init__(self, dataset: Any, options: ScannerOptions) -> None:
         self._ds = dataset
@@ -91,8 +93,13 @@ class LanceScanner(ArrowScanner):
         return pa.RecordBatchReader.from_batches(schema, stoppable(batches))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the batches."""
-        _, batches = self._start()
+        """Yield the batches. Those of a table end with their fragments, unless ``strict_batch_size`` says no.
+
+        After a filter that is SQL, they may have rows of several fragments.
+        """
+        options = self._options
+        per_fragment = self._ends_with_fragments and not options.strict_batch_size
+        _, batches = self._like(replace(options, per_fragment=per_fragment))._start()
         with closing(batches):
             yield from batches
 
@@ -340,18 +347,16 @@ def _request(
         pruning_predicate=pruning_predicate,
         limit=limit,
         fragment_ids=options.fragment_ids,
-        options=_scan_options(options),
+        options=ALL if _uses_statistics(options) else NO_STATISTICS,
+        requires=Promise.PER_FRAGMENT if _is_per_fragment(options) else Promise.NOTHING,
         include_deleted_rows=options.include_deleted_rows,
         blobs_as_bytes=options.blobs_as_bytes,
     )
 
 
-def _scan_options(options: ScannerOptions) -> ScanOptions:
-    """Return the switches of a scan; a batch of a chosen size ends with its fragment, unless it is strict."""
-    switches = ALL if _uses_statistics(options) else NO_STATISTICS
-    if options.batch_size is not None and not options.strict_batch_size:
-        switches = replace(switches, joined_fragments=False)
-    return switches
+def _is_per_fragment(options: ScannerOptions) -> bool:
+    """Whether batches end with fragments: those of a chosen size do, unless it is strict."""
+    return options.per_fragment or (options.batch_size is not None and not options.strict_batch_size)
 
 
 def _names(table: Scannable, options: ScannerOptions) -> tuple[str, ...]:

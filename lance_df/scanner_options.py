@@ -65,6 +65,7 @@ class ScannerOptions:
     """What a scanner was asked for; names and meanings are those of `LanceDataset.scanner`.
 
     ``condition`` must be true beside a filter that is SQL; it is that of `LanceDataset.filter`.
+    ``per_fragment`` says that batches are to end with fragments, whatever their size.
     """
 
     columns: Columns = None
@@ -82,6 +83,7 @@ class ScannerOptions:
     order_by: tuple[ColumnOrdering, ...] = ()
     blobs_as_bytes: bool = False
     condition: pc.Expression | None = None
+    per_fragment: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1)):

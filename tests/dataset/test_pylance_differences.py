@@ -113,14 +113,6 @@ def order(folder: Path) -> None:
     assert ours.to_table(scan_in_order=False).equals(ROWS)
 
 
-def batches(folder: Path) -> None:
-    theirs, ours = both(folder, max_rows_per_file=10)
-    assert [batch.num_rows for batch in theirs.to_batches()] == [10] * 10
-    assert [batch.num_rows for batch in ours.to_batches()] == [100]
-    for dataset in (theirs, ours):
-        assert [batch.num_rows for batch in dataset.to_batches(batch_size=50)] == [10] * 10
-
-
 def compaction_by_bytes(folder: Path) -> None:
     values = pa.FixedSizeListArray.from_arrays(pa.array(range(4 * 2**20)), 1024)
     theirs, ours = both(folder, pa.table({"v": values}), max_rows_per_file=2048)
@@ -234,12 +226,6 @@ DIFFERENCES = [
     ),
     Difference("`explain_plan`, `analyze_plan`", "DataFusion's plan", "what is read, and why", plans),
     Difference("order of rows", "`scan_in_order`", "always the order of the table", order),
-    Difference(
-        "batches without a `batch_size`",
-        "end with each fragment",
-        "small fragments are read together",
-        batches,
-    ),
     Difference(
         "compaction with a small `max_bytes_per_file`",
         "writes fragments anew that it cannot make larger",
