@@ -14,6 +14,7 @@ from datafusion.record_batch import RecordBatch, RecordBatchStream
 
 from lance_df.compute.calls import engine_call
 from lance_df.errors import LanceError
+from lance_df.interrupts import undisturbed
 
 __all__ = [
     "NO_TABLE",
@@ -35,6 +36,7 @@ __all__ = [
     "col",
     "default_schema_name",
     "functions",
+    "plain_context",
     "plan_from_bytes",
     "plan_to_bytes",
     "shows_null_aware_joins",
@@ -49,6 +51,11 @@ class NameList(list[str]):
 
     def __call__(self) -> set[str]:
         return set(self)
+
+
+def plain_context(config: SessionConfig | None = None) -> PlainSessionContext:
+    """Return a new context of DataFusion, whose constructor makes a SystemError of a KeyboardInterrupt."""
+    return undisturbed(lambda: PlainSessionContext(config))
 
 
 # what no table is called: catalogs need not look for it

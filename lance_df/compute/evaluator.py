@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from lance_df.compute.calls import engine_call
-from lance_df.compute.compat import PlainSessionContext, SessionConfig, variant
+from lance_df.compute.compat import PlainSessionContext, SessionConfig, plain_context, variant
 from lance_df.compute.terms import to_term
 from lance_df.compute.typed_functions import HASHES, TypedFunctions, register_udfs
 from lance_df.errors import InvalidInputError, LanceError
@@ -39,7 +39,7 @@ class ExpressionEvaluator:
 
     def __init__(self) -> None:
         config = SessionConfig().with_target_partitions(1).with_information_schema(True)
-        self._ctx = PlainSessionContext(config)
+        self._ctx = plain_context(config)
         register_udfs(self._ctx)
         self._typed = TypedFunctions(self._ctx)
         self._texts: dict[tuple[str, tuple[pa.DataType, ...]], str] = {}

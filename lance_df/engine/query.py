@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.compute.compat import DataFrame, LogicalPlan, PlainSessionContext, SessionConfig, Table, col
+from lance_df.compute.compat import DataFrame, LogicalPlan, SessionConfig, Table, col, plain_context
 from lance_df.compute.json_functions import calls_json_functions, register_json_functions
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, streamed_batches
@@ -164,7 +164,7 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     ]
     text = f"SELECT {', '.join(items)} FROM {_TABLE}"
     statement = Statement(_expressions(columns) or text)
-    ctx = PlainSessionContext(SessionConfig().with_target_partitions(1))
+    ctx = plain_context(SessionConfig().with_target_partitions(1))
     batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
     ctx.register_record_batches(_TABLE, [batches])
     if calls_json_functions(text):
@@ -232,7 +232,7 @@ def _planned_table(
 
 
 def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
-    ctx = PlainSessionContext(SessionConfig().with_target_partitions(1).with_batch_size(batch_rows))
+    ctx = plain_context(SessionConfig().with_target_partitions(1).with_batch_size(batch_rows))
     slot = TableSlot(table)
     ctx.register_table(_TABLE, Table(slot))
     if calls_json_functions(text):

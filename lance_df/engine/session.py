@@ -48,6 +48,7 @@ from lance_df.engine.tables.names import names_of
 from lance_df.engine.tables.scan_function import register_scan_function
 from lance_df.engine.tables.source import TableSource, as_source, is_ours
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lance_df.interrupts import undisturbed
 from lance_df.scan.options import ALL, ScanOptions
 from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import quote_identifier
@@ -447,7 +448,10 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         JoinOptions(partitioned_joins, join_memory_limit)
         if not isinstance(scan_options, ScanOptions):
             raise InvalidInputError(f"scan_options is {scan_options!r}, expected a lance_df.ScanOptions")
-        super().__init__((config or SessionConfig()).with_information_schema(True), runtime)
+        config = (config or SessionConfig()).with_information_schema(True)
+        construct = super().__init__
+        # native code makes a SystemError of a KeyboardInterrupt
+        undisturbed(lambda: construct(config, runtime))
         if root is not None:
             location = open_location(root, storage_options)
             location.check_listable()

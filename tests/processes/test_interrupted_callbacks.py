@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -164,3 +166,34 @@ def test_in_functions(folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         context.sql("SELECT pressed(a) FROM t").to_pydict()
     assert context.sql("SELECT count(*) AS n FROM t").to_pydict() == {"n": [100]}
+
+
+FIRST_SESSION = """
+import logging, os, signal
+
+import lance_df, lance_df.engine.session, lance_df.engine.query
+
+original, calls = logging.getLogger, []
+
+
+def interrupted(*names):
+    calls.append(names)
+    if len(calls) == 1:
+        os.kill(os.getpid(), signal.SIGINT)
+    return original(*names)
+
+
+dataset = lance_df.dataset({path!r})
+logging.getLogger = interrupted
+try:
+    {call}
+except KeyboardInterrupt:
+    print("interrupted in", calls[0][0])
+"""
+
+
+@pytest.mark.parametrize("call", ["lance_df.connect()", "dataset.to_table(filter='a + 1 > 5')"])
+def test_while_native_code_makes_the_first_context(folder: Path, call: str) -> None:
+    program = FIRST_SESSION.format(path=str(folder / "t.lance"), call=call)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("interrupted in datafusion.execution.session_state\n", "")

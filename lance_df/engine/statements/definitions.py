@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lance_df.compute.compat import PlainSessionContext
+from lance_df.compute.compat import plain_context
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.statement import Statement
 from lance_df.engine.statements.rows import Counted
@@ -150,7 +150,7 @@ def _defined(definitions: str, written: str) -> pa.Schema:
     text = f"CREATE TABLE t (\n{definitions}\n)"
     statement = Statement(text, written=written)
     with planning_errors(statement):
-        ctx = PlainSessionContext()
+        ctx = plain_context()
         ctx.sql(text)
         schema = ctx.table("t").schema()
     return pa.schema([field.with_type(_plain_type(field.type)) for field in schema])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from lance_df.compute.compat import PlainSessionContext, Table, as_view, col
+from lance_df.compute.compat import PlainSessionContext, Table, as_view, col, plain_context
 from lance_df.engine.provider import LanceTableProvider, SourceScan
 from lance_df.sql.splice import quote_identifier
 
@@ -38,4 +38,4 @@ def plain_table(source: Scannable) -> Table:
 
 @cache
 def _context() -> PlainSessionContext:
-    return PlainSessionContext()
+    return plain_context()
