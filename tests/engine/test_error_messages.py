@@ -27,7 +27,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return made
 
 
-@pytest.mark.skipif(RELEASE < 55, reason="errors are printed as Rust writes them, and texts become numbers")
+@pytest.mark.skipif(RELEASE < 53, reason="errors are printed as Rust writes them")
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
@@ -39,7 +39,11 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         ("city = 'x", "a quote or a comment in it does not end"),
         ("nope > 1", "Valid fields are id, city"),
         ("id", "non-boolean predicate 'id'"),
-        ("id = 'a'", "Cannot cast string 'a' to value of Int64 type"),
+        pytest.param(
+            "id = 'a'",
+            "Cannot cast string 'a' to value of Int64 type",
+            marks=pytest.mark.skipif(RELEASE < 55, reason="it compares texts"),
+        ),
     ],
 )
 def test_filters_are_quoted_as_they_are_written(source: Any, expression: str, said: str) -> None:
