@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# the first call of a test may import and compile, and machines are shared
-settings.register_profile("no_deadline", deadline=None)
-settings.load_profile("no_deadline")
+# The same examples in each run; others with `pytest --hypothesis-profile fresh`. No deadlines: the first call
+# of a test may import and compile, and machines are shared.
+settings.register_profile("fixed", deadline=None, derandomize=True)
+settings.register_profile("fresh", deadline=None)
+settings.load_profile("fixed")
 
 # a shell starts what runs in the background with Ctrl-C ignored, also for all processes that it starts
 signal.signal(signal.SIGINT, signal.default_int_handler)

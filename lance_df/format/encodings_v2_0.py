@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lance_df._pb import encodings_v2_0_pb2 as pb
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.format.column_metadata import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL
-from lance_df.format.messages import parse_message
+from lance_df.format.messages import count, parse_message
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -265,10 +265,12 @@ _BUILDERS: dict[str, Callable[[Any], Encoding]] = {
     "flat": _flat,
     "nullable": _nullable,
     "fixed_size_list": lambda m: FixedSizeList(m.dimension, _array(m.items)),
-    "list": lambda m: ListOffsets(_array(m.offsets), m.null_offset_adjustment, m.num_items),
+    "list": lambda m: ListOffsets(_array(m.offsets), m.null_offset_adjustment, count(m.num_items, "items")),
     "struct": lambda _: StructHeader(),
     "binary": lambda m: Binary(_array(m.indices), _array(m.bytes), m.null_adjustment),
-    "dictionary": lambda m: Dictionary(_array(m.indices), _array(m.items), m.num_dictionary_items),
+    "dictionary": lambda m: Dictionary(
+        _array(m.indices), _array(m.items), count(m.num_dictionary_items, "dictionary items")
+    ),
     "fsst": lambda m: Fsst(_array(m.binary), m.symbol_table),
     "packed_struct": lambda m: PackedStruct(tuple(_array(inner) for inner in m.inner), _buffer(m.buffer)),
     "bitpacked": lambda m: Bitpacked(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 M = TypeVar("M", bound=Message)
+_MAX_COUNT = (1 << 63) - 1  # Arrow's
 
 
 def parse_message(message_type: Callable[[], M], data: bytes | pa.Buffer, *, source: str, what: str) -> M:
@@ -39,3 +40,16 @@ def parse_message(message_type: Callable[[], M], data: bytes | pa.Buffer, *, sou
     except (DecodeError, ValueError, RecursionError) as err:
         raise CorruptDataError(f"{source}: {what} is not a valid message of {len(data)} bytes") from err
     return message
+
+
+def count(number: int, what: str) -> int:
+    """Return a count of a message, as one that Arrow can have.
+
+    Raises
+    ------
+    CorruptDataError
+        The number takes all 64 bits.
+    """
+    if number > _MAX_COUNT:
+        raise CorruptDataError(f"a page of {number} {what}, expected at most {_MAX_COUNT}")
+    return number

@@ -35,7 +35,7 @@ from lance_df.format.encodings_v2_1 import (
     Variable,
     VariablePackedStruct,
 )
-from lance_df.format.messages import parse_message
+from lance_df.format.messages import count, parse_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -230,13 +230,13 @@ def encoding_to_proto(encoding: Encoding) -> pb.CompressiveEncoding:
 def _mini_block(message: pb.MiniBlockLayout) -> MiniBlockLayout:
     return MiniBlockLayout(
         values=encoding_from_proto(message.value_compression),
-        num_items=message.num_items,
+        num_items=count(message.num_items, "items"),
         num_buffers=message.num_buffers,
         layers=_layers(message.layers),
         repetition=_optional(message, "rep_compression"),
         definition=_optional(message, "def_compression"),
         dictionary=_optional(message, "dictionary"),
-        num_dictionary_items=message.num_dictionary_items,
+        num_dictionary_items=count(message.num_dictionary_items, "dictionary items"),
         repetition_index_depth=message.repetition_index_depth,
         has_large_chunk=message.has_large_chunk,
     )
@@ -264,8 +264,8 @@ def _constant(message: pb.ConstantLayout) -> ConstantLayout:
         inline_value=message.inline_value if message.HasField("inline_value") else None,
         repetition=_optional(message, "rep_compression"),
         definition=_optional(message, "def_compression"),
-        num_repetition_levels=message.num_rep_values,
-        num_definition_levels=message.num_def_values,
+        num_repetition_levels=count(message.num_rep_values, "repetition levels"),
+        num_definition_levels=count(message.num_def_values, "definition levels"),
     )
 
 

@@ -25,7 +25,7 @@ from table_cases import NAMES, build
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# More examples, more time: LANCE_DF_DAMAGE_EXAMPLES=5000 pytest tests/property
+# More and other examples: LANCE_DF_DAMAGE_EXAMPLES=5000 pytest --hypothesis-profile fresh tests/property
 _EXAMPLES = int(os.environ.get("LANCE_DF_DAMAGE_EXAMPLES", "40"))
 _PROFILE = settings(
     max_examples=_EXAMPLES,

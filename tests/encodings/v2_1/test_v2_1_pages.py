@@ -298,6 +298,25 @@ def test_broken_chunk_tables(changes: dict[str, int], buffers: list[bytes]) -> N
         decode(layout, buffers, layout.num_items, pa.int32(), rows=RowRange(0, 1))
 
 
+@pytest.mark.parametrize(
+    ("layout", "name"),
+    [
+        (MiniBlockLayout(values=Flat(32), num_items=2, num_buffers=1, layers=(ITEM,)), "num_items"),
+        (
+            MiniBlockLayout(values=Flat(32), num_items=2, num_buffers=1, layers=(ITEM,), dictionary=Flat(32)),
+            "num_dictionary_items",
+        ),
+        (ConstantLayout(layers=(NULLABLE,)), "num_rep_values"),
+        (ConstantLayout(layers=(NULLABLE,)), "num_def_values"),
+    ],
+)
+def test_counts_of_64_bits_are_refused(layout: PageLayout, name: str) -> None:
+    message = layout_to_proto(layout)
+    setattr(getattr(message, message.WhichOneof("layout")), name, 2**64 - 1)
+    with pytest.raises(CorruptDataError, match="a page of 18446744073709551615 "):
+        layout_from_proto(message)
+
+
 def test_unknown_layouts_are_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="PlanarLayout"):
         parse_page_layout("/lance.encodings23.PlanarLayout", b"", source="here")
