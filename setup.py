@@ -1,4 +1,4 @@
-"""Compile the kernels. Everything else about the package is in pyproject.toml.
+"""Compile the kernels, and describe the package to its index. Everything else is in pyproject.toml.
 
 Each module of `lance_df/encodings/kernels` becomes an extension module, built twice on x86-64: for every such
 processor that pyarrow runs on, and for those with AVX2. Where a module does not compile the package installs
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -154,4 +155,17 @@ def has_compiler() -> bool:
     return shutil.which(command.split()[0]) is not None
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildKernels, "build_py": BuildPackage})
+def description() -> str:
+    """Return the README for an index of packages, where links to files of this folder lead nowhere."""
+    text = Path("README.md").read_text(encoding="utf-8")
+    is_file = r"\((?!https?://)[^)\s]+\)"
+    without_pictures = re.sub(rf"!\[[^\]]*\]{is_file}\n*", "", text)
+    return re.sub(rf"\[([^\]]+)\]{is_file}", r"\1", without_pictures)
+
+
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildKernels, "build_py": BuildPackage},
+    long_description=description(),
+    long_description_content_type="text/markdown",
+)

@@ -29,6 +29,9 @@ R = TypeVar("R")
 _PATIENCE_SECONDS: Final = 5.0
 _IMPORT: Final = "<frozen importlib._bootstrap>"
 _LATER_SECONDS: Final = 0.1
+# What `signal` wraps to make enums of numbers, which takes longer than all else here.
+_native: Final[Any] = sys.modules.get("_signal", signal)
+_SIGINT: Final = int(signal.SIGINT)
 _stopped = threading.local()
 
 
@@ -118,7 +121,7 @@ def _interrupt_later() -> None:
 @contextmanager
 def _handled(*, raises_once: bool = False) -> Iterator[bool]:
     """Let `_handle` be the handler of SIGINT, in the main thread; say whether it is."""
-    former = signal.getsignal(signal.SIGINT) if is_main() else None
+    former = _native.getsignal(_SIGINT) if is_main() else None
     if not callable(former):  # ignored, or not Python's
         yield False
         return
@@ -129,8 +132,8 @@ def _handled(*, raises_once: bool = False) -> Iterator[bool]:
         if is_outermost:
             _signals.raises_once, _signals.error = False, None
             # it may be ended by another thread, and the handler may be the user's by now
-            if is_main() and signal.getsignal(signal.SIGINT) is _handle:
-                signal.signal(signal.SIGINT, former)
+            if is_main() and _native.getsignal(_SIGINT) is _handle:
+                _native.signal(_SIGINT, former)
 
     try:
         try:
@@ -138,7 +141,7 @@ def _handled(*, raises_once: bool = False) -> Iterator[bool]:
                 _signals.former, _signals.is_raised_at_the_end = former, False
                 _signals.time_of_error = float("-inf")
                 _signals.num_imports = _num_imports(sys._getframe())
-                signal.signal(signal.SIGINT, _handle)
+                _native.signal(_SIGINT, _handle)
             _signals.raises_once = raises_once or (outer and not is_outermost)
             yield True
         finally:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lance_df.scan.source import Scannable
 
 _MAX_CACHED_PLANS: Final = 16
+_COLUMN_BYTES: Final = 256  # of a column of a schema, and its name
 _COUNT_BATCH_ROWS: Final = 1 << 20
 # of a small predicate; larger ones are about twice as large as the expression
 _PREDICATE_BYTES: Final = 1024
@@ -207,9 +208,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._num_partitions = scan.num_partitions or num_cores()
         # A single partition is how rows stay in order; its tasks run at once all the same.
         self._at_once = self._num_partitions == 1 and not scan.in_turn
-        self._planned: Entries[PlannedScan] = TableCache(max_entries=_MAX_CACHED_PLANS).entries(
-            CacheKind.PLANS
-        )
+        self._planned: Entries[PlannedScan] | None = None
         self._planning = threading.local()
 
     # DataFusion panics where this raises, so no Python code runs in which an interruption could be raised.
@@ -253,6 +252,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         output = tuple(self._schema.names) if columns is None else columns
         # kept, as a plan does not change while the scan that it is for observes more
         key = (output, _fingerprint(expression))
+        if self._planned is None:
+            self._planned = TableCache(max_entries=_MAX_CACHED_PLANS).entries(CacheKind.PLANS)
         try:
             return self._planned.get(key, lambda: self._plan_anew(output, expression), 0)
         except LanceError as err:
@@ -379,7 +380,14 @@ def stored_schema_of(scan: SourceScan) -> pa.Schema:
     """Return the schema of the columns of a scan, as it returns them."""
     columns = scan.request.columns
     names = tuple(scan.source.arrow_schema.names) if columns is None else columns
-    return scan.source.plan(ScanRequest(columns=names, predicate=Literal(False))).schema
+
+    def planned() -> pa.Schema:
+        return scan.source.plan(ScanRequest(columns=names, predicate=Literal(False))).schema
+
+    schema: pa.Schema = scan.source.plan_cache.get(
+        ("schema", names), planned, _COLUMN_BYTES * (len(names) + 1)
+    )
+    return schema
 
 
 def _offered(stored: pa.Schema, request: ScanRequest, true_column: str | None) -> pa.Schema:

@@ -7,7 +7,7 @@ import os
 import re
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lance_df.compute.compat import (
@@ -29,7 +29,7 @@ from lance_df.engine.failures import planning_errors
 from lance_df.engine.optimizer.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
 from lance_df.engine.optimizer.settings import JoinSettings
-from lance_df.engine.plans.logical_scans import LogicalScan, is_among, scans_and_blocked
+from lance_df.engine.plans.logical_scans import PlanScans, is_among
 from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.statement import Statement, planning
 from lance_df.engine.tables.created import (
@@ -302,9 +302,9 @@ class LanceSession:
         if not statement.tables:
             return LanceDataFrame(with_types_of_rows(self, frame).df, (statement,), self)
         plan_of_frame = frame.optimized_logical_plan()
-        tables, scans = self._requests(statement, plan_of_frame, can_prove)
+        tables, read = self._requests(statement, plan_of_frame, can_prove)
         statement.note(tables)
-        if scans is None:
+        if read is None:
             frame = with_types_of_rows(self, statement.planned_over(tables, plan)[0])
             return LanceDataFrame(frame.df, (statement,), self)
         typed = with_types_of_rows(self, frame, plan_of_frame)
@@ -314,7 +314,7 @@ class LanceSession:
             return PlannedFrame(again if typed is frame else with_types_of_rows(self, again), slots)
 
         is_large = can_prove and may_be_large(tables)
-        planned = Planned(typed, plan_of_frame, tables, plan_again, slots, tuple(scans), is_large)
+        planned = Planned(typed, plan_of_frame, tables, plan_again, slots, read, is_large)
         if can_prove and not statement.is_change and (is_large or planned.reads_namespaces):
             from lance_df.engine.optimizer.driver import optimized
 
@@ -325,14 +325,14 @@ class LanceSession:
 
     def _requests(
         self, statement: Statement, plan: Any, can_prove: bool
-    ) -> tuple[dict[int, PlannedTable], list[LogicalScan] | None]:
-        """Return what the scans of a plan request, and its scans; None where it has to be made anew."""
-        scans, blocked = scans_and_blocked(plan)
-        unpushed = [scan.unpushed() for scan in scans] if blocked else scans
+    ) -> tuple[dict[int, PlannedTable], PlanScans | None]:
+        """Return what the scans of a plan request, and what it reads; None where it has to be made anew."""
+        read = PlanScans.of(plan)
+        unpushed = [scan.unpushed() for scan in read.scans] if read.blocked else read.scans
         tables = requests_of(statement.tables, plan, unpushed, can_prove=can_prove)
-        if not blocked:
-            return tables, scans
-        self._stand_in(statement, tables, blocked)
+        if not read.blocked:
+            return tables, read
+        self._stand_in(statement, tables, read.blocked)
         return tables, None
 
     def _context_of(self, statement: Statement) -> Context:
@@ -344,7 +344,9 @@ class LanceSession:
             lambda: self._join_settings.of(self),
         )
 
-    def _stand_in(self, statement: Statement, tables: Mapping[int, PlannedTable], blocked: list[str]) -> None:
+    def _stand_in(
+        self, statement: Statement, tables: Mapping[int, PlannedTable], blocked: Sequence[str]
+    ) -> None:
         """Keep DataFusion from pushing filters into tables where that fails, see `LogicalScan.is_blocked`.
 
         A filter does not pass a LIMIT, so DataFusion applies it above the scan.

@@ -48,7 +48,7 @@ class NamespaceLimits:
     joined_member_rows: int = 64 * 1024
     manifests_at_once: int = 1024
     many_members: int = 16
-    few_members: int = 64
+    few_members: int = 256
     cached_plans: int = 256
     cached_plan_rows: int = 8192
     few_rows: int = 1024

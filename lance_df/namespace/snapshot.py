@@ -26,7 +26,7 @@ from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.scan.plan import ScanPlan, ScanTask
 from lance_df.scan.report import Count, SpecReport, TableReport
-from lance_df.scan.request import Promise, Rows, ScanRequest
+from lance_df.scan.request import Promise, ScanRequest
 from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.parallel import map_reads
 from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
@@ -164,9 +164,7 @@ class NamespaceSnapshot:
 
         What the values of a partition prove of the predicate is not asked of its rows again.
         """
-        if request.pruning_predicate is not None and has_unknown(request.pruning_predicate):
-            return self._planned(request)  # its literals may differ though they are equal: -0.0 and 0.0
-        if not request.options.cached_plans:
+        if _has_unknown(request) or not request.options.cached_plans:
             return self._planned(request)
         try:
             known = self._plans.find(request)
@@ -187,7 +185,7 @@ class NamespaceSnapshot:
         selected = self.selected_members(request)
         requests = [dataclasses.replace(request, predicate=left) for left in selected.residuals]
         is_small = len(selected.positions) <= NAMESPACE_LIMITS.current.few_members
-        plan = Table.plan if is_small and _is_plain(request) else plan_scan
+        plan = Table.plan if is_small and not _has_unknown(request) else plan_scan
         plans = [plan(table, requests[choice]) for table, choice in self._tables_of(request, selected)]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         _log.debug(
@@ -384,7 +382,6 @@ def _runs_bytes(runs: Sequence[Run]) -> int:
     return sum(table.num_bytes + _FRAGMENT_BYTES * len(table.fragments) for table in tables)
 
 
-def _is_plain(request: ScanRequest) -> bool:
-    """Whether a plan depends on nothing but the version: not on what scans have learned, or on literals."""
-    asks = request.predicate is not None or request.pruning_predicate is not None
-    return not asks and isinstance(request.output, Rows)
+def _has_unknown(request: ScanRequest) -> bool:
+    """Whether requests that are equal may differ: by the literals -0.0 and 0.0 in what is not known."""
+    return request.pruning_predicate is not None and has_unknown(request.pruning_predicate)

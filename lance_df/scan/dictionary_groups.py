@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.kernels import COMPILED
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy.typing as npt
 
 # more combinations of values take longer to count than rows to compare
 _MAX_GROUPS: Final = (1 << 16) - 1
@@ -31,7 +35,7 @@ def grouped(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Array] | No
         sizes.append(len(values.dictionary) + 1)  # NULL is the last
     if (num_groups := int(np.prod(sizes, dtype=np.float64))) > min(_MAX_GROUPS, len(columns[0])):
         return None
-    codes = np.zeros(len(columns[0]), np.uint8 if num_groups < 1 << 8 else np.uint16)
+    codes: npt.NDArray[Any] = np.zeros(len(columns[0]), np.uint8 if num_groups < 1 << 8 else np.uint16)
     for values, size in zip(columns, sizes, strict=True):
         indices = values.indices
         if (pc.max(indices).as_py() or 0) >= size - 1 and indices.null_count < len(indices):
@@ -40,7 +44,7 @@ def grouped(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Array] | No
             indices = indices.cast(pa.int64()).fill_null(size - 1)
         np.multiply(codes, size, out=codes, casting="unsafe")
         np.add(codes, indices.to_numpy(), out=codes, casting="unsafe")
-    counts = np.bincount(codes, minlength=num_groups)
+    counts = _counts(codes, num_groups)
     group_codes = np.flatnonzero(counts)
     groups: list[pa.Array] = []
     left = group_codes
@@ -48,3 +52,14 @@ def grouped(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Array] | No
         left, index = np.divmod(left, size)
         groups.insert(0, values.dictionary.take(pa.array(index, mask=index == size - 1)))
     return groups, pa.array(counts[group_codes], pa.int64())
+
+
+def _counts(codes: npt.NDArray[Any], num_codes: int) -> npt.NDArray[np.int64]:
+    """Return how often each code occurs."""
+    if not COMPILED or codes.dtype != np.uint8:
+        return np.bincount(codes, minlength=num_codes)
+    from lance_df.encodings.kernels.keys import count_codes
+
+    parts = np.zeros((4, 256), np.int64)
+    count_codes(codes, parts.reshape(-1))
+    return parts.sum(axis=0)[:num_codes]

@@ -1,6 +1,7 @@
 """What is installed: built as a wheel, put elsewhere, and used from there."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -67,6 +68,17 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel):
     udfs = {f"lance_df/udfs/{path.relative_to(ROOT / 'udfs')}" for path in (ROOT / "udfs").rglob("*.py")}
     assert udfs
     assert udfs <= set(names)
+
+
+def test_links_of_the_description_lead_somewhere_in_an_index(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read("lance_df-0.1.0.dist-info/METADATA").decode()
+    header, _, text = metadata.partition("\n\n")
+    assert "Description-Content-Type: text/markdown" in header
+    assert "## First steps" in text
+    targets = re.findall(r"\]\(([^)]+)\)", text)
+    assert targets
+    assert [target for target in targets if not target.startswith("https://")] == []
 
 
 def test_it_works_where_it_is_installed(installed):

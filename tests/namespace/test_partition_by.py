@@ -68,6 +68,8 @@ def test_a_field_of_an_earlier_version_keeps_its_id():
         ("country", ("country",), Transform(TransformKind.IDENTITY)),
         (" Year( ts )", ("ts",), Transform(TransformKind.YEAR)),
         ("bucket(id, 16)", ("id",), Transform(TransformKind.BUCKET, 16)),
+        ("bucket(16, id)", ("id",), Transform(TransformKind.BUCKET, 16)),
+        ("multi_bucket(8, id, country)", ("id", "country"), Transform(TransformKind.MULTI_BUCKET, 8)),
         ("multi_bucket(id, country, 8)", ("id", "country"), Transform(TransformKind.MULTI_BUCKET, 8)),
         ("truncate(place.city, 3)", ("place.city",), Transform(TransformKind.TRUNCATE, width=3)),
     ],
@@ -91,7 +93,8 @@ def test_expressions_are_literals_of_sql(text, columns, expression):
 
 @pytest.mark.parametrize(
     "wanted", ["week(ts)", "expression(col0, id)", "expression('', id)", "expression('col0')",
-               "bucket(id)", "bucket(id, x)", "bucket(id, 0)", "truncate(country, -1)",
+               "bucket(id)", "bucket(16)", "bucket()", "bucket(id, x)", "bucket(id, 0)",
+               "truncate(country, -1)",
                "year(country)", "year(ts, id)", 5,
                partition.truncate("price", 2), partition.identity("place"),
                partition.identity("country", field_id="")]

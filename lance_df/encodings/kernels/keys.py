@@ -1,4 +1,4 @@
-"""Hash keys, and sort out those that cannot be among others by marks: one for each of many places."""
+"""Hash keys, count them, and sort out those that cannot be among others by marks, one for many places."""
 
 from __future__ import annotations
 
@@ -157,6 +157,35 @@ def _near_positions(
         out[total] = i
         total += marks[index]
     return total
+
+
+def count_codes(codes: cython.const[cython.uchar][::1], counts: cython.longlong[::1]) -> None:
+    """Count how often each code of one byte occurs.
+
+    Parameters
+    ----------
+    counts
+        Four times 256 numbers, to which those of every fourth code are added: equal codes in a row then wait
+        for each other less. The caller has checked that these are as many.
+    """
+    with cython.nogil:
+        _count_codes(codes, counts)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _count_codes(codes: cython.const[cython.uchar][::1], counts: cython.longlong[::1]) -> cython.void:
+    i: cython.Py_ssize_t
+    whole: cython.Py_ssize_t = codes.shape[0] & ~3
+    for i in range(0, whole, 4):
+        counts[codes[i]] += 1
+        counts[256 + codes[i + 1]] += 1
+        counts[512 + codes[i + 2]] += 1
+        counts[768 + codes[i + 3]] += 1
+    for i in range(whole, codes.shape[0]):
+        counts[codes[i]] += 1
 
 
 if not cython.compiled:

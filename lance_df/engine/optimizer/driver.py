@@ -12,10 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from lance_df.engine.optimizer.planned import DoesNotApplyError, Planned, RuleReport
-from lance_df.engine.plans.nodes import Aggregate
 from lance_df.engine.plans.order import RewriteWarning, lost_by_rewriting
 from lance_df.engine.plans.rebuild import NotRebuiltError
-from lance_df.engine.plans.walks import has_node
 from lance_df.errors import LanceError
 from lance_df.records import dataclass
 
@@ -47,7 +45,7 @@ class Rule:
 
 
 def _has_aggregate(planned: Planned) -> bool:
-    return planned.may_be_large and has_node(planned.optimized, Aggregate)
+    return planned.may_be_large and bool(planned.aggregates)
 
 
 def _has_large_joins(planned: Planned) -> bool:

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.engine.plans.logical_scans import LogicalScan, logical_scans
+from lance_df.engine.plans.logical_scans import LogicalScan, PlanScans
+from lance_df.engine.plans.nodes import Aggregate
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Planned:
         What stands for tables in these.
     tables
         What its scans request, by the keys of tables.
+    read
+        What its optimized plan reads.
     plan
         Plans the statement again, with other requests; what rules have made of it before included.
     may_be_large
@@ -68,7 +71,7 @@ class Planned:
     tables: Tables
     plan: Callable[[Tables], PlannedFrame]
     table_slots: Mapping[int, TableSlot]
-    scans: tuple[LogicalScan, ...]
+    read: PlanScans
     may_be_large: bool = True
     over_runs: bool = False
     is_final: bool = False
@@ -76,9 +79,18 @@ class Planned:
     def replanned(self, frame: DataFrame, optimized: Any = None, **changes: Any) -> Planned:
         """Return the statement as another frame."""
         plan = frame.optimized_logical_plan() if optimized is None else optimized
-        return dataclasses.replace(
-            self, frame=frame, optimized=plan, scans=tuple(logical_scans(plan)), **changes
-        )
+        read = self.read if plan is self.optimized else PlanScans.of(plan)
+        return dataclasses.replace(self, frame=frame, optimized=plan, read=read, **changes)
+
+    @property
+    def scans(self) -> tuple[LogicalScan, ...]:
+        """The scans of its optimized plan, as `PlanScans` has them."""
+        return self.read.scans
+
+    @property
+    def aggregates(self) -> list[Aggregate]:
+        """The aggregates of its optimized plan, but those inside expressions."""
+        return [node for node in self.read.nodes if isinstance(node, Aggregate)]
 
     def complete(self) -> None:
         """Let the scans of the frame request what is known now."""

@@ -39,7 +39,7 @@ class HiddenScans:
     def __init__(self, plan: LogicalPlan, visible: Sequence[PlanNode]) -> None:
         has_some = any(node.has_subquery for node in visible)
         self._text = plan.display_indent() if has_some else ""
-        self._visible = [node.plan.display() for node in visible] if has_some else []
+        self._visible = [node.shown for node in visible] if has_some else []
 
     def may_read(self, table: str) -> bool:
         """Return whether a table of this name, in any schema, may be scanned out of sight."""

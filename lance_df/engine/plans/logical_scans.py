@@ -6,7 +6,7 @@ it, already resolved through views, aliases, CTEs and joins; this module finds t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +19,10 @@ from lance_df.records import dataclass
 
 __all__ = [
     "LogicalScan",
+    "PlanScans",
     "ScopedExpr",
     "is_among",
     "logical_scans",
-    "scans_and_blocked",
     "visible_scans",
 ]
 
@@ -81,25 +81,43 @@ def _is_true(expr: Any) -> bool:
     return value is not None and value.as_py() is True
 
 
-def logical_scans(plan: LogicalPlan) -> list[LogicalScan]:
-    """Return the scans of an optimized plan, but those of tables of which some scan may be out of sight.
+@dataclass(frozen=True, slots=True)
+class PlanScans:
+    """What an optimized plan reads.
 
-    A scan in an uncorrelated scalar subquery stays inside an expression. It shares its provider with other
-    scans of the same table, so what is known of those must not prune it.
+    Attributes
+    ----------
+    nodes
+        Its nodes, but those of plans inside expressions; the root is the first.
+    scans
+        Its scans, but those of tables of which some scan may be out of sight. A scan in an uncorrelated
+        scalar subquery stays inside an expression. It shares its provider with other scans of the same table,
+        so what is known of those must not prune it.
+    blocked
+        Which tables have a scan that may be blocked, see `is_among`.
     """
-    return scans_and_blocked(plan)[0]
+
+    nodes: tuple[PlanNode, ...]
+    scans: tuple[LogicalScan, ...]
+    blocked: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: LogicalPlan) -> PlanScans:
+        """Return what a plan reads."""
+        scans, visible = _visible(plan)
+        hidden = HiddenScans(plan, visible)
+        blocked = [scan.table[1] for scan in scans if scan.is_blocked] + hidden.may_be_blocked
+        known = tuple(scan for scan in scans if not hidden.may_read(scan.table[1]))
+        return cls(tuple(visible), known, tuple(blocked))
 
 
-def scans_and_blocked(plan: LogicalPlan) -> tuple[list[LogicalScan], list[str]]:
-    """Return what `logical_scans` does, and which tables have a scan that may be blocked, see `is_among`."""
-    scans, visible = _visible(plan)
-    hidden = HiddenScans(plan, visible)
-    blocked = [scan.table[1] for scan in scans if scan.is_blocked] + hidden.may_be_blocked
-    return [scan for scan in scans if not hidden.may_read(scan.table[1])], blocked
+def logical_scans(plan: LogicalPlan) -> tuple[LogicalScan, ...]:
+    """Return the scans of an optimized plan, as `PlanScans` has them."""
+    return PlanScans.of(plan).scans
 
 
-def is_among(blocked: list[str], table: str) -> bool:
-    """Whether a table may be one of those that `scans_and_blocked` returns."""
+def is_among(blocked: Sequence[str], table: str) -> bool:
+    """Whether a table may be one of the blocked ones of `PlanScans`."""
     return any(is_shown_by(table, shown) for shown in blocked)
 
 

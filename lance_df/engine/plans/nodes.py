@@ -28,11 +28,12 @@ _LIMIT: Final = re.compile(r"Limit: skip=(\d+), fetch=(\d+|None)")
 class PlanNode:
     """A node of a plan. Kinds of which nothing is known but their inputs are of this class."""
 
-    __slots__ = ("detail", "plan")
+    __slots__ = ("_shown", "detail", "plan")
 
     def __init__(self, plan: LogicalPlan, detail: Any) -> None:
         self.plan = plan
         self.detail = detail
+        self._shown: str | None = None
 
     @property
     def kind(self) -> str:
@@ -57,14 +58,14 @@ class PlanNode:
     def has_subquery(self) -> bool:
         """Whether an expression may hold a subquery. The binding gives no plan of one."""
         # a node shows what its expressions hold
-        if not expressions.shows_subquery(self.plan.display()):
+        if not expressions.shows_subquery(self.shown):
             return False
         parts = self.expressions
         return parts is None or any(map(expressions.holds_subquery, parts))
 
     def may_call(self, names: Collection[str]) -> bool:
         """Return whether an expression may call one of some functions, outside of subqueries."""
-        if not expressions.shows_call(self.plan.display(), names):
+        if not expressions.shows_call(self.shown, names):
             return False
         parts = self.expressions
         return parts is None or any(expressions.may_call(expr, names) for expr in parts)
@@ -72,7 +73,9 @@ class PlanNode:
     @property
     def shown(self) -> str:
         """The node without its inputs as DataFusion writes it: for people, not to be read."""
-        return str(self.plan.display())
+        if self._shown is None:
+            self._shown = str(self.plan.display())
+        return self._shown
 
 
 class Scan(PlanNode):

@@ -155,7 +155,8 @@ def _check_depth(num_fields: int, spec_id: int) -> None:
 def parse_partition_by(text: str) -> PartitionBy:
     """Return what a text such as ``year(ts)``, ``bucket(user_id, 16)`` or ``country`` says.
 
-    An expression is a literal of SQL: ``expression('ascii(col0) % 7', carrier)``.
+    ``bucket(16, user_id)``, as Iceberg's SQL has it, is the same. An expression is a literal of SQL:
+    ``expression('ascii(col0) % 7', carrier)``.
 
     Raises
     ------
@@ -173,9 +174,13 @@ def parse_partition_by(text: str) -> PartitionBy:
         raise InvalidInputError(f"{text!r}: unknown transform {name!r}; known are {', '.join(TransformKind)}")
     kind = TransformKind(name)
     if kind in (*BUCKETS, TransformKind.TRUNCATE):
+        if arguments[0].isdecimal() and not arguments[-1].isdecimal():
+            arguments = [*arguments[1:], arguments[0]]
         *columns, parameter = arguments
         if not parameter.isdecimal():
-            raise InvalidInputError(f"{text!r}: the last argument is a number, as in {name}(column, 16)")
+            raise InvalidInputError(
+                f"{text!r}: the last argument, or the first one, is a number, as in {name}(column, 16)"
+            )
         key = "width" if kind is TransformKind.TRUNCATE else "num_buckets"
         return PartitionBy(tuple(columns), Transform(kind, **{key: int(parameter)}))
     return PartitionBy(tuple(arguments), Transform(kind))

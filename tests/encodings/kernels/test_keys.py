@@ -66,3 +66,14 @@ def test_numbers_near_marks(dtype, count):
             out,
         )
         assert out[:total].tolist() == [row for row, place in enumerate(places) if marks[place]]
+
+
+@pytest.mark.parametrize("count", _COUNTS)
+@pytest.mark.parametrize("num_codes", [1, 2, 256])
+def test_codes_are_counted(num_codes, count):
+    codes = np.random.default_rng(count).integers(0, num_codes, count, np.uint8)
+    codes.flags.writeable = False
+    counts = np.ones(4 * 256, np.int64)
+    keys.count_codes(codes, counts)
+    wanted = np.bincount(codes, minlength=256) + 4
+    assert counts.reshape(4, 256).sum(axis=0).tolist() == wanted.tolist()

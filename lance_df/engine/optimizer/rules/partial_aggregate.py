@@ -138,6 +138,8 @@ def _has_dictionaries(table: PlannedTable, keys: Collection[str]) -> bool:
 
 def _of_runs(planned: Planned, context: Context) -> Planned | None:
     """Let the scan of a large table return runs of rows."""
+    if not any(node.groups for node in planned.aggregates):
+        return None
     if may_call(planned.optimized, VOLATILE_FUNCTIONS.union(context.registered)):
         return None  # they give something else for each row of a run
     for scan, table in _large_first(planned):

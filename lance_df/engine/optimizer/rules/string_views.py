@@ -24,12 +24,11 @@ from lance_df.engine.plans.nodes import (
     Sort,
     SubqueryAlias,
     Union,
-    node_of,
 )
 from lance_df.engine.plans.order import sort_path
 from lance_df.engine.plans.qualified_columns import renaming
 from lance_df.engine.plans.rebuild import columns_of, rebuilt
-from lance_df.engine.plans.walks import Path, may_call, node_at, nodes, plan_at
+from lance_df.engine.plans.walks import Path, may_call, node_at, plan_at
 from lance_df.scan.request import Rows
 
 if TYPE_CHECKING:
@@ -46,12 +45,12 @@ _WORTH_ROWS: Final = 100_000
 def string_views(planned: Planned, context: Context) -> Planned | None:
     """Let scans of large tables return strings that are aggregated as views."""
     schema = planned.frame.schema()
-    if not isinstance(node_of(planned.optimized), _QUERIES) or len(set(schema.names)) < len(schema.names):
+    nodes = planned.read.nodes
+    if not isinstance(nodes[0], _QUERIES) or len(set(schema.names)) < len(schema.names):
         return None
-    all_nodes = list(nodes(planned.optimized))
-    if any(node.kind == "RecursiveQuery" for node in all_nodes):  # its steps have to agree in types
+    if any(node.kind == "RecursiveQuery" for node in nodes):  # its steps have to agree in types
         return None
-    aggregates = [node for node in all_nodes if isinstance(node, Aggregate)]
+    aggregates = planned.aggregates
     views = {}
     for table, scans in planned.scans_of_tables():
         names = _worth_viewing(table, aggregates) if scans else frozenset()

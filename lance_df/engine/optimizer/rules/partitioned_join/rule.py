@@ -33,7 +33,6 @@ from lance_df.engine.plans.walks import (
     has_node,
     have_same_shape,
     holds_in_subquery,
-    nodes,
     plan_at,
 )
 from lance_df.engine.report import JoinReport
@@ -72,7 +71,7 @@ _REPARTITIONED: Final = (
 def partitioned_join(planned: Planned, context: Context) -> Planned | None:
     """Join and group namespaces partition by partition."""
     statement, options = context.statement, context.joins
-    if not any(map(_may_be_divided, nodes(planned.optimized))):
+    if not any(map(_may_be_divided, planned.read.nodes)):
         return None
     if options.partitioned_joins == "never":
         statement.joins.append(JoinReport("joins and groups", "not by partition: switched off"))
