@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from lance_df.spark.opened import Source, SourceRef
     from lance_df.table.scan.table_scan import TableScan
 
-# A Python task costs Spark about 20 ms, whatever it does.
+# A Python task costs Spark about 50 ms, whatever it does.
 MIN_SPLIT_BYTES: Final = 1024 * 1024
 # What it takes to open a member or a fragment, as if it were read.
 _OPENING_BYTES: Final = 32 * 1024
-# Splits for each worker, so that all are done at about the same time.
+# Splits for each worker, so that all are done at about the same time, where each has so much to read.
 _WAVES: Final = 2
+_WAVE_BYTES: Final = 8 * 1024 * 1024
 # Parts of a fragment have so many rows and more, and begin at multiples of the other.
 _MIN_PART_ROWS: Final = 64 * 1024
 _PART_ALIGNMENT: Final = 1024
@@ -245,7 +246,8 @@ def _items_of_fragments(
 def _target(items: Sequence[_Item] | Sequence[Piece], split_bytes: int, parallelism: int) -> int:
     total = sum(item.num_bytes for item in items)
     least = min(MIN_SPLIT_BYTES, split_bytes)
-    target = max(least, min(split_bytes, -(-total // (_WAVES * parallelism))))
+    waves = _WAVES if total > _WAVE_BYTES * parallelism else 1
+    target = max(least, min(split_bytes, -(-total // (waves * parallelism))))
     # the last splits are read by all workers, too
     waves = -(-total // (target * parallelism))
     return max(least, -(-total // (waves * parallelism))) if waves > 1 else target

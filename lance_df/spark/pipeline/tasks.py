@@ -1,6 +1,6 @@
 """Functions that run in Spark's tasks, and what is shared out to these.
 
-A Python task costs Spark some 20 ms, whatever it does: much small work goes into one.
+A Python task costs Spark some 50 ms, whatever it does: much small work goes into one.
 """
 
 from __future__ import annotations
