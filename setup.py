@@ -29,7 +29,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 PACKAGE = "lance_df.encodings.kernels"
-SHARED = f"{PACKAGE}._cyutility"  # what all modules share of Cython's own code
+SHARED_MODULE = "_cyutility"  # what all modules share of Cython's own code, which nothing waits for
+SHARED = f"{PACKAGE}.{SHARED_MODULE}"
 FOLDER = Path(*PACKAGE.split("."))
 GENERATED = Path("build", "cython")
 CHECKED = os.environ.get("LANCE_DF_CHECKED", "")
@@ -60,7 +61,7 @@ def generate() -> dict[str, Path]:
     from Cython.Build import cythonize
 
     modules = [path for path in sorted(FOLDER.glob("*.py")) if is_kernel(path)]
-    shared = GENERATED / "_cyutility.c"
+    shared = GENERATED / f"{SHARED_MODULE}.c"
     GENERATED.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, "-m", "cython", f"--generate-shared={shared}"], check=True)
     directives = {
@@ -80,7 +81,7 @@ def generate() -> dict[str, Path]:
         force=True,
         quiet=True,
     )
-    return {"_cyutility": shared} | {each.name.rpartition(".")[2]: Path(each.sources[0]) for each in made}
+    return {SHARED_MODULE: shared} | {each.name.rpartition(".")[2]: Path(each.sources[0]) for each in made}
 
 
 def is_kernel(path: Path) -> bool:
@@ -100,7 +101,7 @@ def extensions() -> list[Extension]:
         Extension(
             f"{PACKAGE}.compiled.{build}.{module}",
             [source.as_posix()],
-            extra_compile_args=flags,
+            extra_compile_args=[*flags, "-O1"] if module == SHARED_MODULE and not IS_MSVC else flags,
             extra_link_args=link,
             optional=True,
         )

@@ -129,16 +129,14 @@ class Plans:
 
     def renamed(self, plan: Any, outputs: Iterable[Any]) -> Any:
         """Return a plan whose columns, in their order, have the names and ids of these attributes."""
-        empty = self._seq(())
+        # each name of a package is a request to the JVM
+        alias, empty, nothing = (
+            self._sql.catalyst.expressions.Alias,
+            self._seq(()),
+            self._jvm.scala.Option.empty(),
+        )
         aliases = [
-            self._sql.catalyst.expressions.Alias(
-                mine,
-                theirs.name(),
-                theirs.exprId(),
-                theirs.qualifier(),
-                self._jvm.scala.Option.empty(),
-                empty,
-            )
+            alias(mine, theirs.name(), theirs.exprId(), theirs.qualifier(), nothing, empty)
             for mine, theirs in zip(items(plan.output()), outputs, strict=True)
         ]
         return self._sql.catalyst.plans.logical.Project(self._seq(aliases), plan)

@@ -130,7 +130,7 @@ class Relation:
             return None
         return rows.select(
             *(
-                F.col(quoted([each.name]))
+                quoted([each.name])
                 if each.name in types
                 # of which Spark takes nothing, unless a query is added to this
                 else F.raise_error(F.lit(NOT_READ)).cast(each.dataType).alias(each.name)
