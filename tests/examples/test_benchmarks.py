@@ -115,6 +115,22 @@ def test_comparing_two_runs(two_runs, tmp_path, monkeypatch, capsys):
     assert compare.main() == 0
 
 
+def test_a_checkout_beside_itself(data, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import paired
+
+    checkout = str(BENCHMARKS.parent)
+    arguments = [checkout, checkout, "--data", str(data), "--scale", "0.01", "--rounds", "1"]
+    arguments += ["--seconds", "0.01", "--only", "session namespaces", "--case", "point"]
+    monkeypatch.setattr(sys, "argv", ["paired.py", *arguments])
+    monkeypatch.setattr(paired, "MAX_MEAN", 1000.0)
+    monkeypatch.setattr(paired, "MAX_QUERY", 1000.0)
+    paired.main()
+    assert "| session namespaces | point |" in capsys.readouterr().out
+    assert paired.is_worse(1.0, 1001.0)
+    assert not paired.is_worse(1.0, 2.0)
+
+
 def test_ratios_are_those_of_the_same_version(two_runs):
     old, _ = two_runs
     assert [(each.engine, each.peer, each.times) for each in old.ratios()] == [
