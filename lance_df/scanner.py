@@ -171,6 +171,7 @@ class LanceScanner(ArrowScanner):
             f"projection=[{', '.join(plan.schema.names)}], "
             f"filter={_filter_text(self._options.filter, self._table)}",
             *(f"  {name}: {count.kept} of {count.total}" for name, count in counts.items()),
+            *(f"  ScalarIndexQuery: query=[{each.predicate}]@{each.index}" for each in report.index_queries),
             *(f"  {reason.conjunct}: {reason.effect}" for reason in report.reasons),
         ]
         if verbose:

@@ -366,6 +366,7 @@ class NamespaceSnapshot:
             pages=total(report.pages for report in reports),
             bytes=total(report.bytes for report in reports),
             reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
+            index_queries=tuple(dict.fromkeys(query for report in reports for query in report.index_queries)),
             cache=self.cache.statistics(),
         )
 

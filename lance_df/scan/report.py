@@ -25,6 +25,14 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexQuery:
+    """What was asked of an index: a predicate of its column, as SQL."""
+
+    index: str
+    predicate: str
+
+
+@dataclass(frozen=True, slots=True)
 class SpecReport:
     """What a scan of a namespace makes of the partitions of one version of its spec.
 
@@ -49,8 +57,9 @@ class TableReport:
     """What a scan of one table version reads. ``pages`` and ``bytes`` count the projected columns.
 
     ``partitions`` are those of a namespace, ``specs`` the same by spec version, ``manifest_query`` the query
-    that finds them in ``__manifest``; its other counts are those of the partitions that are kept. ``cache``
-    is what the table keeps in memory when the report is made.
+    that finds them in ``__manifest``; its other counts are those of the partitions that are kept.
+    ``index_queries`` are those that indices have answered. ``cache`` is what the table keeps in memory when
+    the report is made.
     """
 
     table: str
@@ -62,4 +71,5 @@ class TableReport:
     partitions: Count | None = None
     specs: tuple[SpecReport, ...] = ()
     manifest_query: str | None = None
+    index_queries: tuple[IndexQuery, ...] = ()
     cache: CacheStatistics | None = field(default=None, compare=False)

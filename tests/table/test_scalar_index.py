@@ -315,6 +315,7 @@ def test_names_nesting_and_empty_tables(tmp_path: Path) -> None:
     }
     check(uri, ["a.b = 1", "a.b > 2", "a.c IS NULL", "a.c = 'x'"])
     assert "ScalarIndexQuery" in lance.dataset(uri).scanner(filter="a.b > 2").explain_plan()
+    assert "ScalarIndexQuery: query=[" in lance_df.dataset(uri).scanner(filter="a.b > 2").explain_plan()
     version = ours.version
     ours.optimize.optimize_indices()
     assert ours.version == version
@@ -672,3 +673,23 @@ def test_new_processes(tmp_path: Path) -> None:
         program = STEP.format(library=library, change=change)
         subprocess.run([sys.executable, "-c", program, uri, *KINDS], check=True)
         check(uri, ["c = 3", "c > 5", "c IS NULL"], case=change)
+
+
+def test_plans_name_the_indices_that_answer(tmp_path: Path) -> None:
+    rows = pa.table({"n": range(100), "s": [str(number % 7) for number in range(100)], "free": range(100)})
+    table = lance_df.write_dataset(rows, str(tmp_path / "t.lance"))
+    table.create_scalar_index("n", "BTREE")
+    table.create_scalar_index("s", "BITMAP")
+
+    def queries(condition: str, **options: object) -> list[str]:
+        lines = table.scanner(filter=condition, **options).explain_plan().splitlines()
+        return [line.strip() for line in lines if "ScalarIndexQuery" in line]
+
+    assert queries("n = 10") == ["ScalarIndexQuery: query=[n = 10]@n_idx"]
+    both = queries("n BETWEEN 10 AND 20 AND s = '3'")
+    assert both == [
+        "ScalarIndexQuery: query=[n >= 10 AND n <= 20]@n_idx",
+        "ScalarIndexQuery: query=[s = '3']@s_idx",
+    ]
+    assert queries("n >= 0") == ["ScalarIndexQuery: query=[n >= 0]@n_idx"]  # which leaves nothing out
+    assert queries("free = 3") == queries("n = 10", use_scalar_index=False) == queries("n + 1 = 3") == []

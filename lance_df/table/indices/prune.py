@@ -21,7 +21,7 @@ from lance_df.expr.simplify import simplify
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import by_column, columns, conjuncts, has_unknown
 from lance_df.records import dataclass
-from lance_df.scan.report import Reason
+from lance_df.scan.report import IndexQuery, Reason
 from lance_df.table.indices.answer import FRAGMENT_BITS, Answer, FragmentIds, fragment_starts
 from lance_df.table.indices.segments import Segment, segments_by_index
 from lance_df.table.reading.selection import RowRanges
@@ -49,12 +49,15 @@ class PruneResult:
         Whether every live row of the result matches, so that the predicate need not be applied again.
     reasons
         What each conjunct did that an index could answer.
+    queries
+        What indices have answered.
     """
 
     fragment_ids: npt.NDArray[np.int64]
     selected: npt.NDArray[np.bool_]
     is_exact: bool
     reasons: tuple[Reason, ...]
+    queries: tuple[IndexQuery, ...]
     _addresses: RowRanges = field(repr=False)
     _stops: npt.NDArray[np.int64] = field(repr=False)
 
@@ -94,6 +97,7 @@ def prune(table: Table, predicate: Predicate, fragment_ids: Sequence[int]) -> Pr
         selected=pruner.touched(selection.rows),
         is_exact=selection.is_exact,
         reasons=reasons,
+        queries=tuple(dict.fromkeys(pruner.queries)),
         _addresses=selection.rows,
         _stops=pruner.stops,
     )
@@ -112,6 +116,7 @@ class _Pruner:
         self._starts = starts
         self._everything = self._whole(self._in_reach)
         self._indices: dict[int, dict[str, list[Segment]]] = {}
+        self.queries: list[IndexQuery] = []
 
     def touched(self, rows: RowRanges) -> npt.NDArray[np.bool_]:
         """Return which fragments ``rows`` has a row of."""
@@ -160,15 +165,22 @@ class _Pruner:
         bound = bind_literals(predicate, column.arrow_type())
         if has_unknown(bound):
             return result
-        for segments in self._indices_of(column).values():
+        for name, segments in self._indices_of(column).items():
             answer = self._ask_segments(segments, bound, column)
+            if answer is None:
+                continue
+            self.queries.append(IndexQuery(name, to_text(predicate)))
             if answer.is_exact:
                 return answer
             result = Answer(result.rows.intersect(answer.rows), is_exact=False)
         return result
 
-    def _ask_segments(self, segments: list[Segment], predicate: Predicate, column: Field) -> Answer:
-        """Unite what the segments of one index say, each about the fragments that it covers."""
+    def _ask_segments(self, segments: list[Segment], predicate: Predicate, column: Field) -> Answer | None:
+        """Unite what the segments of one index say, each about the fragments that it covers.
+
+        Returns None if none of them says anything.
+        """
+        has_answer = False
         covered = np.zeros(len(self._fragment_ids), dtype=np.bool_)
         rows, is_exact = RowRanges.none(), True
         for segment in segments:
@@ -176,11 +188,14 @@ class _Pruner:
             addresses = None if answer is None else self._addresses(segment, answer.rows)
             if answer is None or addresses is None:
                 continue
+            has_answer = True
             covered_by_segment = np.isin(self._fragment_ids, segment.fragment_ids) & self._in_reach
             covered |= covered_by_segment
             rows = rows.union(addresses.intersect(self._whole(covered_by_segment)))
             # an updated row keeps its id, so row ids may stand under the row's former values, too
             is_exact &= answer.is_exact and not segment.holds_row_ids
+        if not has_answer:
+            return None
         others = self._whole(self._in_reach & ~covered)
         return Answer(rows.union(others), is_exact and bool(covered.all()))
 

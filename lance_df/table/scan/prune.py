@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Schema
-    from lance_df.scan.report import Reason
+    from lance_df.scan.report import IndexQuery, Reason
     from lance_df.table.indices import PruneResult
     from lance_df.table.reading.fragment_reader import FragmentReader
     from lance_df.table.reading.selection import RowRanges
@@ -46,6 +46,11 @@ class Pruning:
     by_index: tuple[PruneResult, ...] = ()
     is_exact: bool = False
     reasons: tuple[Reason, ...] = ()
+
+    @property
+    def index_queries(self) -> tuple[IndexQuery, ...]:
+        """What indices have answered."""
+        return tuple(dict.fromkeys(query for result in self.by_index for query in result.queries))
 
     def keeps(self, fragment_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which of the fragments may have matching rows, as far as indices show."""

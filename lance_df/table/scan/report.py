@@ -61,6 +61,7 @@ def make_report(scan: Scan, positions: npt.NDArray[np.intp], selected: npt.NDArr
         bytes=Count(tally.selected_bytes, tally.bytes),
         # a pruning predicate may repeat what the predicate says
         reasons=tuple(dict.fromkeys((*scan.pruning.reasons, *_page_reasons(scan, selected)))),
+        index_queries=scan.pruning.index_queries,
         cache=scan.table.shared.cache.statistics(),
     )
 
