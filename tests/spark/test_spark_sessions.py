@@ -51,6 +51,9 @@ def system(spark):
         system.setProperty(name, value)
 
 
+SOCKETS = "spark.python.unix.domain.socket.enabled"
+
+
 def test_a_spark_that_is_started_does_without_checks_unless_told_otherwise(builder, system, monkeypatch):
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setattr(sessions, "is_running", lambda: False)
@@ -59,10 +62,24 @@ def test_a_spark_that_is_started_does_without_checks_unless_told_otherwise(build
     of_executors = "spark.executorEnv.ARROW_ENABLE_NULL_CHECK_FOR_GET"
     sessions.session("local[2]", conf={of_executors: "true"})
     assert (system.getProperty(UNSAFE), system.getProperty(NULLS)) == ("true", "true")
-    assert builder.conf == {**arrow_checks.EXECUTORS, of_executors: "true"}
+    assert builder.conf == {**arrow_checks.EXECUTORS, of_executors: "true", SOCKETS: "true"}
     system.clearProperty(NULLS)
     sessions.session("local[2]")
     assert system.getProperty(NULLS) == "false"
+
+
+def test_workers_of_this_machine_have_unix_sockets_unless_told_otherwise(builder, system, monkeypatch):
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(sessions, "is_running", lambda: False)
+    for master, conf, expected in (
+        ("local[2]", {}, "true"),
+        (None, {}, "true"),
+        ("local[2]", {SOCKETS: "false"}, "false"),
+        ("spark://elsewhere:7077", {}, None),
+    ):
+        builder.conf.clear()
+        sessions.session(master, conf=conf)
+        assert builder.conf.get(SOCKETS) == expected
 
 
 def test_workers_run_the_python_of_the_session_unless_told_otherwise(builder, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 
 import lance_df
 from lance_df.cache import CacheKind, TableCache
+from lance_df.spark import splits as splits_module
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.splits import plan_splits
@@ -86,12 +87,26 @@ def test_splits_are_of_about_the_same_size(tmp_path, rows):
     options = SourceOptions.parse({"path": table.uri})
     source = open_source(options)
     ref = SourceRef.of(source, options)
-    first, second = plan_splits(source, ref, None, split_bytes=1 << 30, parallelism=1)
+    first, second = plan_splits(source, ref, None, split_bytes=1 << 30, parallelism=2)
     whole, begin, end, last = (piece.rows for piece in (*first, *second))
     assert whole is last is None
     assert (begin[0], begin[1], end[1]) == (0, end[0], 140_000)
     sizes = [sum(piece.num_bytes for piece in split) for split in (first, second)]
     assert max(sizes) < 1.01 * min(sizes)
+
+
+def test_workers_read_much_in_two_splits_each(tmp_path, rows, monkeypatch):
+    table = lance_df.write_dataset(rows, tmp_path / "t.lance")
+    options = SourceOptions.parse({"path": table.uri})
+    source = open_source(options)
+
+    def num_splits(parallelism: int) -> int:
+        ref = SourceRef.of(source, options)
+        return len(plan_splits(source, ref, None, split_bytes=1 << 30, parallelism=parallelism))
+
+    assert [num_splits(1), num_splits(2)] == [1, 2]
+    monkeypatch.setattr(splits_module, "_WAVE_BYTES", 1 << 20)
+    assert [num_splits(1), num_splits(2)] == [2, 4]
 
 
 def test_splits_have_parts_of_some_size(tmp_path, rows):
