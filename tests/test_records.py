@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lance_df.records import dataclass
+from lance_df.records import dataclass, replace
 
 
 def ours(**options: Any) -> Any:
@@ -224,3 +224,17 @@ def test_others_are_made_by_the_standard_library():
     plain.number = 2
     assert plain == Plain(2)
     assert Ordered(1) < Ordered(2)
+
+
+@pytest.mark.parametrize("make", [ours, theirs, lambda: dataclasses.dataclass(slots=True)])
+def test_replaced_values(make: Callable[..., Any]) -> None:
+    some = _plain(make)(1.5, "y", [2], 4)
+    copied = replace(some, name="z", unseen=5)
+    assert type(copied) is type(some)
+    assert (copied.number, copied.name, copied.unseen, copied.made) == (1.5, "z", 5, 7)
+    assert copied.items is some.items
+    assert some.name == "y"
+    with pytest.raises(TypeError, match="other"):
+        replace(some, other=1)
+    with pytest.raises((TypeError, ValueError), match="made"):
+        replace(some, made=1)

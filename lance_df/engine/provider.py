@@ -8,7 +8,6 @@ never checked again above the scan, and batches are not compared with the schema
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -31,7 +30,7 @@ from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
 from lance_df.forks import new_lock
 from lance_df.interrupts import callback
-from lance_df.records import dataclass
+from lance_df.records import dataclass, replace
 from lance_df.scan.request import PartialAggregate, Rows, ScanRequest
 from lance_df.scan.run import num_cores, run_ahead, run_tasks
 
@@ -98,7 +97,7 @@ class SourceScan:
 
     def requesting(self, **changes: Any) -> SourceScan:
         """Return the same with another request."""
-        return dataclasses.replace(self, request=dataclasses.replace(self.request, **changes))
+        return replace(self, request=replace(self.request, **changes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,15 +275,15 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         aggregate = _requested(request, output)
         if aggregate is not None and aggregate.has_extremes and (filters or predicate is not None):
             aggregate = None
-        request = dataclasses.replace(request, predicate=predicate, pruning_predicate=pruning_predicate)
+        request = replace(request, predicate=predicate, pruning_predicate=pruning_predicate)
         self.log.counters.add(plans=1)
         if filters:
             return self._filtered(request, output, tuple(filters), aggregate)
         if aggregate is not None:
-            plan = self.scan.source.plan(dataclasses.replace(request, columns=None, output=aggregate))
+            plan = self.scan.source.plan(replace(request, columns=None, output=aggregate))
             return PlannedScan(plan, output)
         rows = request.output if isinstance(request.output, Rows) else Rows()
-        plan = self.scan.source.plan(dataclasses.replace(request, columns=output, output=rows))
+        plan = self.scan.source.plan(replace(request, columns=output, output=rows))
         return PlannedScan(plan, output, counts_only=not output and predicate is None)
 
     def _filtered(
@@ -299,7 +298,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         returned = output if aggregate is None else aggregated
         compared = sorted(set().union(*(each.columns for each in filters)).difference(returned))
         # what is left to filter is compared as plain strings
-        request = dataclasses.replace(request, columns=(*returned, *compared), output=Rows())
+        request = replace(request, columns=(*returned, *compared), output=Rows())
         plan = self.scan.source.plan(request)
         if aggregate is None:
             return PlannedScan(plan, output, filters=filters)

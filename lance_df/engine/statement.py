@@ -6,12 +6,11 @@ planned it, so a context variable does.
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from lance_df.engine.tables.parts import PartSource
 from lance_df.engine.tables.source import TableSource
 from lance_df.errors import LanceError
 from lance_df.forks import new_lock
+from lance_df.records import dataclass, replace
 from lance_df.scan.options import ALL, ScanOptions
 from lance_df.scan.request import ScanRequest
 
@@ -194,7 +194,7 @@ class Statement:
                 known = self._new_table(key, source)
                 self._sources.append(source)  # keeps the key unique
             if (schema, name) not in known.names:
-                known = dataclasses.replace(known, names=known.names | {(schema, name)})
+                known = replace(known, names=known.names | {(schema, name)})
             self._tables[key] = known
             if key in self.stand_ins:
                 return self.stand_ins[key]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.engine.plans.logical_scans import LogicalScan, PlanScans
 from lance_df.engine.plans.nodes import Aggregate
-from lance_df.records import dataclass
+from lance_df.records import dataclass, replace
 
 if TYPE_CHECKING:
     from lance_df.compute.compat import DataFrame, PlainSessionContext
@@ -80,7 +79,7 @@ class Planned:
         """Return the statement as another frame."""
         plan = frame.optimized_logical_plan() if optimized is None else optimized
         read = self.read if plan is self.optimized else PlanScans.of(plan)
-        return dataclasses.replace(self, frame=frame, optimized=plan, read=read, **changes)
+        return replace(self, frame=frame, optimized=plan, read=read, **changes)
 
     @property
     def scans(self) -> tuple[LogicalScan, ...]:
@@ -102,7 +101,7 @@ class Planned:
     def requesting(self, scans: Mapping[int, SourceScan]) -> Tables:
         """Return the tables, of which some request something else."""
         return {
-            key: dataclasses.replace(table, scan=scans[key]) if key in scans else table
+            key: replace(table, scan=scans[key]) if key in scans else table
             for key, table in self.tables.items()
         }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from lance_df.engine.optimizer.planned import scans_of_tables
 from lance_df.engine.plans.walks import limits_rows
 from lance_df.engine.pruning.predicates import pruning_predicate_of_scans
+from lance_df.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,10 +37,10 @@ def requests_of(
             )
             if predicate is not None:
                 scan = table.scan.requesting(pruning_predicate=predicate)
-                changed[table.key] = dataclasses.replace(table, scan=scan)
+                changed[table.key] = replace(table, scan=scan)
     remote = [key for key, table in tables.items() if not table.scan.source.is_local]
     if remote and not limits_rows(plan):
         for key in remote:
-            scan = dataclasses.replace(changed[key].scan, reads_ahead=True)
-            changed[key] = dataclasses.replace(changed[key], scan=scan)
+            scan = replace(changed[key].scan, reads_ahead=True)
+            changed[key] = replace(changed[key], scan=scan)
     return changed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias, overload
@@ -14,6 +13,7 @@ from lance_df.errors import InvalidInputError, NotFoundError
 from lance_df.expr.nodes import Literal
 from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import columns, has_unknown
+from lance_df.records import replace
 from lance_df.scan.plan import ScanPlan
 from lance_df.scan.request import PartialAggregate, Promise, ScanRequest
 from lance_df.table.metadata.row_counts import live_rows, physical_rows
@@ -85,7 +85,7 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     elif _has_extremes(request) and _is_whole(scan) and request.options.observed_statistics:
         from lance_df.table.scan.extremes import extremes_scan
 
-        scan = dataclasses.replace(scan, extremes=extremes_scan(table.shared.observed, scan.columns))
+        scan = replace(scan, extremes=extremes_scan(table.shared.observed, scan.columns))
     if request.pruning_predicate is not None and request.options.pattern_words:
         scan = _with_words(scan, request.pruning_predicate)
     tasks = _Tasks.cut(scan, selected)
@@ -131,7 +131,7 @@ def _has_extremes(request: ScanRequest) -> bool:
 
 def _with_filter(scan: Scan, predicate: Predicate) -> Scan:
     table, wanted = scan.table, scan.filter_columns
-    return dataclasses.replace(
+    return replace(
         scan,
         ruled_out=table.shared.observed.bounds.rule_out(predicate, wanted) if scan.learns_bounds else None,
         filter_steps=filter_steps(
@@ -147,7 +147,7 @@ def _with_words(scan: Scan, pruning_predicate: Predicate) -> Scan:
         return scan
     steps = word_steps(pruning_predicate, scan.table.schema, scan.filter_columns)
     new = (column for step in steps for column in step.columns)
-    return dataclasses.replace(
+    return replace(
         scan, filter_columns=(*scan.filter_columns, *new), filter_steps=(*scan.filter_steps, *steps)
     )
 
@@ -203,7 +203,7 @@ def _pruned(scan: Scan, request: ScanRequest, positions: Positions) -> Scan:
     ids = np.sort(scan.table.fragments.ids[positions])
     pruning = plan_pruning(scan.table, scan.predicate, request.pruning_predicate, ids.tolist())
     predicate = None if pruning.is_exact else scan.predicate
-    return dataclasses.replace(
+    return replace(
         scan,
         pruning=pruning,
         predicate=predicate,
