@@ -403,13 +403,13 @@ class Table:
         reader = FragmentReader(self, self.fragments[position])
         return readers.put(position, reader, reader.footprint)
 
-    def column_take(self, field: Field) -> ColumnTake:
-        """Return what takes single rows of a column, which is shared. See `ColumnTake`."""
+    def column_take(self, field: Field, known: dict[FragmentReader, bool]) -> ColumnTake:
+        """Return what takes single rows of a column, which is shared. See `ColumnTake.is_counted`."""
         from lance_df.table.reading.column_take import ColumnTake
 
         columns: Entries[ColumnTake] = self.cache.entries(CacheKind.TAKES)
         column = columns.find(field)
-        if column is not None and column.is_counted():
+        if column is not None and column.is_counted(known):
             return column
         columns.drop(field)
         column = ColumnTake(self, field)

@@ -153,9 +153,21 @@ class ColumnTake:
                 )
             return self._pages
 
-    def is_counted(self) -> bool:
-        """Return whether the data files that this holds open are still in the cache; counts them as used."""
-        return all(reader.is_counted() for reader in list(self._readers.values()))
+    def is_counted(self, known: dict[FragmentReader, bool]) -> bool:
+        """Return whether the data files that this holds open are still in the cache; counts them as used.
+
+        Parameters
+        ----------
+        known
+            What was found out about fragments already, for the columns of one take; gets the others.
+        """
+        for reader in list(self._readers.values()):
+            is_counted = known.get(reader)
+            if is_counted is None:
+                is_counted = known[reader] = reader.is_counted()
+            if not is_counted:
+                return False
+        return True
 
     def _with_fragment(self, pages: _Pages, number: int) -> _Pages | None:
         fragment = pages.pages[number].fragment

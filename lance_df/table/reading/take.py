@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lance_df.table.reading.fragment_reader import FragmentReader
     from lance_df.table.scan.columns import Column
     from lance_df.table.table import Table
 
@@ -191,9 +192,10 @@ def _pick(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) 
         return taken
     order = keys.argsort()
     rows = keys[order]
+    known: dict[FragmentReader, bool] = {}
     for column in columns:
         if isinstance(column, StoredColumn) and len(column.path) == 1 and not column.is_located:
-            values = table.column_take(column.field).take(rows, order)
+            values = table.column_take(column.field, known).take(rows, order)
             if values is not None:
                 taken[column] = conform(values, column.output.type, table.uri)
     return taken
