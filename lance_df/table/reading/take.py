@@ -175,29 +175,32 @@ def _take(
         return pa.table({"rows": pa.nulls(len(offsets))}).select([])
     keys = positions.astype(np.int64) << OFFSET_BITS | offsets
     taken = _pick(table, keys, columns)
-    rest = [column for column in columns if column not in taken]
+    rest = [column for number, column in enumerate(columns) if number not in taken]
     schema = pa.schema([column.output for column in columns], table.schema.arrow_metadata)
     read = _read(table, keys, rest) if rest else pa.table([])
     return pa.Table.from_arrays(
-        [taken[column] if column in taken else read[column.output.name] for column in columns],
+        [
+            taken[number] if number in taken else read[column.output.name]
+            for number, column in enumerate(columns)
+        ],
         schema=schema,
     )
 
 
-def _pick(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) -> dict[Column, pa.Array]:
-    """Return those columns whose rows a kernel takes, where such are known to be."""
-    taken: dict[Column, pa.Array] = {}
+def _pick(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) -> dict[int, pa.Array]:
+    """Return those columns whose rows a kernel takes, where such are known to be, by their numbers."""
+    taken: dict[int, pa.Array] = {}
     fits = 0 < len(keys) < FEW and len(table.fragments) <= _MAX_KERNEL_FRAGMENTS and table.location.is_local
     if not fits:
         return taken
     order = keys.argsort()
     rows = keys[order]
     known: dict[FragmentReader, bool] = {}
-    for column in columns:
+    for number, column in enumerate(columns):
         if isinstance(column, StoredColumn) and len(column.path) == 1 and not column.is_located:
             values = table.column_take(column.field, known).take(rows, order)
             if values is not None:
-                taken[column] = conform(values, column.output.type, table.uri)
+                taken[number] = conform(values, column.output.type, table.uri)
     return taken
 
 
