@@ -20,9 +20,12 @@ import pyarrow.dataset as pads
 import lance_df
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
 
     from pyspark.sql import DataFrame, SparkSession
+
+    Work: TypeAlias = Callable[[SparkSession, Path, argparse.Namespace], None]
 
 MONTH = "1995-03-01"
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -127,20 +130,24 @@ def months(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> 
     assert found == spark.read.parquet(str(parquet)).where(f"month = '{MONTH}'").count()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder with lineitem.parquet")
-    parser.add_argument("--only", choices=("read", "months"), nargs="+", default=["read", "months"])
+def run(works: Mapping[str, Work], prepare: Work | None = None) -> None:
+    """Run benchmarks, as the command line says, in one session and a folder that is removed afterwards."""
+    text = sys.modules["__main__"].__doc__
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder with lineitem.parquet and orders.parquet")
+    parser.add_argument("--only", choices=tuple(works), nargs="+", default=list(works))
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="4g")
     arguments = parser.parse_args()
     spark = session(arguments)
     with tempfile.TemporaryDirectory() as folder:
+        if prepare is not None:
+            prepare(spark, Path(folder), arguments)
         for name in arguments.only:
-            {"read": read, "months": months}[name](spark, Path(folder), arguments)
+            works[name](spark, Path(folder), arguments)
     spark.stop()
 
 
 if __name__ == "__main__":
-    main()
+    run({"read": read, "months": months})

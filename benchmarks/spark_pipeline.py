@@ -9,12 +9,11 @@ key; the shuffle is Spark's default for tables of this size, no broadcast.
 from __future__ import annotations
 
 import argparse
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.dataset as pads
-from spark import beside, session
+from spark import beside, run
 
 import lance_df
 
@@ -27,12 +26,14 @@ OF_KEYS = """SELECT o_orderkey, count(*) AS n, sum(l_extendedprice) AS price
     FROM {} JOIN {} ON o_orderkey = l_orderkey GROUP BY o_orderkey"""
 
 
-def write(data: Path, folder: Path) -> None:
-    """Write the namespaces."""
+def prepare(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> None:
+    """Write the namespaces, and name the files of Parquet."""
     for name, (key, buckets) in KEYS.items():
-        rows = pads.dataset(str(data / f"{name}.parquet")).scanner().to_reader()
+        source = str(arguments.data / f"{name}.parquet")
+        rows = pads.dataset(source).scanner().to_reader()
         spec = [lance_df.partition.bucket(key, buckets)]
         lance_df.PartitionedNamespace.create(folder / name, rows.schema, spec).append(rows)
+        spark.read.parquet(source).createOrReplaceTempView(name)
 
 
 def sums(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> None:
@@ -85,26 +86,5 @@ def _compare(name: str, own: DataFrame, theirs: DataFrame, rounds: int) -> None:
         raise RuntimeError(f"the answers differ: {answers}")
 
 
-WORKS = {"sums": sums, "merged": merged, "keys": keys}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder with lineitem.parquet and orders.parquet")
-    parser.add_argument("--only", choices=tuple(WORKS), nargs="+", default=list(WORKS))
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--memory", default="4g")
-    arguments = parser.parse_args()
-    spark = session(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        write(arguments.data, Path(folder))
-        for name in KEYS:
-            spark.read.parquet(str(arguments.data / f"{name}.parquet")).createOrReplaceTempView(name)
-        for name in arguments.only:
-            WORKS[name](spark, Path(folder), arguments)
-    spark.stop()
-
-
 if __name__ == "__main__":
-    main()
+    run({"sums": sums, "merged": merged, "keys": keys}, prepare)

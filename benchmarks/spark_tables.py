@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
-from spark import beside, drain, session
+from spark import beside, drain, run
 
 import lance_df
 
@@ -78,23 +77,5 @@ def compact(spark: SparkSession, folder: Path, arguments: argparse.Namespace) ->
         beside("compact", {"parquet": rewrite, "lance_df": compact_table}, 1)
 
 
-WORKS = {"write": write, "where": where, "compact": compact}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder with lineitem.parquet")
-    parser.add_argument("--only", choices=tuple(WORKS), nargs="+", default=list(WORKS))
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--memory", default="4g")
-    arguments = parser.parse_args()
-    spark = session(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        for name in arguments.only:
-            WORKS[name](spark, Path(folder), arguments)
-    spark.stop()
-
-
 if __name__ == "__main__":
-    main()
+    run({"write": write, "where": where, "compact": compact})

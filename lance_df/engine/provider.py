@@ -207,7 +207,9 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._num_partitions = scan.num_partitions or num_cores()
         # A single partition is how rows stay in order; its tasks run at once all the same.
         self._at_once = self._num_partitions == 1 and not scan.in_turn
-        self._planned: Entries[PlannedScan] | None = None
+        self._planned: Entries[PlannedScan] = TableCache(max_entries=_MAX_CACHED_PLANS).entries(
+            CacheKind.PLANS
+        )
         self._planning = threading.local()
 
     # DataFusion panics where this raises, so no Python code runs in which an interruption could be raised.
@@ -251,8 +253,6 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         output = tuple(self._schema.names) if columns is None else columns
         # kept, as a plan does not change while the scan that it is for observes more
         key = (output, _fingerprint(expression))
-        if self._planned is None:
-            self._planned = TableCache(max_entries=_MAX_CACHED_PLANS).entries(CacheKind.PLANS)
         try:
             return self._planned.get(key, lambda: self._plan_anew(output, expression), 0)
         except LanceError as err:

@@ -33,8 +33,8 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
     Where it starts Spark, rows from Python are read without checks that they do not need: see
     `lance_df.spark.arrow_checks`. On this machine the workers run the Python of this process, unless
     ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names another one, and Spark talks to them through Unix
-    sockets where it can (``spark.python.unix.domain.socket.enabled``, Spark 4.1), which takes small tasks
-    half the time.
+    sockets where it can (``spark.python.unix.domain.socket.enabled``, Spark 4.1): small tasks take half the
+    time.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class PlanNode:
 
     @property
     def shown(self) -> str:
-        """The node without its inputs as DataFusion writes it: for people, not to be read."""
+        """The node without its inputs, as DataFusion writes it: for people, and to be searched for signs."""
         if self._shown is None:
             self._shown = str(self.plan.display())
         return self._shown

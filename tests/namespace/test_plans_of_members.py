@@ -1,0 +1,71 @@
+"""Plans of members are kept for equal requests; others, and those of other versions, are planned anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import datafusion
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import lance_df
+from lance_df.table.scan import cached_plans
+
+NUM_MEMBERS = 70  # more than share a plan of the namespace, fewer than plans are kept of
+ROWS = pa.table(
+    {
+        "p": [number % NUM_MEMBERS for number in range(NUM_MEMBERS * 6)],
+        "f": [0.0, -0.0, 1.5, None, float("nan"), -2.0] * NUM_MEMBERS,
+        "k": list(range(NUM_MEMBERS * 6)),
+    }
+)
+CONDITIONS = [
+    *(f"f {operator} {zero}" for operator in (">", ">=", "<", "=") for zero in ("0.0", "-0.0", "0.0")),
+    *("f IS NULL", "isnan(f)", "NOT isnan(f)", "f IN (0.0, 7.0)", "f IN (-0.0, 7.0)"),
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", ROWS.schema, ["p"])
+    namespace.append(ROWS)
+    return tmp_path
+
+
+def in_memory(rows: pa.Table) -> datafusion.SessionContext:
+    ctx = datafusion.SessionContext()
+    ctx.register_record_batches("n", [rows.to_batches()])
+    return ctx
+
+
+@pytest.mark.engine
+def test_answers_do_not_depend_on_what_was_planned_before(root: Path) -> None:
+    ctx, memory, rows = lance_df.connect(str(root)), in_memory(ROWS), ROWS
+    for _ in range(2):
+        for condition in [*CONDITIONS, *CONDITIONS]:
+            query = f"SELECT k FROM n WHERE {condition} ORDER BY k"
+            assert ctx.sql(query).to_pylist() == memory.sql(query).to_pylist(), condition
+        namespace = lance_df.PartitionedNamespace.open(root / "n")
+        namespace.delete("k % 4 = 1")
+        more = pa.table({"p": [3, 500], "f": [0.0, -0.0], "k": [10_000, 10_001]}, ROWS.schema)
+        namespace.append(more)
+        rows = pa.concat_tables([rows.filter(pc.not_equal(pc.bit_wise_and(rows["k"], 3), 1)), more])
+        memory = in_memory(rows)
+
+
+@pytest.mark.engine
+def test_members_are_planned_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = []
+    plan_scan = cached_plans.plan_scan
+    monkeypatch.setattr(
+        cached_plans, "plan_scan", lambda *arguments: planned.append(arguments) or plan_scan(*arguments)
+    )
+    ctx = lance_df.connect(str(root))
+    query = "SELECT count(*) AS n FROM n WHERE k = 17"
+    for _ in range(3):  # what scans observe of values may rule more out
+        assert ctx.sql(query).to_pylist() == [{"n": 1}]
+    assert planned
+    before = len(planned)
+    assert ctx.sql(query).to_pylist() == [{"n": 1}]
+    assert len(planned) == before
