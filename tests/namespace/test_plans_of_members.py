@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import datafusion
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -20,9 +19,24 @@ ROWS = pa.table(
         "k": list(range(NUM_MEMBERS * 6)),
     }
 )
+IS_NAN = pc.is_nan(pc.field("f"))
+# Zeros are equal and NaN is the greatest. DataFusion 51 and 53 order -0.0 before 0.0.
+COMPARISONS = {
+    ">": (pc.field("f") > 0) | IS_NAN,
+    ">=": (pc.field("f") >= 0) | IS_NAN,
+    "<": pc.field("f") < 0,
+    "=": pc.field("f") == 0,
+}
 CONDITIONS = [
-    *(f"f {operator} {zero}" for operator in (">", ">=", "<", "=") for zero in ("0.0", "-0.0", "0.0")),
-    *("f IS NULL", "isnan(f)", "NOT isnan(f)", "f IN (0.0, 7.0)", "f IN (-0.0, 7.0)"),
+    *(
+        (f"f {op} {zero}", expected)
+        for op, expected in COMPARISONS.items()
+        for zero in ("0.0", "-0.0", "0.0")
+    ),
+    *((f"f IN ({zero}, 7.0)", COMPARISONS["="]) for zero in ("0.0", "-0.0")),
+    ("f IS NULL", pc.field("f").is_null()),
+    ("isnan(f)", IS_NAN),
+    ("NOT isnan(f)", ~IS_NAN),
 ]
 
 
@@ -33,25 +47,18 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def in_memory(rows: pa.Table) -> datafusion.SessionContext:
-    ctx = datafusion.SessionContext()
-    ctx.register_record_batches("n", [rows.to_batches()])
-    return ctx
-
-
 @pytest.mark.engine
 def test_answers_do_not_depend_on_what_was_planned_before(root: Path) -> None:
-    ctx, memory, rows = lance_df.connect(str(root)), in_memory(ROWS), ROWS
+    ctx, rows = lance_df.connect(str(root)), ROWS
     for _ in range(2):
-        for condition in [*CONDITIONS, *CONDITIONS]:
-            query = f"SELECT k FROM n WHERE {condition} ORDER BY k"
-            assert ctx.sql(query).to_pylist() == memory.sql(query).to_pylist(), condition
+        for condition, expected in [*CONDITIONS, *CONDITIONS]:
+            answer = pa.table(ctx.sql(f"SELECT k FROM n WHERE {condition} ORDER BY k"))
+            assert answer.equals(rows.filter(expected).select(["k"])), condition
         namespace = lance_df.PartitionedNamespace.open(root / "n")
         namespace.delete("k % 4 = 1")
         more = pa.table({"p": [3, 500], "f": [0.0, -0.0], "k": [10_000, 10_001]}, ROWS.schema)
         namespace.append(more)
         rows = pa.concat_tables([rows.filter(pc.not_equal(pc.bit_wise_and(rows["k"], 3), 1)), more])
-        memory = in_memory(rows)
 
 
 @pytest.mark.engine
