@@ -98,6 +98,14 @@ def test_both_processes_may_widen_a_column(kind, name):
     assert {tuple(each.type for each in model.state.columns) for model in found} == {("int64", "int64")}
 
 
+def test_rows_of_the_narrow_type_are_appended_before_another_process_widens_the_column():
+    widen = Step("table_widen_column", {"name": "v"}, "pair"), Outcome()
+    narrow, wide = append([1]), append([2], (COLUMNS[0], Column("v", "small", "int64")))
+    assert rows_of(models_after(model(), [[widen], [narrow]])) == {(1,)}
+    assert rows_of(models_after(model(), [[widen, wide], [narrow]])) == {(1, 2)}
+    assert not models_after(model(), [[widen, narrow], []])
+
+
 def test_a_kill_leaves_open_whether_old_versions_are_removed_from_now_on():
     started = model(versions={3: State(COLUMNS)})
     for broken_off in (started, dataclasses.replace(started, cleans_up=True)):

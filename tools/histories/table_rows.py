@@ -24,9 +24,8 @@ class TableOperation(Operation):
     ways = ALL_WAYS
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        names = model.state.names
         columns = arguments.get("columns")
-        return columns is None or [name for name, *_ in columns] == names
+        return columns is None or list(map(tuple, columns)) == all_columns(model.state)
 
 
 def all_columns(state: State) -> list[tuple[str, str, str]]:
@@ -61,9 +60,10 @@ class TableAppend(TableOperation):
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
         # rows may lack a column that another process has added meanwhile
-        names = [name for name, *_ in arguments["columns"]]
-        left = [name for name in model.state.names if name in names]
-        return left == names and (left == model.state.names or model.settings.file_version != "0.1")
+        columns = list(map(tuple, arguments["columns"]))
+        left = [column for column in all_columns(model.state) if column in columns]
+        is_complete = len(left) == len(model.state.columns)
+        return left == columns and (is_complete or model.settings.file_version != "0.1")
 
     def source(self, arguments: Arguments) -> str:
         limit = max(arguments["max_rows_per_file"], len(arguments["numbers"]) // 50 + 1)
