@@ -37,7 +37,19 @@ from lance_df.errors import (
 )
 
 if TYPE_CHECKING:
-    from lance_df import commit, debug, file, fragment, namespace, partition, progress, schema, types, util
+    from lance_df import (
+        commit,
+        debug,
+        file,
+        fragment,
+        indices,
+        namespace,
+        partition,
+        progress,
+        schema,
+        types,
+        util,
+    )
     from lance_df.api.directory_namespace import DirectoryNamespace
     from lance_df.api.information import DataStatistics, FieldStatistics
     from lance_df.api.merge_insert import MergeInsertBuilder
@@ -52,8 +64,10 @@ if TYPE_CHECKING:
     from lance_df.polars_scan import scan_lance
     from lance_df.scan.options import ScanOptions
     from lance_df.scanner import LanceScanner
+    from lance_df.scanner_options import ScanStatistics
     from lance_df.schema import json_to_schema, schema_to_json
     from lance_df.session import Session
+    from lance_df.storage.counters import bytes_read_counter, iops_counter
     from lance_df.table.maintenance.cleanup_result import (
         CleanupCandidateFile,
         CleanupExplanation,
@@ -94,6 +108,7 @@ _HOMES = {
     "LanceOperation": "lance_df.operations",
     "ScanOptions": "lance_df.scan.options",
     "ScanReport": "lance_df.engine",
+    "ScanStatistics": "lance_df.scanner_options",
     "SQLiteManifestStore": "lance_df.table.metadata.external_store_sqlite",
     "PartitionedNamespace": "lance_df.api.namespaces",
     "SessionContext": "lance_df.engine",
@@ -101,10 +116,12 @@ _HOMES = {
     "batch_udf": "lance_df.udf",
     "blob_array": "lance_df.blob",
     "blob_field": "lance_df.blob",
+    "bytes_read_counter": "lance_df.storage.counters",
     "cache_statistics": "lance_df.cache",
     "connect": "lance_df.engine",
     "dataset": "lance_df.dataset",
     "enable": "lance_df.engine",
+    "iops_counter": "lance_df.storage.counters",
     "register": "lance_df.engine",
     "register_udfs": "lance_df.engine",
     "scan_lance": "lance_df.polars_scan",
@@ -115,7 +132,7 @@ _HOMES = {
 _MODULES = frozenset(
     {
         *("partition", "file", "fragment", "optimize", "spark"),
-        *("commit", "debug", "namespace", "progress", "schema", "types", "util"),
+        *("commit", "debug", "indices", "namespace", "progress", "schema", "types", "util"),
     }
 )
 
@@ -165,6 +182,7 @@ __all__ = [
     "SQLiteManifestStore",
     "ScanOptions",
     "ScanReport",
+    "ScanStatistics",
     "Session",
     "SessionContext",
     "StorageError",
@@ -175,6 +193,7 @@ __all__ = [
     "batch_udf",
     "blob_array",
     "blob_field",
+    "bytes_read_counter",
     "cache_statistics",
     "commit",
     "connect",
@@ -183,6 +202,8 @@ __all__ = [
     "enable",
     "file",
     "fragment",
+    "indices",
+    "iops_counter",
     "json_to_schema",
     "namespace",
     "optimize",

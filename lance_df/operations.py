@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lance_df.api.fragment_metadata import DataFile, FragmentMetadata
 from lance_df.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lance_df.format.operations import InsertedKeys
     from lance_df.schema import LanceSchema
     from lance_df.table.metadata.base_paths_write import DatasetBasePath
@@ -124,6 +125,12 @@ class LanceOperation:
 
         def __post_init__(self) -> None:
             _check_fragments(self.fragments)
+            if isinstance(self.schema, pa.Schema):
+                warnings.warn(
+                    "LanceOperation.Merge: a pyarrow schema is deprecated, as in pylance; pass a LanceSchema",
+                    DeprecationWarning,
+                    stacklevel=3,
+                )
 
     @dataclass
     class Restore(BaseOperation):

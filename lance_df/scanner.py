@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.arrow_classes import ArrowScanner
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError
 from lance_df.exits import busy, stoppable
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.text import to_text
@@ -22,7 +22,7 @@ from lance_df.scan.options import ALL, NO_STATISTICS
 from lance_df.scan.plan import ScanPlan
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
-from lance_df.scanner_options import ColumnOrdering, Columns, Filter, ScannerOptions
+from lance_df.scanner_options import ColumnOrdering, Columns, Filter, ScannerOptions, ScanStatistics
 from lance_df.table.metadata.row_counts import live_rows
 from lance_df.table.reading.batches import resized, window
 from lance_df.table.reading.system_columns import ROW_ADDRESS, system_schema
@@ -175,6 +175,8 @@ class LanceScanner(ArrowScanner):
             *(f"  {reason.conjunct}: {reason.effect}" for reason in report.reasons),
         ]
         if verbose:
+            columns, rows = ", ".join(report.columns), report.rows
+            lines.append(f"  LanceRead: projection=[{columns}], rows={rows.kept} of {rows.total}")
             lines.append(f"  options: {self._options}")
         return "\n".join(lines)
 
@@ -196,9 +198,15 @@ class LanceScanner(ArrowScanner):
         )
 
     def analyze_plan(self, count_rows: bool = False) -> str:
-        """Run the scan, and return the plan with the number of rows."""
+        """Run the scan, and return the plan with the number of rows, and what the scan has read."""
         num_rows = self.count_rows() if count_rows else self.to_table().num_rows
-        return f"{self.explain_plan(verbose=True)}\n  rows: {num_rows}"
+        report = self._planned().report
+        statistics = ScanStatistics.of_report(report)
+        return (
+            f"{self.explain_plan(verbose=True)}\n"
+            f"  LanceRead: output_rows={num_rows}, rows_scanned={report.rows.kept}, "
+            f"bytes_read={statistics.bytes_read}, iops={statistics.iops}, requests={statistics.requests}"
+        )
 
     @staticmethod
     def from_dataset(*_: object, **__: object) -> None:
@@ -218,14 +226,23 @@ class LanceScanner(ArrowScanner):
     def _start(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
         """Return the schema of the result and its batches, as a user sees them."""
         options = self._options
+        if options.scan_stats_callback is not None:
+            silent = self._like(replace(options, scan_stats_callback=None))
+            schema, batches = silent._start()
+            return schema, self._reported(batches, options.scan_stats_callback)
         if options.order_by:
             return self._sorted()
-        if options.is_sql:
-            stored, batches = self._start_sql()
-        else:
-            stored, batches = self._start_native()
+        stored, read = self._start_sql() if options.is_sql else self._start_native()
         schema = shown_schema(stored)
-        return schema, _shown(batches, schema, options)
+        return schema, _shown(read, schema, options)
+
+    def _reported(
+        self, batches: Generator[pa.RecordBatch], callback: Callable[[ScanStatistics], object]
+    ) -> Generator[pa.RecordBatch]:
+        """Yield batches, and say what was read when they end."""
+        with closing(batches):
+            yield from batches
+        callback(ScanStatistics.of_report(self._planned().report))
 
     def _start_native(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         options, skipped = self._skip_fragments()
@@ -276,11 +293,6 @@ class LanceScanner(ArrowScanner):
 
     def _start_sql(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         options = self._options
-        if options.include_deleted_rows or options.blobs_as_bytes:
-            raise UnsupportedFeatureError(
-                "include_deleted_rows and blob_handling='all_binary' do not go with SQL expressions: "
-                "use a pyarrow expression and a list of columns"
-            )
         from lance_df.engine.query import scan_with_sql
 
         reader = scan_with_sql(
@@ -295,6 +307,8 @@ class LanceScanner(ArrowScanner):
             batch_size=options.batch_size,
             fragment_ids=options.fragment_ids,
             use_statistics=_uses_statistics(options),
+            include_deleted_rows=options.include_deleted_rows,
+            blobs_as_bytes=options.blobs_as_bytes,
         )
         return reader.schema, reader
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import pyarrow.compute as pc
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lance_df.api.namespace_reading import NamespaceReading
     from lance_df.dataset import LanceDataset
     from lance_df.fragment import LanceFragment
+    from lance_df.scan.report import TableReport
     from lance_df.scanner import LanceScanner
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, str] | None
@@ -42,7 +43,6 @@ _IGNORED = (
     "late_materialization",
     "fast_search",
     "disable_scoring_autoprojection",
-    "scan_stats_callback",
     # pyarrow's
     "use_threads",
     "memory_pool",
@@ -58,6 +58,47 @@ class ColumnOrdering:
     column_name: str
     ascending: bool = True
     nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScanStatistics:
+    """What a scan has read, as its plan says; names are pylance's.
+
+    Pages that were in memory already are counted like those that were not.
+
+    Attributes
+    ----------
+    iops, requests
+        Pages.
+    bytes_read
+        Stored bytes of these pages.
+    indices_loaded
+        Indices that were asked.
+    parts_loaded, index_comparisons
+        Zero: the parts of indices are not counted.
+    all_counts
+        Further counts by name: fragments and rows that are read, pages and bytes of all that there are.
+    """
+
+    iops: int
+    requests: int
+    bytes_read: int
+    indices_loaded: int
+    parts_loaded: int
+    index_comparisons: int
+    all_counts: dict[str, int]
+
+    @classmethod
+    def of_report(cls, report: TableReport) -> Self:
+        """Return what a report says."""
+        counts = {
+            "fragments_scanned": report.fragments.kept,
+            "rows_scanned": report.rows.kept,
+            "pages_total": report.pages.total,
+            "bytes_total": report.bytes.total,
+        }
+        pages, num_bytes = report.pages.kept, report.bytes.kept
+        return cls(pages, pages, num_bytes, len(report.index_queries), 0, 0, counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +125,7 @@ class ScannerOptions:
     blobs_as_bytes: bool = False
     condition: pc.Expression | None = None
     per_fragment: bool = False
+    scan_stats_callback: Callable[[ScanStatistics], object] | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1)):
@@ -94,7 +136,11 @@ class ScannerOptions:
                 raise InvalidInputError(f"{name} is {value!r}, expected an integer from {least}")
         if self.include_deleted_rows and not self.with_row_id:
             raise InvalidInputError(
-                "include_deleted_rows needs with_row_id: a null _rowid marks deleted rows"
+                "include_deleted_rows: with_row_id is false, but a null _rowid is what marks deleted rows"
+            )
+        if self.scan_stats_callback is not None and not callable(self.scan_stats_callback):
+            raise InvalidInputError(
+                f"scan_stats_callback is a function of ScanStatistics, not {self.scan_stats_callback!r:.60}"
             )
         if isinstance(self.columns, str) or not isinstance(self.columns, Sequence | Mapping | None):
             raise InvalidInputError(
@@ -303,8 +349,8 @@ class ScannerBuilder:
         """Do nothing: nothing is scored."""
         return self.option("disable_scoring_autoprojection", disable)
 
-    def scan_stats_callback(self, callback: object) -> Self:
-        """Take a callback, which is not called: `LanceScanner.analyze_plan` shows what a scan reads."""
+    def scan_stats_callback(self, callback: Callable[[ScanStatistics], object] | None) -> Self:
+        """Call a function with the `ScanStatistics` of each scan that was read to its end."""
         return self.option("scan_stats_callback", callback)
 
     def nearest(self, column: str, q: object, *args: object, **options: object) -> NoReturn:

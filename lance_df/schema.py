@@ -76,7 +76,7 @@ class LanceSchema:
         return schema_html(self._schema)
 
     def __repr__(self) -> str:
-        return f"LanceSchema({self.fields()!r})"
+        return f"Schema {{ {', '.join(map(repr, self.fields()))} }}"  # as pylance prints it
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LanceSchema) and self._schema == other._schema

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.reading import integer
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.table.blobs.columns import find_blobs, read_blobs
 from lance_df.table.reading.take import take_addresses, take_offsets, take_row_ids
 
@@ -129,9 +129,10 @@ class BlobReading(DatasetBase):
         def take(columns: Sequence[str]) -> pa.Table:
             rows_read = _TAKES[kind](self._table, rows, columns=columns)
             if rows_read.num_rows != len(rows):
-                raise InvalidInputError(
-                    f"{self._table.uri}: {len(rows)} rows are asked for by {kind}, "
-                    f"{len(rows) - rows_read.num_rows} of them are deleted"
+                deleted = len(rows) - rows_read.num_rows
+                raise UnsupportedFeatureError(
+                    f"{self._table.uri}: A take operation that includes row addresses must not target "
+                    f"deleted rows: of {len(rows)} rows asked for by {kind}, {deleted} are deleted"
                 )
             return rows_read
 

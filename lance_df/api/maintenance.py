@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from lance_df.api.base import DatasetBase
 from lance_df.api.optimizer import DatasetOptimizer
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.indices import IndexConfig
 from lance_df.table.maintenance.cleanup import cleanup, explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 from lance_df.table.maintenance.index_report import index_descriptions, index_statistics
@@ -34,7 +35,7 @@ class Maintenance(DatasetBase):
     def create_scalar_index(
         self,
         column: str,
-        index_type: str,
+        index_type: str | IndexConfig,
         name: str | None = None,
         *,
         replace: bool = True,
@@ -51,7 +52,8 @@ class Maintenance(DatasetBase):
         index_type
             ``"BTREE"``: all values in order, for any comparison. ``"BITMAP"``: the rows of each value, for
             columns of few values. ``"BLOOMFILTER"``: which values may be among so many rows, for equality.
-            ``"ZONEMAP"``: the smallest and the largest value of every so many rows.
+            ``"ZONEMAP"``: the smallest and the largest value of every so many rows. An
+            `lance_df.indices.IndexConfig` has the options with it.
         name
             ``{column}_idx`` by default.
         replace
@@ -72,6 +74,11 @@ class Maintenance(DatasetBase):
         UnsupportedFeatureError
             A type of index, an option or a type of column of which this release builds none.
         """
+        if isinstance(index_type, IndexConfig):
+            given: dict[str, Any] = {"rows_per_zone": rows_per_zone, **options, **index_type.parameters}
+            kind = index_type.index_type
+            self.create_scalar_index(column, kind, name, replace=replace, train=train, **given)
+            return
         kind = str(index_type).upper()
         if kind in _OTHER_INDICES:
             raise UnsupportedFeatureError(
@@ -79,11 +86,11 @@ class Maintenance(DatasetBase):
             )
         if kind not in BUILDERS:
             raise InvalidInputError(f"index_type {index_type!r} is unknown; use one of {', '.join(BUILDERS)}")
-        given = sorted(option for option, value in options.items() if value is not None)
+        unknown = sorted(option for option, value in options.items() if value is not None)
         if rows_per_zone is not None and kind != "ZONEMAP":
-            given.append("rows_per_zone")
-        if given:
-            raise UnsupportedFeatureError(f"a {kind} index is built without the option {given[0]!r} here")
+            unknown.append("rows_per_zone")
+        if unknown:
+            raise UnsupportedFeatureError(f"a {kind} index is built without the option {unknown[0]!r} here")
         self._follow(
             create_index(
                 self._table,

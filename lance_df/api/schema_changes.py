@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.transforms import open_transform
-from lance_df.errors import InvalidInputError
+from lance_df.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
 from lance_df.format.operations import UpdateConfig
 from lance_df.table.evolution.add_columns import columns_added, null_columns
 from lance_df.table.evolution.alter_columns import Alteration, columns_altered
@@ -175,16 +175,26 @@ class SchemaChanges(DatasetBase):
 
         With ``replace`` there is nothing else in it afterwards.
         """
-        self._commit(UpdateConfig(config=map_update(values, replace=replace)))
+        self._configure(UpdateConfig(config=map_update(values, replace=replace)))
         return dict(self._table.manifest.config)
 
     def delete_config_keys(self, keys: Sequence[str]) -> None:
         """Delete keys of the configuration, if they exist."""
-        self._commit(UpdateConfig(config=map_update(dict.fromkeys(keys))))
+        self._configure(UpdateConfig(config=map_update(dict.fromkeys(keys))))
+
+    def _configure(self, operation: UpdateConfig) -> None:
+        """Commit new values of keys: on the newest version if this one was cleaned up, as the last wins."""
+        try:
+            self._commit(operation)
+        except IncompatibleConflictError as err:
+            if not isinstance(err.__cause__, NotFoundError):
+                raise
+            self._table = self._table.latest()
+            self._commit(operation)
 
     def update_metadata(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
         """Change the metadata of the table and return it; see `update_config`."""
-        self._commit(UpdateConfig(table_metadata=map_update(values, replace=replace)))
+        self._configure(UpdateConfig(table_metadata=map_update(values, replace=replace)))
         return dict(self._table.manifest.table_metadata)
 
     def update_schema_metadata(
@@ -242,8 +252,10 @@ def _are_nulls(transforms: Any) -> bool:
 def as_alteration(given: Any) -> Alteration:
     """Return what a dict as of `AlterColumn` says."""
     known = AlterColumn.__annotations__.keys()
-    if not isinstance(given, Mapping) or "path" not in given or not given.keys() <= known:
+    if not isinstance(given, Mapping) or "path" not in given:
         raise InvalidInputError(f"an alteration is a dict of {', '.join(known)}, not {given!r:.80}")
+    if unknown := sorted(given.keys() - known, key=str):
+        raise InvalidInputError(f"Unknown key: {unknown[0]}; an alteration has {', '.join(known)}")
     return Alteration(**given)
 
 

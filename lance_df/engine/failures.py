@@ -32,17 +32,13 @@ NamesIn: TypeAlias = Callable[[str], tuple[str, Iterable[str]]]
 
 
 @contextmanager
-def planning_errors(
-    statement: Statement, names_in: NamesIn | None = None, *, table: str | None = None
-) -> Iterator[None]:
+def planning_errors(statement: Statement, names_in: NamesIn | None = None) -> Iterator[None]:
     """Raise what goes wrong while a statement is planned as a `LanceError` that names the statement.
 
     Parameters
     ----------
     names_in
         As of `lance_df.engine.messages.with_similar_table`; without it no table is suggested.
-    table
-        Where expressions were written, not a statement: the name of the table in the statement around them.
     """
     with raised_at_the_end():  # what the handler of SIGINT raises may be an Exception, too
         try:
@@ -54,7 +50,7 @@ def planning_errors(
             remembered = _remembered(err, [statement])
             if remembered is not None:
                 raise remembered from err
-            raise _planning_error(err, statement.shown, names_in, table) from err
+            raise _planning_error(err, statement, names_in) from err
 
 
 @contextmanager
@@ -71,8 +67,7 @@ def execution_errors(statements: Sequence[Statement]) -> Iterator[None]:
             if remembered is not None:
                 raise remembered from err
             if type(err) is Exception:  # DataFusion's; what Python raises for wrong arguments stays
-                text = next((statement.shown for statement in statements), "")
-                raise _planning_error(err, text) from err
+                raise _planning_error(err, next(iter(statements), None)) from err
             raise
 
 
@@ -114,22 +109,23 @@ def _remembered(error: Exception, statements: Iterable[Statement]) -> LanceError
 
 
 def _planning_error(
-    error: Exception, statement: str, names_in: NamesIn | None = None, table: str | None = None
+    error: Exception, statement: Statement | None, names_in: NamesIn | None = None
 ) -> LanceError:
     if (raised := raised_by_function(str(error))) is not None:
         return raised
     message = readable(str(error))
-    if table is not None:
-        message = of_expression(message, statement, table)
+    written, around = ("", None) if statement is None else (statement.shown, statement.around)
+    if around is not None:
+        message = of_expression(message, written, around)
     if names_in is not None:
         message = with_similar_table(message, names_in)
-    shown = " ".join(statement.split())
+    shown = " ".join(written.split())
     if len(shown) > _MAX_STATEMENT:
         shown = shown[: _MAX_STATEMENT - 1] + "…"
-    where = "statement" if table is None else "expression"
+    where = "statement" if around is None else "expression"
     text = f"{message} (in the {where}: {shown})"
     if "No field named" in message or "FieldNotFound" in message:
         return ColumnNotFoundError(text)
     if missing_table(message) is not None:
         return DatasetNotFoundError(text)
-    return InvalidInputError(text)
+    return InvalidInputError(text if around is None else f"Invalid user input: {text}")

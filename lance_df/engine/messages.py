@@ -29,6 +29,7 @@ _EACH_SIGNATURE: Final = re.compile(
     r"Internal error: Function '[^']*' failed to match any signature.*?(?=No function matches)", re.DOTALL
 )
 _END: Final = "found: the end of the text"
+_NOT_BOOLEAN: Final = re.compile(r"Cannot create filter with non-boolean predicate ('.*') returning (\w+)")
 _NO_TABLE: Final = re.compile(r"table '(.*?)' not found")
 _RAISED: Final = re.compile(
     r"PyErr \{ type: <class 'lance_df\.errors\.(\w+)'>, value: \1\((.*?)\), traceback: ", re.DOTALL
@@ -73,6 +74,7 @@ def of_expression(message: str, expression: str, table: str) -> str:
     if "(" not in expression:
         message = message.replace("Expected: ), found", "Expected: the end of the text, found")
     message = message.replace(f"'{table}.", "'")
+    message = _NOT_BOOLEAN.sub(r"the filter \1 does not return a boolean, but \2", message)
     before, fields, listed = message.partition("Valid fields are ")
     return before + fields + re.sub(rf"(^|, ){re.escape(table)}\.", r"\1", listed)
 

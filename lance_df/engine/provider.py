@@ -377,15 +377,20 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
 def stored_schema_of(scan: SourceScan) -> pa.Schema:
     """Return the schema of the columns of a scan, as it returns them."""
-    columns = scan.request.columns
-    names = tuple(scan.source.arrow_schema.names) if columns is None else columns
+    request = scan.request
+    names = tuple(scan.source.arrow_schema.names) if request.columns is None else request.columns
 
     def planned() -> pa.Schema:
-        return scan.source.plan(ScanRequest(columns=names, predicate=Literal(False))).schema
+        bare = ScanRequest(
+            columns=names,
+            predicate=Literal(False),
+            include_deleted_rows=request.include_deleted_rows,
+            blobs_as_bytes=request.blobs_as_bytes,
+        )
+        return scan.source.plan(bare).schema
 
-    schema: pa.Schema = scan.source.plan_cache.get(
-        ("schema", names), planned, _COLUMN_BYTES * (len(names) + 1)
-    )
+    key = ("schema", names, request.include_deleted_rows, request.blobs_as_bytes)
+    schema: pa.Schema = scan.source.plan_cache.get(key, planned, _COLUMN_BYTES * (len(names) + 1))
     return schema
 
 

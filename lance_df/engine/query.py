@@ -54,6 +54,8 @@ def scan_with_sql(
     use_statistics: bool = True,
     condition: pc.Expression | None = None,
     types: Mapping[str, pa.DataType] | None = None,
+    include_deleted_rows: bool = False,
+    blobs_as_bytes: bool = False,
 ) -> pa.RecordBatchReader:
     """Return the rows for which ``filter`` is true, in the order of the table.
 
@@ -71,7 +73,7 @@ def scan_with_sql(
         Append ``_rowid``, ``_rowaddr``.
     batch_size
         Upper bound for the rows of a batch.
-    window_rows, fragment_ids
+    window_rows, fragment_ids, include_deleted_rows, blobs_as_bytes
         As in `ScanRequest`.
     use_statistics
         Whether page statistics and indices may prune.
@@ -100,12 +102,14 @@ def scan_with_sql(
         batch_rows=batch_size,
         window_rows=window_rows,
         options=ALL if use_statistics else NO_STATISTICS,
+        include_deleted_rows=include_deleted_rows,
+        blobs_as_bytes=blobs_as_bytes,
     )
     text = f"SELECT {selected.sql()} FROM {_TABLE}"
     if filter is not None:
         text += f" WHERE (\n{condition_to_datafusion(filter, selected.known)}\n)"
-    statement = Statement(filter or _expressions(columns) or text)
-    with planning_errors(statement, table=_TABLE):
+    statement = Statement(filter or _expressions(columns) or text, around=_TABLE)
+    with planning_errors(statement):
         planned = _planned_table(table, request, condition, statement)
         frame = _plan(text, planned, batch_size or _BATCH_ROWS)
         if limit is not None or offset:
@@ -138,8 +142,8 @@ def plan_with_sql(
     text = f"SELECT {selected.sql()} FROM {_TABLE}"
     if filter is not None:
         text += f" WHERE (\n{condition_to_datafusion(filter, selected.known)}\n)"
-    statement = Statement(filter or text)
-    with planning_errors(statement, table=_TABLE):
+    statement = Statement(filter or text, around=_TABLE)
+    with planning_errors(statement):
         planned = _planned_table(table, request, condition, statement)
         _plan(text, planned, _BATCH_ROWS).execution_plan()
         if not planned.log.scans:  # no row can match, so the plan of the statement has no scan
@@ -163,13 +167,13 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
         for name, expression in columns.items()
     ]
     text = f"SELECT {', '.join(items)} FROM {_TABLE}"
-    statement = Statement(_expressions(columns) or text)
+    statement = Statement(_expressions(columns) or text, around=_TABLE)
     ctx = plain_context(SessionConfig().with_target_partitions(1))
     batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
     ctx.register_record_batches(_TABLE, [batches])
     if calls_json_functions(text):
         register_json_functions(ctx)
-    with planning_errors(statement, table=_TABLE):
+    with planning_errors(statement):
         frame = ctx.sql(text)
         _check_rowwise(frame.optimized_logical_plan())
     schema = _plain_schema(frame.schema())

@@ -96,6 +96,7 @@ def merged(reports: Sequence[TableReport]) -> TableReport:
         fragments=_sum(report.fragments for report in reports),
         pages=_sum(report.pages for report in reports),
         bytes=_sum(report.bytes for report in reports),
+        rows=_sum(report.rows for report in reports),
         reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
     )
 

@@ -135,6 +135,8 @@ class Statement:
         Whether its rows are to be changed: then it is planned as it is written.
     written
         The statement of which this is a query, for messages; None if it is one by itself.
+    around
+        Where expressions were written, not a statement: the name of the table in the statement around them.
     """
 
     text: str
@@ -148,6 +150,7 @@ class Statement:
     temporary: dict[str, TableSource] = field(default_factory=dict)
     is_change: bool = False
     written: str | None = None
+    around: str | None = None
     _tables: dict[int, PlannedTable] = field(default_factory=dict)
     _slots: dict[int, TableSlot] = field(default_factory=dict)
     _planned: Mapping[int, PlannedTable] = field(default_factory=dict)

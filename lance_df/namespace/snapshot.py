@@ -365,6 +365,8 @@ class NamespaceSnapshot:
             fragments=total(report.fragments for report in reports),
             pages=total(report.pages for report in reports),
             bytes=total(report.bytes for report in reports),
+            rows=total(report.rows for report in reports),
+            columns=tuple(dict.fromkeys(name for report in reports for name in report.columns)),
             reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
             index_queries=tuple(dict.fromkeys(query for report in reports for query in report.index_queries)),
             cache=self.cache.statistics(),

@@ -58,8 +58,9 @@ class TableReport:
 
     ``partitions`` are those of a namespace, ``specs`` the same by spec version, ``manifest_query`` the query
     that finds them in ``__manifest``; its other counts are those of the partitions that are kept.
-    ``index_queries`` are those that indices have answered. ``cache`` is what the table keeps in memory when
-    the report is made.
+    ``index_queries`` are those that indices have answered. ``rows`` are stored ones, deleted ones among them,
+    and ``columns`` the names of the top-level columns of which something is read. ``cache`` is what the table
+    keeps in memory when the report is made.
     """
 
     table: str
@@ -72,4 +73,6 @@ class TableReport:
     specs: tuple[SpecReport, ...] = ()
     manifest_query: str | None = None
     index_queries: tuple[IndexQuery, ...] = ()
+    rows: Count = Count(0, 0)
+    columns: tuple[str, ...] = ()
     cache: CacheStatistics | None = field(default=None, compare=False)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, NotFoundError, StorageError
+from lance_df.storage.counters import READ
 from lance_df.storage.local_files import open_regular, read_start, regular_size
 from lance_df.storage.mapped_pages import note_mapped
 from lance_df.storage.ranges import ByteRange, coalesce
@@ -101,9 +102,11 @@ class _InMemory(ByteSource):
         return True
 
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        READ.add(sum(wanted.num_bytes for wanted in ranges), len(ranges))
         return [self._buffer.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
     def _read_range(self, start: int, stop: int) -> pa.Buffer:
+        READ.add(stop - start)
         return self._buffer.slice(start, stop - start)
 
 
@@ -249,4 +252,5 @@ class RemoteSource(ByteSource):
                     f"{self.path}: asked for bytes {request.start} to {request.stop}, "
                     f"the store returned {len(blob)} bytes"
                 )
+            READ.add(len(blob))
         return blobs

@@ -19,6 +19,7 @@ import lance_df
 from lance_df.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
+    ConflictError,
     InvalidInputError,
     RetryableConflictError,
     StorageError,
@@ -171,6 +172,17 @@ def test_a_conflict_that_the_lock_tells_of_is_passed_on(tmp_path: Path) -> None:
 
     with pytest.raises(RetryableConflictError, match="somebody"):
         lance_df.write_dataset(_ROWS, tmp_path / "t", commit_lock=lock)
+
+
+def test_a_conflict_without_a_message_is_given_one(tmp_path: Path) -> None:
+    @contextlib.contextmanager
+    def lock(_: int) -> Iterator[None]:
+        raise ConflictError
+        yield
+
+    with pytest.raises(ConflictError, match="version 1: its commit_lock raised CommitConflictError"):
+        lance_df.write_dataset(_ROWS, tmp_path / "t", commit_lock=lock)
+    assert not (tmp_path / "t").exists()
 
 
 def test_a_lock_that_fails_when_it_is_released(tmp_path: Path) -> None:

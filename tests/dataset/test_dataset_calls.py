@@ -185,7 +185,7 @@ def test_scanners(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
     assert "fragments: 1 of 3" in text
     assert "projection=[key]" in text
     assert "key > 95" in text
-    assert "rows: 4" in scanner.analyze_plan(count_rows=True)
+    assert "LanceRead: output_rows=4, rows_scanned=" in scanner.analyze_plan(count_rows=True)
     assert "fragments: 1 of 3" in ours.scanner(filter="key > 95").explain_plan()
     for nothing in ("1 = 0", "key > 95 and false", pc.scalar(False)):
         assert "fragments: 0 of 3" in ours.scanner(filter=nothing).explain_plan()

@@ -46,6 +46,75 @@ def test_error_types(tmp_path: Path, error: type[Exception], call: Any) -> None:
             call(library, dataset)
 
 
+# words of messages that both have; pylance names types as DataFusion does
+MESSAGES = [
+    ("Invalid user input: ", lambda lib, ds: ds.to_table(filter="a AN")),
+    ("Invalid user input: ", lambda lib, ds: ds.to_table(filter="🥞")),
+    ("No field named nope", lambda lib, ds: ds.to_table(filter="nope = 7")),
+    ("does not return a boolean", lambda lib, ds: ds.to_table(filter="a")),
+    (
+        "Can't cast value 300 to type Int8",
+        lambda lib, ds: ds.alter_columns({"path": "b", "data_type": pa.int8()}),
+    ),
+    (
+        'Cannot cast column "a" from Int64 to Utf8',
+        lambda lib, ds: ds.alter_columns({"path": "a", "data_type": pa.string()}),
+    ),
+    ('Column "q" does not exist', lambda lib, ds: ds.alter_columns({"path": "q", "name": "z"})),
+    ("Unknown key: type", lambda lib, ds: ds.alter_columns({"path": "a", "type": "string"})),
+    ("At least one of name, nullable, or data_type", lambda lib, ds: ds.alter_columns({"path": "a"})),
+    ("with_row_id is false", lambda lib, ds: ds.to_table(include_deleted_rows=True)),
+]
+
+
+@pytest.mark.parametrize(("words", "call"), MESSAGES, ids=map(str, range(len(MESSAGES))))
+def test_words_of_messages(tmp_path: Path, words: str, call: Any) -> None:
+    rows = ROWS.append_column("b", pa.array([*range(9), 300]))
+    for library in LIBRARIES:
+        dataset = library.write_dataset(rows, str(tmp_path / library.__name__))
+        with pytest.raises((ValueError, OSError, NotImplementedError), match=words):
+            call(library, dataset)
+
+
+def test_the_value_that_a_cast_refuses_is_the_first_one(tmp_path: Path) -> None:
+    values = [None, 1, 2, -129, 5, 1000]
+    dataset = lance_df.write_dataset(pa.table({"a": values}), tmp_path / "t")
+    with pytest.raises(lance_df.InvalidInputError, match="Can't cast value -129 to type Int8"):
+        dataset.alter_columns({"path": "a", "data_type": pa.int8()})
+    assert dataset.to_table()["a"].to_pylist() == values
+
+
+def test_conflicts_name_the_version(tmp_path: Path) -> None:
+    for library in LIBRARIES:
+        dataset = library.write_dataset(ROWS, str(tmp_path / library.__name__))
+        old = library.dataset(dataset.uri)
+        dataset.add_columns({"b": "a + 1"})
+        with pytest.raises(OSError, match="conflict for version 2"):
+            old.add_columns({"b": "a + 2"})
+
+
+def test_pyarrow_schemas_of_merges_are_deprecated(tmp_path: Path) -> None:
+    for library in LIBRARIES:
+        dataset = library.write_dataset(ROWS, str(tmp_path / library.__name__))
+        fragments = [fragment.metadata for fragment in dataset.get_fragments()]
+        with pytest.warns(DeprecationWarning, match="LanceSchema"):
+            library.LanceOperation.Merge(fragments, dataset.schema)
+        assert repr(dataset.lance_schema).startswith("Schema {")
+
+
+def test_indices_by_their_configuration(tmp_path: Path) -> None:
+    for library in LIBRARIES:
+        config = importlib.import_module(f"{library.__name__}.indices").IndexConfig
+        dataset = library.write_dataset(ROWS, str(tmp_path / library.__name__))
+        dataset.create_scalar_index("a", config(index_type="zonemap", parameters={"rows_per_zone": 4}))
+        (segment,) = dataset.stats.index_stats("a_idx")["indices"]
+        assert (segment["rows_per_zone"], segment["num_zones"]) == (4, 3)
+        dataset.create_scalar_index("s", config("btree", {}), name="by_s")
+        assert {index.name for index in dataset.describe_indices()} == {"a_idx", "by_s"}
+    with pytest.raises(lance_df.UnsupportedFeatureError, match="'fill'"):
+        dataset.create_scalar_index("s", config("btree", {"fill": 3}))
+
+
 def test_conflicts_are_os_errors(tmp_path: Path) -> None:
     dataset = lance_df.write_dataset(ROWS, tmp_path / "t")
     old = lance_df.dataset(tmp_path / "t")

@@ -66,6 +66,15 @@ def few_partitions() -> Model:
     return Model(settings, State(columns), ("a",))
 
 
+def test_a_change_may_be_refused_before_its_process_is_killed(workers: Workers) -> None:
+    model = Model(Settings("table"), State((Column("k", "key", "int64"), Column("v", "small", "int32"))))
+    steps = [
+        Step("create_scalar_index", {"column": "v", "kind": "BITMAP"}, "new"),
+        Step("table_widen_column", {"name": "v"}, "killed", kill_at=1, kill_part="_transactions/"),
+    ]
+    assert replay(model, steps, workers, Counts()) is None
+
+
 def history_that_loses_rows() -> tuple[Model, list[Step]]:
     """Return partitions to which two processes append."""
     steps = [

@@ -227,10 +227,13 @@ class History:
             outcome = worker.run(source)[0]
         self._count_seconds([step.operation], [outcome])
         self._counts.ways["killed" if outcome.error else "killed, too late"] += 1
-        if outcome.error and outcome.error != ("killed",):
+        operation = OPERATIONS[step.operation]
+        is_refused = not {*operation.refusals}.isdisjoint(outcome.error)
+        if outcome.error and outcome.error != ("killed",) and not is_refused:
             raise _FailedError(f"{outcome.error[0]} in {step.operation} (killed)", outcome.trace, action)
         self._actions.append(action)
-        operation = OPERATIONS[step.operation]
+        if is_refused:
+            return [self.model]
         after = operation.apply(self.model, step.arguments)
         after = operation.seen(after, step.arguments, outcome.result, step.way)
         if not outcome.error:

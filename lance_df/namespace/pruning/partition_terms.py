@@ -29,10 +29,10 @@ from lance_df.expr.terms import (
     functions_of,
     replaced,
 )
+from lance_df.expr.type_names import type_name
 from lance_df.namespace.pruning.implied import NOTHING, SourcedField
 from lance_df.namespace.spec.partition_values import expression_of
 from lance_df.namespace.spec.transforms import TransformKind
-from lance_df.sql.literals import type_name
 from lance_df.sql.predicate_text import column_sql
 from lance_df.sql.term_text import term_sql
 

@@ -384,10 +384,12 @@ def check_conflict(
         rule = _OK
     if rule is _OK and theirs is not None:
         return theirs
-    what = f"{table}: version {version} ({_name(theirs)}) was committed before this {_name(mine)}"
+    what = f"commit conflict for version {version}: {_name(theirs)} was committed before this {_name(mine)}"
     if rule is _RETRY:
-        raise RetryableConflictError(f"{what}; run it again on the newest version")
-    raise IncompatibleConflictError(f"{what} and cannot be combined with it; check the table first")
+        raise RetryableConflictError(f"{table}: Retryable {what}; run it again on the newest version")
+    raise IncompatibleConflictError(
+        f"{table}: Incompatible {what} and cannot be combined with it; check the table first"
+    )
 
 
 def _name(operation: Operation | None) -> str:

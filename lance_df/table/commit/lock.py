@@ -45,8 +45,10 @@ def held(lock: CommitLock, version: int, *, what: str) -> Iterator[None]:
     try:
         manager = lock(version)
         manager.__enter__()
-    except LanceError:
-        raise
+    except LanceError as err:
+        if str(err):
+            raise
+        raise type(err)(f"{what}: its commit_lock raised CommitConflictError without a message") from err
     except Exception as err:
         raise StorageError(f"{what}: its commit_lock could not be taken: {err!r}") from err
     try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.expr.type_names import shown_type
 from lance_df.format.operations import Merge, Project
 from lance_df.format.schema import Field, Schema, schema_from_arrow
 from lance_df.records import dataclass
@@ -41,7 +42,9 @@ class Alteration:
 
     def __post_init__(self) -> None:
         if self.name is None and self.nullable is None and self.data_type is None:
-            raise InvalidInputError(f"column {self.path!r}: give a name, nullable or data_type")
+            raise InvalidInputError(
+                f"column {self.path!r}: At least one of name, nullable, or data_type must be specified"
+            )
 
 
 @contextmanager
@@ -166,8 +169,8 @@ def _checked_cast(table: Table, way: Sequence[Field], data_type: pa.DataType) ->
     field, path = way[-1], ".".join(each.name for each in way)
     if not can_cast(field.arrow_type(), data_type):
         raise UnsupportedFeatureError(
-            f"column {path!r} of type {field.arrow_type()} cannot become {data_type}: casts are between "
-            "integers, floats, times, decimals, or the sizes of text, binary and lists"
+            f'Cannot cast column "{path}" from {shown_type(field.arrow_type())} to {shown_type(data_type)}: '
+            "casts are between integers, floats, times, decimals, or the sizes of text, binary and lists"
         )
     unit = _unit(way, data_version(table))
     ids = {node.id for node in (unit if data_version(table) == "0.1" else field).walk()}
@@ -290,6 +293,21 @@ def _converted(array: pa.Array, field: Field) -> pa.Array:
     except pa.ArrowNotImplementedError as err:
         raise UnsupportedFeatureError(f"column {field.name!r} cannot be cast: {err}") from err
     except pa.ArrowInvalid as err:
+        value = _unfit(array, field.arrow_type())
         raise InvalidInputError(
-            f"column {field.name!r} has values that the new type cannot hold: {err}"
+            f"column {field.name!r}: Can't cast value {value} to type {shown_type(field.arrow_type())}: {err}"
         ) from err
+
+
+def _unfit(array: pa.Array, data_type: pa.DataType) -> pa.Scalar:
+    """Return the first value that cannot be cast, of an array that has one."""
+    start, stop = 0, len(array)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        try:
+            array[start:middle].cast(data_type)
+        except pa.ArrowInvalid:
+            stop = middle
+        else:
+            start = middle
+    return array[start]

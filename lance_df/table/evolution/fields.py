@@ -41,7 +41,7 @@ def find_field(schema: Schema, path: str) -> tuple[Field, ...]:
         if child is None:
             known = ", ".join(repr(field.name) for field in children) or "none"
             where = f" in {'.'.join(field.name for field in way)!r}" if way else ""
-            raise ColumnNotFoundError(f"no column {path!r}; the columns{where} are {known}")
+            raise ColumnNotFoundError(f'Column "{path}" does not exist; the columns{where} are {known}')
         way.append(child)
         children = child.children
     return tuple(way)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class _Tally:
     fragments: int = 0
+    rows: int = 0
+    selected_rows: int = 0
     pages: int = 0
     selected_pages: int = 0
     bytes: int = 0
@@ -59,6 +61,8 @@ def make_report(scan: Scan, positions: npt.NDArray[np.intp], selected: npt.NDArr
         fragments=Count(tally.fragments, len(positions)),
         pages=Count(tally.selected_pages, tally.pages),
         bytes=Count(tally.selected_bytes, tally.bytes),
+        rows=Count(tally.selected_rows, tally.rows),
+        columns=tuple(dict.fromkeys(field.name for field in fields)),
         # a pruning predicate may repeat what the predicate says
         reasons=tuple(dict.fromkeys((*scan.pruning.reasons, *_page_reasons(scan, selected)))),
         index_queries=scan.pruning.index_queries,
@@ -75,6 +79,9 @@ def _count(
     is_selected: bool,
 ) -> None:
     tally.fragments += is_selected
+    tally.rows += reader.num_rows
+    if is_selected:
+        tally.selected_rows += reader.num_rows if rows is None else rows.num_rows
     for field in fields:
         pages = np.array(reader.page_bytes(field), dtype=np.int64).reshape(-1, 2)
         tally.pages += len(pages)
