@@ -1,7 +1,7 @@
 """Compile the kernels, and describe the package to its index. Everything else is in pyproject.toml.
 
-Each module of `lance_df/encodings/kernels` becomes an extension module, built twice on x86-64: for every such
-processor that pyarrow runs on, and for those with AVX2. Where a module does not compile the package installs
+Each module of `lance_df/encodings/kernels` becomes an extension module, for every x86-64 processor that pyarrow
+runs on; those with wide loops are built once more, for processors with AVX2. Where a module does not compile the package installs
 without it and runs the same source uncompiled. docs/design/042-compiled-kernels.md says more.
 
 Environment
@@ -30,6 +30,8 @@ from setuptools.command.build_py import build_py
 
 PACKAGE = "lance_df.encodings.kernels"
 SHARED_MODULE = "_cyutility"  # what all modules share of Cython's own code, which nothing waits for
+# the modules with loops that the compiler makes twice as wide for AVX2
+WIDE = frozenset({"compare", "fastlanes", "fixed_width", "hashing", "keys", "lookup", "strings"})
 SHARED = f"{PACKAGE}.{SHARED_MODULE}"
 FOLDER = Path(*PACKAGE.split("."))
 GENERATED = Path("build", "cython")
@@ -107,6 +109,7 @@ def extensions() -> list[Extension]:
         )
         for build, flags in builds().items()
         for module, source in sources.items()
+        if build != "avx2" or module in WIDE
     ]
 
 

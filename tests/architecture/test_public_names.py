@@ -18,6 +18,8 @@ FUNCTIONS = {
     "json_to_schema",
     "register",
     "register_udfs",
+    "bytes_read_counter",
+    "iops_counter",
     "scan_lance",
     "schema_to_json",
     "set_cache_bytes",
@@ -31,11 +33,11 @@ CLASSES = {
     *("Blob", "BlobFile", "CacheCounters", "CacheStatistics", "DirectoryNamespace", "Transaction"),
     *("BlobArray", "BlobColumn", "CleanupCandidateFile", "CleanupExplanation", "CleanupReferencedBranch"),
     *("CleanupStats", "DataStatistics", "FieldStatistics", "LanceScanner", "MergeInsertBuilder", "Session"),
-    "PartitionedNamespace",
+    *("PartitionedNamespace", "ScanStatistics"),
 }
 MODULES = {
     *("file", "fragment", "optimize", "partition", "spark"),
-    *("commit", "debug", "namespace", "progress", "schema", "types", "util"),
+    *("commit", "debug", "indices", "namespace", "progress", "schema", "types", "util"),
 }
 
 

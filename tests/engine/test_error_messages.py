@@ -38,7 +38,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         ("id && city", "use AND"),
         ("city = 'x", "a quote or a comment in it does not end"),
         ("nope > 1", "Valid fields are id, city"),
-        ("id", "non-boolean predicate 'id'"),
+        ("id", "the filter 'id' does not return a boolean, but Int64"),
         pytest.param(
             "id = 'a'",
             "Cannot cast string 'a' to value of Int64 type",

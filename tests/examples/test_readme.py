@@ -13,7 +13,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 SET_UP = {
-    "python3 -m venv .venv && .venv/bin/pip install -q '.[demo]' && .venv/bin/lance-df demo\n",
+    "python3 -m venv .venv && .venv/bin/pip install -q --no-compile '.[demo]' && .venv/bin/lance-df demo\n",
     "python3 tools/test.py\n",
     "pip install .\n",
 }

@@ -138,7 +138,7 @@ def test_queries(both: tuple[Any, Any]) -> None:
     assert as_data(ours.query_table("t", columns={"c": "a + 1"}, k=1)) == {"data": {"c": [2]}}
     query = request("query_table", vector=NO_VECTOR, k=1, filter="a > 2")
     assert "a > 2" in ours.explain_table_query_plan(request("explain_table_query_plan", query=query))
-    assert "rows: 1" in ours.analyze_table_query_plan(query)
+    assert "output_rows=1," in ours.analyze_table_query_plan(query)
     searches = (
         {"vector": requests.QueryTableRequestVector(single_vector=[1.0])},
         {

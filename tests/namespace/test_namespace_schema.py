@@ -89,7 +89,7 @@ def test_renamed_columns_keep_their_ids():
     assert ids(renamed(schema, {"a": "b", "b": "a"})) == {("b",): 0, ("a",): 1}
     with pytest.raises(InvalidInputError, match="'b'"):
         renamed(schema, {"a": "b"})
-    with pytest.raises(ColumnNotFoundError, match="'c'"):
+    with pytest.raises(ColumnNotFoundError, match='"c"'):
         renamed(schema, {"c": "d"})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -32,6 +33,27 @@ def inner_plans(node: Any) -> Iterator[Any]:
     """Yield the children of a plan, and the plans of the subqueries in its expressions."""
     yield from children(node)
     yield from items(node.subqueries())
+
+
+def output_of(relation: Any) -> list[tuple[int, str]]:
+    """Return the ids and the names of the attributes of a relation, in one request to the JVM."""
+    node = json.loads(relation.toJSON())[0]
+    return [(each["exprId"]["id"], each["name"]) for (each,) in node["output"]]
+
+
+def used_attributes(plan: Any) -> frozenset[int]:
+    """Return the ids of the attributes in a plan and those below it, but for what scans return."""
+    ids: set[int] = set()
+    rest = [node for node in json.loads(plan.toJSON()) if not node["class"].endswith(f".{SCAN}")]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, dict):
+            if value.get("class", "").endswith(".AttributeReference"):
+                ids.add(value["exprId"]["id"])
+            rest.extend(value.values())
+        elif isinstance(value, list):
+            rest.extend(value)
+    return frozenset(ids)
 
 
 def attribute_id(attribute: Any) -> int:

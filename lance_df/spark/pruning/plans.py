@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.records import dataclass
 from lance_df.spark.pruning.joins import JoinKey, keys_below, passed_keys
-from lance_df.spark.pruning.nodes import SCAN, attribute_id, children, class_of, inner_plans, items
+from lance_df.spark.pruning.nodes import SCAN, children, class_of, inner_plans, items, used_attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -78,8 +79,7 @@ def _occurrences(plan: Any, above: tuple[Any, ...], keys: tuple[JoinKey, ...]) -
 def _occurrence(relation: Any, above: tuple[Any, ...], keys: tuple[JoinKey, ...]) -> Occurrence:
     conditions = tuple(each.condition() for each in above if class_of(each) == "Filter")
     has_projection = bool(above) and class_of(above[0]) == "Project"
-    used = frozenset(attribute_id(each) for plan in above for each in items(plan.references().toSeq()))
-    return Occurrence(relation, conditions, used if has_projection else None, keys)
+    return Occurrence(relation, conditions, used_attributes(above[0]) if has_projection else None, keys)
 
 
 def is_of_rows_alone(plan: Any, context: Any) -> bool:
@@ -89,7 +89,9 @@ def is_of_rows_alone(plan: Any, context: Any) -> bool:
     """
     if class_of(plan) == _OF_SAMPLES:
         return False
-    if not all(_is_stateless(each, context) for each in items(plan.expressions())):
+    if not plan.deterministic() and not all(
+        _is_stateless(each, context) for each in items(plan.expressions())
+    ):
         return False
     return all(is_of_rows_alone(inner, context) for inner in inner_plans(plan))
 
@@ -126,6 +128,22 @@ class Plans:
     def optimized(self, plan: Any) -> Any:
         """Return what Spark makes of a plan before it decides how to compute it."""
         return self.frame(plan)._jdf.queryExecution().optimizedPlan()
+
+    def options_of(self, relation: Any) -> dict[str, str]:
+        """Return the options that a relation was made with."""
+        writer = getattr(self._jvm, "com.fasterxml.jackson.databind.ObjectMapper")()
+        options: dict[str, str] = json.loads(
+            writer.writeValueAsString(relation.options().asCaseSensitiveMap())
+        )
+        return options
+
+    def with_output_of(self, relation: Any, other: Any) -> Any:
+        """Return a relation whose columns are the attributes of one with the same columns."""
+        parts, output = list(items(relation.productIterator().toSeq())), relation.output()
+        held = self.context._gateway.new_array(getattr(self._jvm, "java.lang.Object"), len(parts))
+        for position, part in enumerate(parts):
+            held[position] = other.output() if output.equals(part) else part
+        return relation.makeCopy(held)
 
     def renamed(self, plan: Any, outputs: Iterable[Any]) -> Any:
         """Return a plan whose columns, in their order, have the names and ids of these attributes."""
@@ -182,8 +200,3 @@ class Plans:
         for value in values:
             held.add(value)
         return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(held).toSeq()
-
-
-def options_of(relation: Any) -> Mapping[str, str]:
-    """Return the options that a relation was made with."""
-    return dict(relation.options().asCaseSensitiveMap())

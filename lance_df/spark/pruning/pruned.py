@@ -14,8 +14,15 @@ from lance_df.spark.failures import errors_of_spark, is_of_other_release
 from lance_df.spark.pruning.conditions import Translator, all_of, any_of
 from lance_df.spark.pruning.joins import scans_of_same_rows
 from lance_df.spark.pruning.keys import are_comparable, keys_condition, num_bytes
-from lance_df.spark.pruning.nodes import attribute_id, items
-from lance_df.spark.pruning.plans import Occurrence, Plans, is_of_rows_alone, occurrences, relations
+from lance_df.spark.pruning.nodes import attribute_id, class_of, output_of
+from lance_df.spark.pruning.plans import (
+    RELATION,
+    Occurrence,
+    Plans,
+    is_of_rows_alone,
+    occurrences,
+    relations,
+)
 from lance_df.spark.pruning.relations import NOT_READ, Relation
 from lance_df.spark.sessions import is_connect, register
 from lance_df.spark.splits import Filter
@@ -191,8 +198,12 @@ class _Query:
                 continue
             held: Any = rows._jdf
             plan = held.queryExecution().analyzed()
-            others.append((relation.node, self._plans.renamed(plan, relation.attributes)))
-            origins.add(next(relations(plan)), number)
+            if class_of(plan) == RELATION:
+                read = renamed = self._plans.with_output_of(plan, relation.node)
+            else:
+                read, renamed = next(relations(plan)), self._plans.renamed(plan, relation.attributes)
+            others.append((relation.node, renamed))
+            origins.add(read, number)
         if not others:
             return self._df, origins
         df = self._plans.frame(self._plans.replaced(self._plan, others))
@@ -216,7 +227,7 @@ class _Query:
 
     def _key_filter(self, use: Occurrence, relation: Relation, sides: _Sides) -> str | None:
         columns = {column.name: column for column in relation.columns().values()}
-        names = {attribute_id(each): each.name() for each in items(use.relation.output())}
+        names = dict(output_of(use.relation))
         texts = []
         for key in use.keys:
             column = columns.get(names.get(key.attribute, ""))
@@ -252,8 +263,8 @@ def _needs(relation: Relation, uses: Sequence[Occurrence], *, takes_filters: boo
         indices = {
             index
             for each in uses
-            for index, attribute in enumerate(items(each.relation.output()))
-            if attribute_id(attribute) in (each.used or ())
+            for index, (number, _) in enumerate(output_of(each.relation))
+            if number in (each.used or ())
         }
         names = relation.names(frozenset(relation.ids[index] for index in indices))
     text = None
@@ -265,7 +276,7 @@ def _needs(relation: Relation, uses: Sequence[Occurrence], *, takes_filters: boo
 def _implied(relation: Relation, use: Occurrence) -> str | None:
     """Return a filter that is true for the rows that one use needs."""
     columns = relation.columns()
-    ids = zip(relation.ids, map(attribute_id, items(use.relation.output())), strict=True)
+    ids = zip(relation.ids, (number for number, _ in output_of(use.relation)), strict=True)
     implied = Translator({theirs: columns[ours] for ours, theirs in ids if ours in columns}).implied
     return all_of([implied(each) for each in use.conditions])
 

@@ -15,7 +15,7 @@ from lance_df.spark.decimals import without_integers
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.pruning.conditions import StoredColumn, stored_column
-from lance_df.spark.pruning.nodes import attribute_id, class_of, items
+from lance_df.spark.pruning.nodes import class_of, items, output_of
 from lance_df.spark.routes import quoted
 from lance_df.spark.source import LanceSource
 
@@ -65,16 +65,15 @@ class Relation:
         if class_of(table) != _PYTHON_TABLE or table.name() != LanceSource.name():
             return None
         schema = StructType.fromJson(json.loads(node.schema().json()))
-        given = {**table_options_of(schema), **dict(node.options().asCaseSensitiveMap())}
+        given = {**table_options_of(schema), **plans.options_of(node)}
         pinned = plans.field(table, "ds", "dataSourceInPython", "dataSource")
         made = None if pinned is None else loads(bytes(pinned))
         if made is not None and not isinstance(made, LanceSource):
             return None
         options = SourceOptions.parse(given)
         source = open_source(options if made is None else made.pinned(options))
-        return cls(
-            node, given, options, source, schema, tuple(attribute_id(each) for each in items(node.output()))
-        )
+        ids = tuple(number for number, _ in output_of(node))
+        return cls(node, given, options, source, schema, ids)
 
     @property
     def attributes(self) -> Iterator[Any]:
@@ -128,6 +127,8 @@ class Relation:
         fields = self.schema.fields
         if any(types.get(each.name, each.dataType) != each.dataType for each in fields):
             return None
+        if rows.schema == self.schema:
+            return rows
         return rows.select(
             *(
                 quoted([each.name])
