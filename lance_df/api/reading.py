@@ -13,7 +13,7 @@ from lance_df.api.base import DatasetBase
 from lance_df.errors import InvalidInputError
 from lance_df.file.arrow_types import show_table
 from lance_df.scanner_options import Columns, Filter, ScannerBuilder
-from lance_df.table.reading.take import take_addresses, take_offsets, take_row_ids
+from lance_df.table.reading.take import take_offsets, take_row_ids
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,10 +129,6 @@ class Reading(DatasetBase):
     def _take_rows(self, row_ids: Sequence[int] | pa.Array, columns: Columns = None, **_: object) -> pa.Table:
         """Return rows by their row ids, in the order asked for; ids of deleted rows are left out."""
         return self._computed(columns, lambda names: take_row_ids(self._table, row_ids, columns=names))
-
-    def _take_addresses(self, addresses: Sequence[int] | pa.Array, columns: Columns = None) -> pa.Table:
-        """Return rows by their row addresses, in the order asked for; deleted ones are left out."""
-        return self._computed(columns, lambda names: take_addresses(self._table, addresses, columns=names))
 
     def _computed(self, columns: Columns, take: Any) -> pa.Table:
         if columns is None or isinstance(columns, str):

@@ -24,7 +24,6 @@ _SUBQUERY: Final = "<subquery>"
 _LEAVES: Final = frozenset({"Column", "Literal", "OuterReferenceColumn", "Placeholder", "ScalarVariable"})
 # The binding gives some of their operands: no order, partition or filter, and nothing of others.
 _PARTLY_GIVEN: Final = frozenset({"GroupingSet", "HigherOrderFunction", "Lambda", "Unnest", "WindowFunction"})
-_CASTS: Final = ("Cast", "TryCast")
 
 
 @dataclass(frozen=True, slots=True)

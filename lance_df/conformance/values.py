@@ -25,7 +25,6 @@ _SPECIAL_FLOATS: Final[Mapping[str, float]] = {
 }
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _EPOCH: Final = dt.datetime(1970, 1, 1)
-_SECONDS_PER_DAY: Final = 86_400
 
 
 def to_array(column: Mapping[str, Any]) -> pa.Array:

@@ -51,11 +51,6 @@ def partition_names(count: int) -> list[str]:
     return [text[start : start + _NAME_LENGTH] for start in range(0, wanted, _NAME_LENGTH)]
 
 
-def partition_name() -> str:
-    """Return a new random name for the namespace of a partition."""
-    return partition_names(1)[0]
-
-
 def table_folder(table_id: str) -> str:
     """Return a new name for the folder of a table: only its randomness keeps it from being another's."""
     return f"{os.urandom(4).hex()}_{table_id}"
