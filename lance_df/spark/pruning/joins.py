@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.records import dataclass
-from lance_df.spark.pruning.nodes import SCAN, attribute_id, children, class_of, inner_plans, items
+from lance_df.spark.pruning.nodes import SCAN, all_nodes, attribute_id, children, class_of, items
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,16 +110,10 @@ def scans_of_same_rows(side: Any) -> list[Any] | None:
     scans: list[Any] = []
     if not side.deterministic():
         return None
-    for node in _nodes(side):
+    for node in all_nodes(side):
         kind = class_of(node)
         if kind == SCAN:
             scans.append(node.relation())
         elif kind not in _OF_SAME_ROWS:
             return None
     return scans
-
-
-def _nodes(plan: Any) -> Iterator[Any]:
-    yield plan
-    for inner in inner_plans(plan):
-        yield from _nodes(inner)

@@ -35,25 +35,30 @@ def inner_plans(node: Any) -> Iterator[Any]:
     yield from items(node.subqueries())
 
 
+def all_nodes(plan: Any) -> Iterator[Any]:
+    """Yield a plan and all plans in it."""
+    yield plan
+    for inner in inner_plans(plan):
+        yield from all_nodes(inner)
+
+
 def output_of(relation: Any) -> list[tuple[int, str]]:
     """Return the ids and the names of the attributes of a relation, in one request to the JVM."""
     node = json.loads(relation.toJSON())[0]
     return [(each["exprId"]["id"], each["name"]) for (each,) in node["output"]]
 
 
-def used_attributes(plan: Any) -> frozenset[int]:
-    """Return the ids of the attributes in a plan and those below it, but for what scans return."""
-    ids: set[int] = set()
-    rest = [node for node in json.loads(plan.toJSON()) if not node["class"].endswith(f".{SCAN}")]
+def attributes_in(expressions: Any) -> Iterator[int]:
+    """Yield the ids of the attributes in expressions, as these are in JSON."""
+    rest = [expressions]
     while rest:
         value = rest.pop()
         if isinstance(value, dict):
             if value.get("class", "").endswith(".AttributeReference"):
-                ids.add(value["exprId"]["id"])
+                yield value["exprId"]["id"]
             rest.extend(value.values())
         elif isinstance(value, list):
             rest.extend(value)
-    return frozenset(ids)
 
 
 def attribute_id(attribute: Any) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.records import dataclass
 from lance_df.spark.pruning.joins import JoinKey, keys_below, passed_keys
-from lance_df.spark.pruning.nodes import SCAN, children, class_of, inner_plans, items, used_attributes
+from lance_df.spark.pruning.nodes import SCAN, attributes_in, children, class_of, inner_plans, items
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -48,13 +48,15 @@ class Occurrence:
     keys: tuple[JoinKey, ...]
 
 
-def occurrences(plan: Any) -> list[Occurrence] | None:
+def occurrences(plan: Any, plans: Plans) -> list[Occurrence] | None:
     """Return where an optimized plan reads relations; None if it may read some elsewhere, too."""
-    scans = list(_occurrences(plan, (), ()))
+    scans = list(_occurrences(plan, plans, (), ()))
     return scans if plan.toString().count(_DESCRIBED) == len(scans) else None
 
 
-def _occurrences(plan: Any, above: tuple[Any, ...], keys: tuple[JoinKey, ...]) -> Iterator[Occurrence]:
+def _occurrences(
+    plan: Any, plans: Plans, above: tuple[Any, ...], keys: tuple[JoinKey, ...]
+) -> Iterator[Occurrence]:
     """Yield those of a plan, of whose rows these keys are known.
 
     Parameters
@@ -64,22 +66,25 @@ def _occurrences(plan: Any, above: tuple[Any, ...], keys: tuple[JoinKey, ...]) -
     """
     kind = class_of(plan)
     if kind == SCAN:
-        yield _occurrence(plan.relation(), above, keys)
+        yield _occurrence(plan.relation(), plans, above, keys)
     if kind == "Join":
         for child, passed in zip(children(plan), keys_below(plan, keys), strict=True):
-            yield from _occurrences(child, (), passed)
+            yield from _occurrences(child, plans, (), passed)
     else:
         above = (plan,) if kind == "Project" else (*above, plan) if kind == "Filter" else ()
         for child in children(plan):
-            yield from _occurrences(child, above, passed_keys(plan, kind, keys))
+            yield from _occurrences(child, plans, above, passed_keys(plan, kind, keys))
     for inner in items(plan.subqueries()):
-        yield from _occurrences(inner, (), ())
+        yield from _occurrences(inner, plans, (), ())
 
 
-def _occurrence(relation: Any, above: tuple[Any, ...], keys: tuple[JoinKey, ...]) -> Occurrence:
+def _occurrence(relation: Any, plans: Plans, above: tuple[Any, ...], keys: tuple[JoinKey, ...]) -> Occurrence:
     conditions = tuple(each.condition() for each in above if class_of(each) == "Filter")
     has_projection = bool(above) and class_of(above[0]) == "Project"
-    return Occurrence(relation, conditions, used_attributes(above[0]) if has_projection else None, keys)
+    used = frozenset(
+        number for plan in above for number in attributes_in(json.loads(plans.expressions_of(plan)))
+    )
+    return Occurrence(relation, conditions, used if has_projection else None, keys)
 
 
 def is_of_rows_alone(plan: Any, context: Any) -> bool:
@@ -128,6 +133,16 @@ class Plans:
     def optimized(self, plan: Any) -> Any:
         """Return what Spark makes of a plan before it decides how to compute it."""
         return self.frame(plan)._jdf.queryExecution().optimizedPlan()
+
+    def expressions_of(self, plan: Any) -> str:
+        """Return the expressions of a node as JSON.
+
+        That of the node itself has what is below it, too, and takes tens of milliseconds for a scan.
+        """
+        # one expression that has all of them as its children
+        whole = getattr(self._jvm, "org.apache.spark.sql.catalyst.expressions.Coalesce")(plan.expressions())
+        text: str = whole.toJSON()
+        return text
 
     def options_of(self, relation: Any) -> dict[str, str]:
         """Return the options that a relation was made with."""

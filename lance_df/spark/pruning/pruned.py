@@ -14,7 +14,7 @@ from lance_df.spark.failures import errors_of_spark, is_of_other_release
 from lance_df.spark.pruning.conditions import Translator, all_of, any_of
 from lance_df.spark.pruning.joins import scans_of_same_rows
 from lance_df.spark.pruning.keys import are_comparable, keys_condition, num_bytes
-from lance_df.spark.pruning.nodes import attribute_id, class_of, output_of
+from lance_df.spark.pruning.nodes import all_nodes, attribute_id, class_of, output_of
 from lance_df.spark.pruning.plans import (
     RELATION,
     Occurrence,
@@ -100,7 +100,7 @@ def explain_scan(df: DataFrame) -> ScanReport:
         )
     plans = Plans(df.sparkSession)
     reports = []
-    for each in occurrences(df._jdf.queryExecution().optimizedPlan()) or ():
+    for each in occurrences(df._jdf.queryExecution().optimizedPlan(), plans) or ():
         relation = Relation.of(each.relation, plans)
         if relation is not None:
             names = relation.options.columns or relation.schema.names
@@ -123,7 +123,8 @@ class _Origins:
     Spark gives the attributes of copies ids of their own, as where a common table expression is used twice.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plans: Plans) -> None:
+        self._plans = plans
         self._nodes: list[tuple[int, Any, int]] = []
 
     def add(self, node: Any, number: int) -> None:
@@ -138,7 +139,7 @@ class _Origins:
     def occurrences(self, plan: Any) -> dict[int, list[Occurrence]]:
         """Return where a plan reads each relation; nothing if that is not known."""
         by_relation = defaultdict(list)
-        for each in occurrences(plan) or ():
+        for each in occurrences(plan, self._plans) or ():
             for number in self.of(each.relation):
                 by_relation[number].append(each)
         return by_relation
@@ -159,7 +160,7 @@ class _Query:
         self._relations = {each.ids[0]: each for each in opened if each is not None and each.has_plain_names}
         self._occurrences: dict[int, list[Occurrence]] = {}
         if self._relations:
-            origins = _Origins()
+            origins = _Origins(self._plans)
             for number, relation in self._relations.items():
                 origins.add(relation.node, number)
             optimized = (
@@ -190,7 +191,7 @@ class _Query:
 
     def _with(self, needs: Mapping[int, _Needs]) -> tuple[DataFrame, _Origins]:
         """Return the query over scans of what it needs, and what its relations are."""
-        others, origins = [], _Origins()
+        others, origins = [], _Origins(self._plans)
         for number, need in needs.items():
             relation = self._relations[number]
             rows = relation.read(self._spark, need.names, need.filter)
@@ -207,9 +208,14 @@ class _Query:
         if not others:
             return self._df, origins
         df = self._plans.frame(self._plans.replaced(self._plan, others))
-        if any(need.names is not None for need in needs.values()) and _takes_what_is_not_read(df):
+        if any(need.names is not None for need in needs.values()) and self._takes_what_is_not_read(df):
             return self._with({number: _Needs(need.filter, None) for number, need in needs.items()})
         return df, origins
+
+    def _takes_what_is_not_read(self, df: DataFrame) -> bool:
+        held: Any = df._jdf
+        nodes = all_nodes(held.queryExecution().optimizedPlan())
+        return any(NOT_READ in self._plans.expressions_of(node) for node in nodes)
 
     def _key_filters(self, df: DataFrame, origins: _Origins, needs: Mapping[int, _Needs]) -> dict[int, str]:
         """Return what the small sides of joins say of the relations of large ones."""
@@ -295,8 +301,3 @@ def _checked(relation: Relation, text: str | None) -> str | None:
     except LanceError:
         return None
     return text
-
-
-def _takes_what_is_not_read(df: DataFrame) -> bool:
-    held: Any = df._jdf
-    return NOT_READ in held.queryExecution().optimizedPlan().toJSON()
