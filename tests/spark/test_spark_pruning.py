@@ -109,6 +109,24 @@ def test_conditions_below_outer_joins_stay_where_they_are(spark, sources):
     assert "amount" not in filters[1]
 
 
+def test_years_of_times_in_nanoseconds_that_have_none_are_left_to_spark(spark, tmp_path):
+    moments = [dt.datetime(2023, 11, 1), dt.datetime(1969, 5, 5), None]
+    rows = pa.table({"i": range(3), "ns": pa.array(moments, pa.timestamp("ns"))})
+    lance_df.write_dataset(rows, tmp_path / "t")
+    lance_df.spark.read(spark, tmp_path / "t").createOrReplaceTempView("times")
+    for condition, passed_on in (
+        ("year(ns) <> 1", False),
+        ("year(ns) > 1677", False),
+        ("year(ns) IN (2023, 2262)", False),
+        ("year(ns) < 2262", False),
+        ("year(ns) = 2023", True),
+        ("year(ns) NOT IN (2023, 2024)", True),
+        ("month(ns) <> 0", True),
+    ):
+        (scan,) = scans_of(pruned_as(spark, f"SELECT i FROM times WHERE {condition}"))
+        assert ("date_part" in scan.get("filter", "")) is passed_on, condition
+
+
 def test_what_depends_on_the_place_of_rows_takes_no_conditions(spark, sources):
     for query in (
         "SELECT amount FROM (SELECT amount, user, rand(7) AS r FROM events) WHERE user = 3 AND r < 0.5",

@@ -35,6 +35,9 @@ _NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>"}
 _PARTS: Final = {"Year": "year", "Month": "month", "DayOfMonth": "day", "Hour": "hour"}
 _UTC: Final = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "+00:00"})
 _PLAIN_NAME: Final = re.compile(r"[^.\"`\x00-\x1f]+")
+_ALL_VALUES: Final = range(-(2**31), 2**31)
+# that begin and end among the times in nanoseconds; of others DataFusion 55 makes comparisons with NULL
+_YEARS_OF_NANOS: Final = range(1678, 2262)
 _MAX_ITEMS: Final = 1000
 _NANOS: Final = 1000
 _BELOW_ALL: Final = "-1e999"
@@ -60,6 +63,14 @@ class StoredColumn:
     spark_type: T.DataType
     stored_type: pa.DataType
     is_digits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a date or a time, in SQL, and the values with which a filter compares it as Spark does."""
+
+    text: str
+    values: range
 
 
 class Translator:
@@ -112,7 +123,7 @@ class Translator:
         if column is not None:
             return compared(column, operator, _plain(value)) if _is_of(right, column) else None
         part = self._part(left)
-        return None if part is None or not isinstance(value, int) else f"{part} {operator} {value}"
+        return None if part is None or value not in part.values else f"{part.text} {operator} {value}"
 
     def _listed(self, condition: Any, kind: str, negated: bool) -> str | None:
         value, *listed = children(condition)
@@ -132,9 +143,9 @@ class Translator:
         values = [_plain(each) for each in values if each is not None]
         if column is not None:
             return listed_in(column, values, negated=negated)
-        if not all(isinstance(each, int) for each in values):
+        if part is None or not all(each in part.values for each in values):
             return None
-        return f"{part} {'NOT ' if negated else ''}IN ({', '.join(map(str, values))})"
+        return f"{part.text} {'NOT ' if negated else ''}IN ({', '.join(map(str, values))})"
 
     def _prefixed(self, condition: Any) -> str | None:
         value, prefix = children(condition)
@@ -161,8 +172,8 @@ class Translator:
         column = self._columns.get(attribute_id(value))
         return None if column is None or (column.is_digits and not digits) else column
 
-    def _part(self, value: Any) -> str | None:
-        """Return what a part of a date or a time is as SQL."""
+    def _part(self, value: Any) -> _Part | None:
+        """Return what a part of a date or a time is."""
         name = _PARTS.get(class_of(value))
         if name is None:
             return None
@@ -177,7 +188,11 @@ class Translator:
             is_same = zone in _UTC and getattr(column.stored_type, "tz", None) in _UTC
         else:
             is_same = isinstance(column.spark_type, T.DateType | T.TimestampNTZType)
-        return f"date_part('{name}', {_quoted(column.name)})" if is_same else None
+        if not is_same:
+            return None
+        is_nanos = getattr(column.stored_type, "unit", None) == "ns"
+        values = _YEARS_OF_NANOS if name == "year" and is_nanos else _ALL_VALUES
+        return _Part(f"date_part('{name}', {_quoted(column.name)})", values)
 
 
 def all_of(texts: Iterable[str | None]) -> str | None:
