@@ -1,8 +1,9 @@
 """Compile the kernels, and describe the package to its index. Everything else is in pyproject.toml.
 
-Each module of `lance_df/encodings/kernels` becomes an extension module, for every x86-64 processor that pyarrow
-runs on; those with wide loops are built once more, for processors with AVX2. Where a module does not compile the package installs
-without it and runs the same source uncompiled. docs/design/042-compiled-kernels.md says more.
+Each module of `lance_df/encodings/kernels` becomes an extension module, for every x86-64 processor that
+pyarrow runs on; those with wide loops are built once more, for processors with AVX2. Where a module does not
+compile the package installs without it and runs the same source uncompiled.
+docs/design/042-compiled-kernels.md says more.
 
 Environment
 -----------
