@@ -139,9 +139,8 @@ class LanceScanner(ArrowScanner):
             options,
             columns=columns,
             order_by=(),
-            with_row_id=False,
+            with_row_id=options.include_deleted_rows,
             with_row_address=False,
-            include_deleted_rows=False,
         )
         return sum(batch.num_rows for batch in self._like(bare).to_batches())
 

@@ -15,7 +15,7 @@ from lance_df.table.maintenance.scalar_index import BUILDERS, create_index, drop
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lance_df.dataset import LanceDataset
     from lance_df.table.maintenance.cleanup_result import CleanupExplanation, CleanupStats
@@ -34,7 +34,7 @@ class Maintenance(DatasetBase):
 
     def create_scalar_index(
         self,
-        column: str,
+        column: str | Sequence[str],
         index_type: str | IndexConfig,
         name: str | None = None,
         *,
@@ -48,7 +48,7 @@ class Maintenance(DatasetBase):
         Parameters
         ----------
         column
-            A top-level column, or a field of a struct as ``"a.b"``.
+            A top-level column, or a field of a struct as ``"a.b"``; or a list of one.
         index_type
             ``"BTREE"``: all values in order, for any comparison. ``"BITMAP"``: the rows of each value, for
             columns of few values. ``"BLOOMFILTER"``: which values may be among so many rows, for equality.
@@ -79,6 +79,10 @@ class Maintenance(DatasetBase):
             kind = index_type.index_type
             self.create_scalar_index(column, kind, name, replace=replace, train=train, **given)
             return
+        if not isinstance(column, str):
+            if len(column) != 1:
+                raise InvalidInputError(f"an index is of one column, not of {list(column)!r}")
+            column = column[0]
         kind = str(index_type).upper()
         if kind in _OTHER_INDICES:
             raise UnsupportedFeatureError(

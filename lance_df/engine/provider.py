@@ -25,6 +25,7 @@ from lance_df.engine.pruning.residual import ResidualFilter, as_datafusion
 from lance_df.engine.work import WorkList
 from lance_df.errors import LanceError
 from lance_df.exits import stoppable
+from lance_df.expr.expression_tokens import serialized
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
@@ -466,11 +467,7 @@ def _projected(schema: pa.Schema, columns: list[str] | None) -> pa.Schema:
 
 
 def _fingerprint(expression: pc.Expression | pa.Scalar | bool | None) -> bytes | str:
-    return (
-        expression.__reduce__()[1][0].to_pybytes()
-        if isinstance(expression, pc.Expression)
-        else repr(expression)
-    )
+    return serialized(expression).to_pybytes() if isinstance(expression, pc.Expression) else repr(expression)
 
 
 def _row_counts(num_rows: int) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -58,6 +59,23 @@ class _ArrowSchema(ctypes.Structure):
     )
 
 
+def serialized(expression: pc.Expression) -> pa.Buffer:
+    """Return what an expression pickles to.
+
+    Raises
+    ------
+    InvalidInputError
+        It holds something that does not serialize, such as the position of a column.
+    """
+    try:
+        buffer: pa.Buffer = expression.__reduce__()[1][0]
+    except pa.ArrowException as err:
+        raise InvalidInputError(
+            f"the expression {expression} cannot be read: give columns by their names, as pc.field('a')"
+        ) from err
+    return buffer
+
+
 def tokens(expression: pc.Expression, *, true_column: str | None = None) -> Iterator[Token]:
     """Yield the tokens of an expression in prefix order.
 
@@ -68,14 +86,12 @@ def tokens(expression: pc.Expression, *, true_column: str | None = None) -> Iter
 
     Raises
     ------
+    InvalidInputError
+        As of `serialized`.
     ValueError
-        The expression holds something that does not serialize, or a token of an unknown kind.
+        A token is of an unknown kind.
     """
-    try:
-        payload = expression.__reduce__()[1][0]
-        batch = pa.ipc.open_file(payload).get_batch(0)
-    except pa.ArrowException as err:
-        raise ValueError("the expression cannot be serialized") from err
+    batch = pa.ipc.open_file(serialized(expression)).get_batch(0)
     pairs = iter(_ordered_metadata(batch.schema))
     options: list[pa.StructScalar | None] = []
     for key, value in pairs:

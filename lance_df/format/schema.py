@@ -81,12 +81,13 @@ class Field:
 
     @property
     def is_packed(self) -> bool:
-        return any(self.metadata.get(key, b"").lower() == b"true" for key in PACKED_KEYS)
+        """Whether a struct is stored as one column; what asks for it means nothing for other types."""
+        return self.is_struct and any(self.metadata.get(key, b"").lower() == b"true" for key in PACKED_KEYS)
 
     @property
     def has_column(self) -> bool:
         """Whether a 2.1 or 2.2 file has a column for this field, not for those below it."""
-        return self.is_leaf or self.is_blob or (self.is_packed and self.is_struct)
+        return self.is_leaf or self.is_blob or self.is_packed
 
     @property
     def is_struct(self) -> bool:

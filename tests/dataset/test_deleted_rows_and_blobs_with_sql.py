@@ -44,6 +44,9 @@ def test_deleted_rows_are_filtered_like_others(tmp_path: Path, version: str, ind
     doubled = dataset.to_table({"double": "a * 2"}, filter="a BETWEEN 28 AND 30", **options)
     assert doubled["double"].to_pylist() == [56, 58, 60]
     assert doubled["_rowid"].is_null().to_pylist() == [True, True, False]
+    for condition in (None, "a < 32", pc.field("a") < 32):
+        scanner = dataset.scanner(filter=condition, **options)
+        assert scanner.count_rows() == scanner.to_table().num_rows == len(scanner.head(1000))
     # what was asked for before is not what is returned now
     assert dataset.to_table(filter="a < 32", with_row_id=True)["a"].to_pylist() == [30, 31]
     with pytest.raises(ValueError, match="with_row_id is false"):

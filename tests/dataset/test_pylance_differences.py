@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import datafusion
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -82,6 +83,35 @@ def pyarrow_filters(folder: Path) -> None:
         theirs.to_table(filter=condition)
     assert ours.to_table(filter=condition).num_rows == ours.count_rows(condition) == 90
     assert ours.delete(condition) == {"num_deleted_rows": 90}
+
+
+def positions_in_filters(folder: Path) -> None:
+    theirs, ours = both(folder)
+    assert theirs.to_table(filter=pc.field(0) > 97).num_rows == 2
+    for read in (lambda: ours.to_table(filter=pc.field(0) > 97), lambda: ours.delete(pc.field(0) > 97)):
+        with pytest.raises(lance_df.InvalidInputError, match="by their names"):
+            read()
+
+
+def zeros_in_lists(folder: Path) -> None:
+    rows = pa.table({"f": pa.array([0.0, -0.0, 1.5], pa.float32()), "d": [0.0, -0.0, 1.5]})
+    theirs, ours = both(folder, rows)
+    for dataset in (theirs, ours):
+        assert dataset.count_rows("f = 0.0 OR f = 1.5") == 3
+        assert dataset.count_rows("d IN (0.0, 1.5)") == 3
+    for condition in ("f IN (0.0, 1.5)", "d IN (0.0, 1.5, 2.5, 3.5)"):
+        assert theirs.count_rows(condition) == 3
+        memory = datafusion.SessionContext()
+        memory.register_record_batches("t", [rows.to_batches()])
+        (count,) = memory.sql(f"SELECT count(*) AS n FROM t WHERE {condition}").to_pylist()
+        assert ours.count_rows(condition) == count["n"] == 2
+
+
+def other_file_versions(folder: Path) -> None:
+    theirs, ours = both(folder, max_rows_per_file=50, data_storage_version="2.2")
+    assert theirs.optimize.compact_files(data_storage_version="2.1").fragments_added == 1
+    with pytest.raises(lance_df.UnsupportedFeatureError):
+        ours.optimize.compact_files(data_storage_version="2.1")
 
 
 def fragments_by_filter(folder: Path) -> None:
@@ -186,6 +216,24 @@ DIFFERENCES = [
         "all row by row functions of pyarrow, in scans, counts, `delete`, `update` and `get_fragments`; only "
         "what compares columns with values prunes",
         pyarrow_filters,
+    ),
+    Difference(
+        "columns of pyarrow filters",
+        "by name or position",
+        "by name",
+        positions_in_filters,
+    ),
+    Difference(
+        "`IN` lists of floats",
+        "-0.0 is 0.0",
+        "as in DataFusion: of 16 and 32 bits, and in lists of four and more doubles, -0.0 is another value",
+        zeros_in_lists,
+    ),
+    Difference(
+        "`data_storage_version` of merges and compaction",
+        "files of another version",
+        "refused; an append may write another 2.x version",
+        other_file_versions,
     ),
     Difference(
         "`get_fragments(filter)`",

@@ -18,6 +18,7 @@ from lance_df.table.commit.numbering import (
     highest_id,
     without_empty_files,
 )
+from lance_df.table.commit.state import with_mixed_versions
 
 if TYPE_CHECKING:
     from lance_df.format.fragments import DataFile, Fragment
@@ -59,7 +60,7 @@ def apply_merge(state: TableState, operation: Merge) -> TableState:
     fragments = FragmentList.of(merged)
     return state.followed_by(
         dataclasses.replace(
-            manifest,
+            with_mixed_versions(manifest, merged),
             schema=operation.schema,
             fragments=fragments,
             max_fragment_id=highest_id(manifest, merged),
@@ -121,7 +122,8 @@ def apply_data_replacement(state: TableState, operation: DataReplacement) -> Tab
         replaced[fragment_id] = changed
         indices = without_coverage(indices, fields=file.fields, fragment_ids=(fragment_id,))
     fragments = manifest.fragments.edited(replaced=replaced)
-    return state.followed_by(dataclasses.replace(manifest, fragments=fragments), indices)
+    flagged = with_mixed_versions(manifest, replaced.values())
+    return state.followed_by(dataclasses.replace(flagged, fragments=fragments), indices)
 
 
 def _merged(state: TableState, fragment: Fragment, old: Fragment) -> Fragment:

@@ -99,7 +99,7 @@ def apply_update(state: TableState, operation: Update) -> TableState:
     indices = without_coverage(state.indices, fields=operation.fields_modified, fragment_ids=changed)
     return state.followed_by(
         dataclasses.replace(
-            manifest,
+            with_mixed_versions(manifest, [*changed.values(), *new]),
             fragments=fragments,
             max_fragment_id=highest_id(manifest, new),
             next_row_id=next_row_id,

@@ -12,6 +12,7 @@ from lance_df.format.operations import RewriteGroup
 from lance_df.table.commit import lineage
 from lance_df.table.commit.index_upkeep import after_rewrite, with_entries
 from lance_df.table.commit.numbering import existing, highest_id, numbered
+from lance_df.table.commit.state import with_mixed_versions
 
 if TYPE_CHECKING:
     from lance_df.format.fragments import Fragment
@@ -57,7 +58,11 @@ def apply_rewrite(state: TableState, operation: Rewrite) -> TableState:
             lineage.row_ids_in(fragment)
     fragments = manifest.fragments.edited(removed=old, added=new)
     return state.followed_by(
-        dataclasses.replace(manifest, fragments=fragments, max_fragment_id=highest_id(manifest, new)),
+        dataclasses.replace(
+            with_mixed_versions(manifest, new),
+            fragments=fragments,
+            max_fragment_id=highest_id(manifest, new),
+        ),
         after_rewrite(state.indices, operation, groups, stable=state.has_stable_row_ids),
     )
 

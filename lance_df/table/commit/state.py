@@ -70,9 +70,15 @@ def library_version() -> WriterVersion:
         return WriterVersion("lance_df", "0.0.0")
 
 
-def with_mixed_versions(manifest: Manifest, added: Iterable[Fragment]) -> Manifest:
-    """Set the flag that new files of another version than the table's demand; later versions keep it."""
-    versions = {file.version for fragment in added for file in fragment.files}
+def with_mixed_versions(manifest: Manifest, fragments: Iterable[Fragment]) -> Manifest:
+    """Set the flag that files of another version than the table's demand; later versions keep it.
+
+    Parameters
+    ----------
+    fragments
+        Those that are new or have new files.
+    """
+    versions = {file.version for fragment in fragments for file in fragment.files}
     if manifest.data_format is None or versions <= {manifest.data_format}:
         return manifest
     return dataclasses.replace(
