@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     statements = [statement for text in texts for statement in split_statements(text)]
     if not statements:
         raise InvalidInputError("there is no SQL statement in the text")
-    style = options.format or format_of_file(options.output or "") or "table"
+    style = options.format or _format_of_output(options.output) or "table"
     ctx = session.open_session(words[0] if words else ".", options)
     files = FileTables(ctx, session.storage_options(options))
     num_results = 0
@@ -101,6 +101,24 @@ def run(options: argparse.Namespace) -> int:
                 raise InvalidInputError(f"--format {style} takes one result, and there are several")
             num_results += run_statement(ctx, statement, style=style, out=out, files=files, max_rows=max_rows)
     return 0
+
+
+def _format_of_output(name: str | None) -> str | None:
+    """Return the format that a file to write asks for, None for one whose name asks for none.
+
+    Raises
+    ------
+    InvalidInputError
+        Its suffix is that of files which are not written.
+    """
+    if name is None:
+        return None
+    style, suffix = format_of_file(name), Path(name).suffix
+    if style is None and suffix not in ("", ".txt"):
+        raise InvalidInputError(
+            f"{name}: {suffix} is the suffix of no format; give one with --format: {', '.join(FORMATS)}"
+        )
+    return style
 
 
 def _texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:

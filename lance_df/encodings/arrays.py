@@ -132,6 +132,9 @@ def _null_array(data_type: pa.DataType, num_values: int) -> pa.Array:
     if types.is_list(data_type) or types.is_large_list(data_type):
         items = empty_array(data_type.value_type)
         return pa.Array.from_buffers(data_type, num_values, [valid, offsets], children=[items])
+    if types.is_map(data_type):
+        entries = empty_array(pa.struct([data_type.key_field, data_type.item_field]))
+        return pa.Array.from_buffers(data_type, num_values, [valid, offsets], children=[entries])
     return pa.Array.from_buffers(data_type, num_values, [valid, offsets, pa.py_buffer(b"")])
 
 

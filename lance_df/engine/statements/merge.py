@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 
 from lance_df.engine.statements.rows import by_member, commit, member_types, twice
 from lance_df.engine.statements.target import ROWS, Target
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.interrupts import interrupted_once
 from lance_df.namespace.changes.numbered_members import MEMBER
 from lance_df.namespace.changes.stages import Stages
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _ACTION: Final = "__lance_df_action"
 _HIT: Final = "__lance_df_hit"
+# what gives another value whenever it is evaluated, as conditions of clauses are for each column
+_VOLATILE: Final = re.compile(r"\b(?:random|uuid|gen_random_uuid)\s*\(", re.IGNORECASE)
 
 
 def merge(target: Target, change: Merge) -> int:
@@ -93,6 +96,11 @@ class _MergeQuery:
         )
         for clause in clauses:
             target.types([name for name, _ in clause.assignments])
+            if clause.condition is not None and _VOLATILE.search(clause.condition):
+                raise UnsupportedFeatureError(
+                    f"the condition {clause.condition!r} of a clause may be another one for each column: "
+                    "compute it as a column of the source"
+                )
         return cls(change, target.types(updated), target.types(inserted), target.schema.to_arrow())
 
     def types(self) -> dict[str, pa.DataType]:

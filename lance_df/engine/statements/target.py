@@ -14,6 +14,7 @@ from lance_df.engine.tables.source import TableSource
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.nodes import And
 from lance_df.expr.text_views import parts_of_texts
+from lance_df.format.schema import EXTENSION_NAME, STORED_JSON
 from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
 from lance_df.namespace.kind import is_table, namespace_of
 from lance_df.records import dataclass
@@ -91,14 +92,23 @@ class Target:
         return schema_of(self.opened)
 
     def types(self, names: Sequence[str]) -> dict[str, pa.DataType]:
-        """Return the types of columns.
+        """Return the types of columns that the statement writes.
 
         Raises
         ------
         ColumnNotFoundError
             There is no such column.
+        UnsupportedFeatureError
+            It holds JSON, which is stored in a form that SQL does not give.
         """
-        return {name: self.schema.field(name).arrow_type() for name in names}
+        fields = {name: self.schema.field(name) for name in names}
+        for name, field in fields.items():
+            if any(each.metadata.get(EXTENSION_NAME) == STORED_JSON for each in field.walk()):
+                raise UnsupportedFeatureError(
+                    f"column {name!r} holds JSON, which statements do not write: leave it out, or use "
+                    "LanceDataset.insert, or merge_insert, with a column of pyarrow.json_()"
+                )
+        return {name: field.arrow_type() for name, field in fields.items()}
 
     def query(self, text: str, version: Table | NamespaceSnapshot | None = None) -> Query:
         """Plan a query in the session; names of the table mean this version of it."""
