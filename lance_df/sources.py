@@ -54,7 +54,7 @@ def to_batches(
 
             data = open_files(data, schema, column_types=column_types, storage_options=storage_options)
         source = _opened(data, schema)
-    except (pa.ArrowException, TypeError, ValueError) as err:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as err:
         if isinstance(err, InvalidInputError):
             raise
         raise InvalidInputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -99,7 +99,7 @@ class ColumnMethods(ABC):
         ConflictError, CommitStateUnknownError
             See `add_columns`.
         """
-        if isinstance(columns, str):
+        if isinstance(columns, str) or not isinstance(columns, Iterable):
             raise InvalidInputError(f"columns are a list of names, not {columns!r:.60}")
         self._change_columns(lambda _: DroppedColumns(tuple(columns)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lance_df.errors import InvalidInputError
 from lance_df.namespace.changes.cleanup import clean_up
 from lance_df.namespace.changes.compaction import MembersCompacted
 from lance_df.namespace.changes.publish import make_in_advance, publish
@@ -91,6 +92,9 @@ class NamespaceUpkeep:
         CommitStateUnknownError
             It is not known whether a step was published. To call it again does no harm.
         """
+        size: object = step_bytes
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise InvalidInputError(f"step_bytes must be a positive integer, got {size!r}")
         latest = self._table.latest()
         manifest, metrics = repartition(latest.root, latest.manifest, InProcess(), step_bytes=step_bytes)
         self._table = latest.of(manifest)

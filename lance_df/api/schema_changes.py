@@ -256,6 +256,8 @@ def as_alteration(given: Any) -> Alteration:
         raise InvalidInputError(f"an alteration is a dict of {', '.join(known)}, not {given!r:.80}")
     if unknown := sorted(given.keys() - known, key=str):
         raise InvalidInputError(f"Unknown key: {unknown[0]}; an alteration has {', '.join(known)}")
+    if not isinstance(given.get("nullable"), bool | None):
+        raise InvalidInputError(f"nullable is True or False, not {given['nullable']!r:.60}")
     return Alteration(**given)
 
 

@@ -48,6 +48,7 @@ _CONSTRAINTS: Final = frozenset(
         *("GENERATED", "CONSTRAINT", "COLLATE", "COMMENT"),
     ]
 )
+_NAMES_TOO: Final = frozenset({"DEFAULT", "GENERATED", "COLLATE", "COMMENT"})
 _NUMBERED: Final = frozenset({"bucket", "multi_bucket", "truncate"})
 _MERGE_INSERT: Final = "LanceDataset.merge_insert and PartitionedNamespace.upsert"
 
@@ -324,7 +325,8 @@ def _create(reader: TokenReader, name: Name, flags: frozenset[str]) -> CreateTab
 
 def _check_definitions(reader: TokenReader) -> None:
     for word in sorted(_CONSTRAINTS):
-        if reader.has(word):
+        # a column may be called so
+        if reader.has_after_a_name(word) if word in _NAMES_TOO else reader.has(word):
             _unsupported(f"{word} of a column", "write_dataset with a pyarrow schema, or NOT NULL")
 
 

@@ -11,6 +11,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from lance_df.errors import InvalidInputError
 from lance_df.sql.dialect import tokenize
 from lance_df.sql.splice import Edit, quote_identifier, splice
+from lance_df.sql.token_reader import lowered
 
 _BEFORE_TABLES: Final = frozenset({"FROM", "JOIN", "USING", ",", "("})
 # what may follow a table that has no alias
@@ -57,7 +58,7 @@ def _edits(tokens: list[Token], name_of: Callable[[str, str, str], str]) -> Iter
         if literal.token_type not in (TokenType.STRING, TokenType.NUMBER) or not _is_table(tokens, index - 1):
             continue
         table = tokens[index - 1]
-        name = table.text if table.token_type is TokenType.IDENTIFIER else table.text.lower()
+        name = table.text if table.token_type is TokenType.IDENTIFIER else lowered(table.text)
         following = tokens[index + 4] if index + 4 < len(tokens) else None
         alias = "" if following is not None and _is_alias(following) else f" AS {quote_identifier(name)}"
         stop = literal.end + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 from sqlglot.errors import TokenError
@@ -10,8 +11,10 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from lance_df.errors import InvalidInputError
 from lance_df.sql.dialect import tokenize
 
-_OPENS: Final = frozenset({"(", "[", "{", "CASE"})
-_CLOSES: Final = frozenset({")", "]", "}", "END"})
+_CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END", "<": ">"}
+_CLOSES: Final = frozenset({")", "]", "}"})
+# the types whose parts are in angle brackets
+_WITH_PARTS: Final = ("STRUCT", "ARRAY", "MAP")
 
 
 def token_reader(text: str) -> TokenReader | None:
@@ -66,7 +69,8 @@ class TokenReader:
     def text_until(self, *stops: tuple[str, ...]) -> str:
         """Take everything up to one of some words outside of brackets, and return its text.
 
-        ``CASE … END`` is a pair of brackets, and the FROM of ``IS DISTINCT FROM`` is no word of its own.
+        ``CASE … END`` is a pair of brackets, and so is ``STRUCT<…>``. The FROM of ``IS DISTINCT FROM`` is no
+        word of its own, and what follows a dot is a name.
 
         Raises
         ------
@@ -74,22 +78,31 @@ class TokenReader:
             There is nothing, or brackets do not match.
         """
         first = self._next
-        depth = 0
+        opened: list[str] = []
         while (token := self._peek()) is not None:
-            word = _plain_word(token)
-            if depth == 0 and (word == ";" or any(self.at(*stop) for stop in stops)):
+            word = None if self._is_after(".") else _plain_word(token)
+            if not opened and word is not None and (word == ";" or any(self.at(*stop) for stop in stops)):
                 is_comparison = word == "FROM" and self._next > first and self._is_after("DISTINCT")
                 if not is_comparison:
                     break
-            depth += (word in _OPENS) - (word in _CLOSES)
-            if depth < 0:
-                raise InvalidInputError(f"a {token.text!r} closes nothing")
+            self._nest(word, opened, token.text)
             self._next += 1
-        if depth:
+        if opened:
             raise InvalidInputError("a bracket or a CASE does not end")
         if self._next == first:
             raise InvalidInputError(f"something is missing before {self._next_text()}")
         return self._text[self._tokens[first].start : self._tokens[self._next - 1].end + 1]
+
+    def _nest(self, word: str | None, opened: list[str], text: str) -> None:
+        """Take note of a bracket that opens, or that closes the innermost one."""
+        if word in ("(", "[", "{", "CASE") or (word == "<" and any(map(self._is_after, _WITH_PARTS))):
+            opened.append(_CLOSED_BY[word])
+        elif word == ">>" and opened[-2:] == [">", ">"]:
+            del opened[-2:]
+        elif opened and word == opened[-1]:
+            opened.pop()
+        elif word in _CLOSES:
+            raise InvalidInputError(f"a {text!r} closes nothing")
 
     def bracketed(self) -> str:
         """Take parentheses and what is in them, and return the text of that."""
@@ -105,6 +118,14 @@ class TokenReader:
         """Whether these words come in a row anywhere from here on."""
         rest = [None if _is_quoted(token) else token.text.upper() for token in self._tokens[self._next :]]
         return any(tuple(rest[start : start + len(words)]) == words for start in range(len(rest)))
+
+    def has_after_a_name(self, word: str) -> bool:
+        """Whether a word comes from here on that is not the first one, nor the first in a list."""
+        rest = self._tokens[self._next :]
+        return any(
+            _plain_word(token) == word and before.text not in ("(", ",")
+            for before, token in itertools.pairwise(rest)
+        )
 
     def need(self, *words: str) -> None:
         if not self.take(*words):
@@ -173,7 +194,7 @@ class TokenReader:
         ):
             raise InvalidInputError(f"expected a name, found {self._next_text()}")
         self._next += 1
-        return str(token.text) if _is_quoted(token) else token.text.lower()
+        return str(token.text) if _is_quoted(token) else lowered(token.text)
 
     def _word(self) -> str:
         token = self._peek()
@@ -181,6 +202,11 @@ class TokenReader:
             raise InvalidInputError(f"expected a key or a value in OPTIONS, found {self._next_text()}")
         self._next += 1
         return str(token.text)
+
+
+def lowered(name: str) -> str:
+    """Return a name that is not in quotes as DataFusion reads it: with small letters, of ASCII alone."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
 
 def _plain_word(token: Token) -> str | None:

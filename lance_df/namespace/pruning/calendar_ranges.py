@@ -60,6 +60,8 @@ class CalendarFields:
             return Literal(True)
         slack = zone_slack(self.data_type)
         moment = seconds_of(value) + (slack if operator is Operator.LE else -slack)
+        if not _has_date(moment):
+            return Literal(True)
         parts = _parts(moment)
         if not YEARS[0] < parts[TransformKind.YEAR] < YEARS[1]:
             return Literal(True)
@@ -135,8 +137,15 @@ def _lexicographic(operator: Operator, parts: Sequence[tuple[Column, int, int | 
     return Or((Comparison(column, beyond, value), same))
 
 
+def _has_date(seconds: int) -> bool:
+    """Whether numpy has a date for a moment: the least of its numbers is none."""
+    return -(2**63) < seconds < 2**63
+
+
 def _touched(kind: TransformKind, low: int, high: int) -> npt.NDArray[np.int64] | None:
     """Return the numbers of the months, days or hours between two moments; None for a whole cycle."""
+    if not (_has_date(low) and _has_date(high)):
+        return None
     unit = f"datetime64[{_UNITS[kind]}]"
     begin, end = (int(np.datetime64(each, "s").astype(unit).astype(np.int64)) for each in (low, high))
     count = end - begin + 1

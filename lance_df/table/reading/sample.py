@@ -117,7 +117,9 @@ def _is_short(values: pa.Array) -> bool:
 def _new_values(columns: Sequence[pa.Array]) -> tuple[float, float]:
     """Return the share of rows that are expected to have a new value, and how many values there may be."""
     codes = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
+    for given in columns:
+        # the indices of a dictionary may be null
+        column = given.dictionary_decode() if pa.types.is_dictionary(given.type) else given
         indices = pc.dictionary_encode(column, null_encoding="encode").indices.to_numpy(zero_copy_only=False)
         _, codes = np.unique(codes * (int(indices.max()) + 1) + indices, return_inverse=True)
     num_rows, num_values = len(codes), int(codes.max()) + 1

@@ -1,4 +1,4 @@
-"""Statements that would write what cannot be read, or something else than they say."""
+"""Statements whose names are words of SQL, and those that would write what cannot be read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,47 @@ import lance_df
 pytestmark = pytest.mark.engine
 
 MERGE = "MERGE INTO t USING (SELECT 1 AS id, 'x' AS j) AS s ON t.id = s.id "
+
+
+def test_names_may_be_words_of_statements(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    for statement, count in (
+        ("CREATE TABLE t (id INT, comment VARCHAR, default INT, end INT)", 0),
+        ('CREATE TABLE u (id INT, "end" INT, "limit" INT, "from" INT, "when" INT)', 0),
+        ("INSERT INTO u VALUES (1, 1, 5, 7, 3)", 1),
+        ("UPDATE u SET id = u.from + CASE WHEN u.end = 1 THEN 1 ELSE 0 END WHERE u.end = 1", 1),
+        (
+            "MERGE INTO u USING u AS s ON u.when = s.when AND u.from = 7 WHEN MATCHED THEN UPDATE SET id = 9",
+            1,
+        ),
+        ("DELETE FROM u WHERE u.limit = 6", 0),
+        ("ALTER TABLE u ADD COLUMN s STRUCT<a INT, b ARRAY<STRUCT<c INT, d INT>>>", 0),
+        ("ALTER TABLE u ADD COLUMN comment INT", 0),
+        ("DELETE FROM u WHERE id < 3 AND id > 1", 0),
+        ("CREATE TABLE ÄB (É INT)", 0),
+        ("INSERT INTO ÄB (É) VALUES (4)", 1),
+        ("UPDATE ÄB SET É = 5", 1),
+    ):
+        assert ctx.sql(statement).to_pylist() == [{"count": count}], statement
+    (row,) = ctx.sql("SELECT * FROM u").to_pylist()
+    assert row == {"id": 9, "end": 1, "limit": 5, "from": 7, "when": 3, "s": None, "comment": None}
+    assert ctx.sql("SELECT * FROM ÄB").to_pylist() == [{"É": 5}]
+    assert ctx.sql("SELECT * FROM ÄB VERSION AS OF 2").to_pylist() == [{"É": 4}]
+    for wrong in (
+        "CREATE TABLE v (id INT DEFAULT 3)",
+        "CREATE TABLE v (id INT, PRIMARY KEY (id))",
+        "ALTER TABLE u ADD COLUMN x INT COMMENT 'y'",
+        "ALTER TABLE u ADD COLUMN x INT, ADD COLUMN y INT",
+    ):
+        with pytest.raises(lance_df.UnsupportedFeatureError):
+            ctx.sql(wrong)
+    for wrong in (
+        "DELETE FROM u WHERE (id = 1",
+        "DELETE FROM u WHERE id = 1)",
+        "DELETE FROM u WHERE CASE id",
+    ):
+        with pytest.raises(lance_df.InvalidInputError):
+            ctx.sql(wrong)
 
 
 @pytest.mark.parametrize("kind", ["table", "namespace"])
