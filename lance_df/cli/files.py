@@ -193,7 +193,11 @@ def _dataset(paths: Sequence[str], kind: _FileKind) -> Any:
     import pyarrow.dataset as ds
 
     if kind.kind == "csv":
-        return ds.dataset(list(paths), format=_csv_format("\t" if kind.suffix == ".tsv" else ","))
+        delimiter = "\t" if kind.suffix == ".tsv" else ","
+        rows = ds.dataset(list(paths), format=_csv_format(delimiter))
+        # an empty line is a NULL where there is but one column
+        is_single = len(rows.schema) == 1
+        return ds.dataset(list(paths), format=_csv_format(delimiter, empty_lines=True)) if is_single else rows
     if kind.kind == "parquet" or (kind.kind == "json" and not _is_json_array(paths[0])):
         return ds.dataset(list(paths), format=kind.kind)
     if kind.kind == "json":
@@ -204,12 +208,14 @@ def _dataset(paths: Sequence[str], kind: _FileKind) -> Any:
         return ds.dataset(pa.concat_tables([_arrow_stream(path) for path in paths]))
 
 
-def _csv_format(delimiter: str) -> Any:
+def _csv_format(delimiter: str, *, empty_lines: bool = False) -> Any:
     import pyarrow.csv
     import pyarrow.dataset
 
     return pyarrow.dataset.CsvFileFormat(
-        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        parse_options=pyarrow.csv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=not empty_lines
+        ),
         read_options=pyarrow.csv.ReadOptions(block_size=_CSV_SAMPLE),
         # an empty field is NULL, an empty string in quotes is one
         convert_options=pyarrow.csv.ConvertOptions(

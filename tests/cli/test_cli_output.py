@@ -152,3 +152,13 @@ def test_a_file_that_is_no_format_is_not_written(process, root, tmp_path, name):
     assert not target.exists()
     assert process("sql", "SELECT 1 AS a", root, "--output", str(target), "--format", "csv")[0] == 0
     assert target.read_text() == "a\n1\n"
+
+
+def test_a_column_with_nulls_is_read_back_from_csv(process, root, tmp_path):
+    for number, values in enumerate(("(1), (NULL), (3)", "('a'), (NULL), ('')", "(NULL)")):
+        target = tmp_path / f"x{number}.csv"
+        assert process("sql", f"SELECT x FROM (VALUES {values}) AS t(x)", root, "-o", str(target))[0] == 0
+        sql = f"SELECT count(*) AS n, count(x) AS x FROM '{target}'"
+        rows = values.count("(")
+        code, out, err = process("sql", sql, root, "--format", "csv")
+        assert (code, out) == (0, f"n,x\n{rows},{rows - 1}\n"), err
