@@ -66,7 +66,7 @@ def generate() -> dict[str, Path]:
     modules = [path for path in sorted(FOLDER.glob("*.py")) if is_kernel(path)]
     shared = GENERATED / f"{SHARED_MODULE}.c"
     GENERATED.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, "-m", "cython", f"--generate-shared={shared}"], check=True)
+    sharing = subprocess.Popen([sys.executable, "-m", "cython", f"--generate-shared={shared}"])
     directives = {
         "language_level": 3,
         "binding": False,
@@ -84,6 +84,8 @@ def generate() -> dict[str, Path]:
         force=True,
         quiet=True,
     )
+    if code := sharing.wait():
+        raise subprocess.CalledProcessError(code, sharing.args)
     return {SHARED_MODULE: shared} | {each.name.rpartition(".")[2]: Path(each.sources[0]) for each in made}
 
 
