@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lance_df.compute.calls import engine_call
 from lance_df.engine.messages import (
+    is_of_subquery,
     missing_table,
     of_expression,
     raised_by_function,
@@ -21,7 +22,13 @@ from lance_df.engine.messages import (
     with_similar_table,
 )
 from lance_df.engine.statement import Statement
-from lance_df.errors import ColumnNotFoundError, DatasetNotFoundError, InvalidInputError, LanceError
+from lance_df.errors import (
+    ColumnNotFoundError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    LanceError,
+    UnsupportedFeatureError,
+)
 from lance_df.forks import Origin
 from lance_df.interrupts import raised_at_the_end
 
@@ -114,6 +121,10 @@ def _planning_error(
     if (raised := raised_by_function(str(error))) is not None:
         return raised
     message = readable(str(error))
+    misses_table = missing_table(message) is not None
+    is_subquery = is_of_subquery(message)
+    if is_subquery:
+        message = "a subquery is not supported in this place; join its query, or select it as a column"
     written, around = ("", None) if statement is None else (statement.shown, statement.around)
     if around is not None:
         message = of_expression(message, written, around)
@@ -124,8 +135,10 @@ def _planning_error(
         shown = shown[: _MAX_STATEMENT - 1] + "…"
     where = "statement" if around is None else "expression"
     text = f"{message} (in the {where}: {shown})"
+    if is_subquery:
+        return UnsupportedFeatureError(text)
     if "No field named" in message or "FieldNotFound" in message:
         return ColumnNotFoundError(text)
-    if missing_table(message) is not None:
+    if misses_table:
         return DatasetNotFoundError(text)
     return InvalidInputError(text if around is None else f"Invalid user input: {text}")

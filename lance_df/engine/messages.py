@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from lance_df import errors
+from lance_df.engine.tables.version_text import VERSION_MARK
 from lance_df.errors import LanceError
 
 _PREFIXES: Final = re.compile(
@@ -30,6 +31,10 @@ _EACH_SIGNATURE: Final = re.compile(
 )
 _END: Final = "found: the end of the text"
 _NOT_BOOLEAN: Final = re.compile(r"Cannot create filter with non-boolean predicate ('.*') returning (\w+)")
+_SUBQUERY: Final = re.compile(
+    r"Physical plan does not support logical expression (InSubquery|Exists|ScalarS)"
+    r"|subquery can only be used in|ScalarSubqueryExpr evaluated before the subquery was executed"
+)
 _NO_TABLE: Final = re.compile(r"table '(.*?)' not found")
 _RAISED: Final = re.compile(
     r"PyErr \{ type: <class 'lance_df\.errors\.(\w+)'>, value: \1\((.*?)\), traceback: ", re.DOTALL
@@ -79,6 +84,11 @@ def of_expression(message: str, expression: str, table: str) -> str:
     return before + fields + re.sub(rf"(^|, ){re.escape(table)}\.", r"\1", listed)
 
 
+def is_of_subquery(message: str) -> bool:
+    """Whether a message is about a subquery in an expression where DataFusion computes none."""
+    return _SUBQUERY.search(message) is not None
+
+
 def missing_table(message: str) -> str | None:
     """Return the whole name of the table that a message misses, None if it misses none."""
     match = _NO_TABLE.search(message)
@@ -96,8 +106,10 @@ def with_similar_table(message: str, names_in: Callable[[str], tuple[str, Iterab
     whole = missing_table(message)
     if whole is None:
         return message
-    name, others = names_in(whole)
+    named, others = names_in(whole)
+    name, mark, version = named.partition(VERSION_MARK)
     by_lowered = {other.lower(): other for other in others}
     close = difflib.get_close_matches(name.rpartition(".")[2].lower(), by_lowered, 1)
     hint = f"; did you mean {by_lowered[close[0]]!r}?" if close else ""
-    return message.replace(f"table {whole!r} not found", f"table {name!r} not found{hint}", 1)
+    at_version = f" at {version}" if mark else ""
+    return message.replace(f"table {whole!r} not found", f"table {name!r}{at_version} not found{hint}", 1)

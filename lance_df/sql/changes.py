@@ -29,10 +29,17 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a statement does, and to which table."""
+    """What a statement does, and to which table.
+
+    Attributes
+    ----------
+    unsupported
+        The form of the statement, and what to use instead, where it is one that does not run.
+    """
 
     verb: Verb
     name: Name
+    unsupported: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

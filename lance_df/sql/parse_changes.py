@@ -41,6 +41,8 @@ _BEGINNINGS: Final = {
     Verb.DROP: ("DROP", "TABLE"),
     Verb.ALTER: ("ALTER", "TABLE"),
 }
+# without the second word
+_SHORTER: Final = {"INSERT": Verb.INSERT, "DELETE": Verb.DELETE, "MERGE": Verb.MERGE}
 _QUERY_WORDS: Final = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "(")
 _CONSTRAINTS: Final = frozenset(
     [
@@ -57,7 +59,7 @@ def parse_header(text: str) -> Header | None:
     """Return what a statement does to which table; None for what changes none.
 
     >>> parse_header("DELETE FROM Trips WHERE fare < 0")
-    Header(verb=<Verb.DELETE: 'DELETE'>, name=('trips',))
+    Header(verb=<Verb.DELETE: 'DELETE'>, name=('trips',), unsupported=None)
     """
     reader = token_reader(text)
     if reader is None:
@@ -82,6 +84,8 @@ def parse_change(text: str) -> Change:
     header = None if reader is None else _header(reader)
     if reader is None or header is None or header[0] is None:
         raise InvalidInputError("no statement that changes a table")
+    if header[0].unsupported is not None:
+        _unsupported(*header[0].unsupported)
     (verb, name), flags = (header[0].verb, header[0].name), header[1]
     change: Change
     match verb:
@@ -112,6 +116,9 @@ def parse_change(text: str) -> Change:
 def _header(reader: TokenReader) -> tuple[Header | None, frozenset[str]]:
     """Take the beginning of a statement, with the name of its table."""
     flags: set[str] = set()
+    while reader.take(";"):
+        pass
+    unsupported = _before_a_change(reader)
     if reader.take("INSERT", "OVERWRITE"):
         flags.add("OVERWRITE")
         verb: Verb | None = Verb.INSERT
@@ -119,7 +126,12 @@ def _header(reader: TokenReader) -> tuple[Header | None, frozenset[str]]:
     else:
         verb = next((each for each, words in _BEGINNINGS.items() if reader.take(*words)), None)
     if verb is None:
-        return None, frozenset()
+        word = reader.next_word() or ""
+        verb = _SHORTER.get(word)
+        if verb is None or not reader.take(word) or not reader.is_at_name():
+            return None, frozenset()
+        words = " ".join(_BEGINNINGS[verb])
+        unsupported = unsupported or (f"{word} without {_BEGINNINGS[verb][1]}", words)
     if verb is Verb.CREATE:
         if reader.take("OR", "REPLACE"):
             flags.add("OR REPLACE")
@@ -132,7 +144,35 @@ def _header(reader: TokenReader) -> tuple[Header | None, frozenset[str]]:
             flags.add("IF EXISTS")
     elif verb in (Verb.INSERT, Verb.TRUNCATE):
         reader.take("TABLE")
-    return Header(verb, reader.name()), frozenset(flags)
+    if verb in (Verb.TRUNCATE, Verb.ALTER) and reader.take("IF", "EXISTS"):
+        words = "TRUNCATE TABLE" if verb is Verb.TRUNCATE else "ALTER TABLE"
+        unsupported = unsupported or (f"{words} IF EXISTS", f"{words} of a table that exists")
+    return Header(verb, reader.name(), unsupported), frozenset(flags)
+
+
+def _before_a_change(reader: TokenReader) -> tuple[str, str] | None:
+    """Take what may stand before a statement; return what that is, and what to use instead of it."""
+    if reader.take("EXPLAIN"):
+        while reader.take("ANALYZE") or reader.take("VERBOSE"):
+            pass
+        return "EXPLAIN of a change", "explain_scan, which shows what the change reads"
+    if reader.take("PREPARE"):
+        reader.identifier()
+        if reader.at("("):
+            reader.bracketed()
+        reader.need("AS")
+        return "PREPARE of a change", "SessionContext.sql with param_values"
+    if reader.take("WITH"):
+        reader.take("RECURSIVE")
+        while True:
+            reader.identifier()
+            if reader.at("("):
+                reader.bracketed()
+            reader.need("AS")
+            reader.bracketed()
+            if not reader.take(","):
+                return "WITH before a change", "WITH in its query, as in INSERT INTO t WITH … SELECT"
+    return None
 
 
 def _unsupported(form: str, instead: str) -> NoReturn:

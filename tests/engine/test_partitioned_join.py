@@ -305,6 +305,30 @@ def test_trap_56_rows_are_paired_by_key_after_an_outer_join(check):
     check(query)
 
 
+def test_fields_of_structs_of_both_sides(tmp_path):
+    """Plans with such columns are optimized once only."""
+    rows = pa.table(
+        {
+            "k": [place % 50 for place in range(200)],
+            "s": pa.array([{"a": place, "b": {"c": str(place % 7)}} for place in range(200)]),
+        }
+    )
+    memory, context = datafusion.SessionContext(), lance_df.connect(tmp_path)
+    for name in ("l", "r"):
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, [partition.bucket("k", 8)]).append(
+            rows
+        )
+        memory.from_arrow(rows, name=name)
+    for query in (
+        "SELECT l.k, l.s['a'] AS a, r.s['a'] AS b FROM l JOIN r ON l.k = r.k",
+        "SELECT l.s['b']['c'] AS c, sum(r.s['a']) AS n FROM l JOIN r ON l.k = r.k GROUP BY l.s['b']['c']",
+        "SELECT l.k FROM l JOIN r ON l.k = r.k AND l.s['a'] > r.s['a'] WHERE r.s['b']['c'] = '3'",
+    ):
+        for mode, limit in ALL_MODES:
+            context.partitioned_joins, context.join_memory_limit = mode, limit
+            assert_same_result(context.sql(query), memory.sql(query))
+
+
 def test_trap_57_keys_of_other_types(check):
     check("SELECT o.id FROM orders o JOIN visits v ON o.customer = v.customer", [True])
     check("SELECT o.id FROM orders o JOIN texts v ON o.customer = v.customer_text", [False])

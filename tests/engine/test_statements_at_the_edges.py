@@ -1,7 +1,8 @@
-"""Statements whose names are words of SQL, and those that would write what cannot be read."""
+"""Statements whose names are words of SQL, that would write what cannot be read, and that do not run."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import lance
@@ -112,3 +113,65 @@ def test_maps_that_are_missing_are_null(tmp_path: Path, version: str) -> None:
     dataset.optimize.compact_files()
     assert dataset.to_table().equals(lance.dataset(folder).to_table())
     dataset.to_table().validate(full=True)
+
+
+@pytest.mark.parametrize(
+    ("statement", "remedy"),
+    [
+        ("WITH x AS (SELECT 1 AS id) DELETE FROM t WHERE id IN (SELECT id FROM x)", "WITH in its query"),
+        ("WITH x (a, b) AS (SELECT 1, 2), y AS (SELECT 3) UPDATE t SET id = 1", "WITH in its query"),
+        ("DELETE t WHERE id = 1", "DELETE FROM"),
+        ("INSERT t VALUES (1)", "INSERT INTO"),
+        ("MERGE t USING u ON t.id = u.id WHEN MATCHED THEN DELETE", "MERGE INTO"),
+        ("TRUNCATE TABLE IF EXISTS t", "TRUNCATE TABLE of a table that exists"),
+        ("ALTER TABLE IF EXISTS t ADD COLUMN x INT", "ALTER TABLE of a table that exists"),
+        ("EXPLAIN DELETE FROM t", "explain_scan"),
+        ("explain analyze verbose UPDATE t SET id = 1", "explain_scan"),
+        ("PREPARE p AS DELETE FROM t WHERE id = $1", "param_values"),
+        ("PREPARE p (INT) AS INSERT INTO t VALUES ($1)", "param_values"),
+        ("DELETE FROM t VERSION AS OF 1 WHERE id = 1", "restore it first"),
+        ("UPDATE t SET id = CASE WHEN id IN (SELECT id FROM t) THEN 1 ELSE 2 END", "join its query"),
+        ("INSERT INTO t VALUES ((SELECT 3))", "join its query"),
+        ("SELECT id FROM t ORDER BY id IN (SELECT id FROM t)", "join its query"),
+    ],
+)
+def test_what_does_not_run_says_what_does(tmp_path: Path, statement: str, remedy: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE t (id INT)")
+    ctx.sql("; ; INSERT INTO t VALUES (1)")
+    with pytest.raises(lance_df.UnsupportedFeatureError, match=re.escape(remedy)):
+        ctx.sql(statement).collect()
+    assert ctx.sql("SELECT * FROM t").to_pylist() == [{"id": 1}]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE tt ADD COLUMN x INT",
+        "TRUNCATE TABLE tt",
+        "DELETE FROM tt",
+        "UPDATE tt SET id = 1",
+        "INSERT INTO tt VALUES (1)",
+        "MERGE INTO tt USING t ON t.id = tt.id WHEN MATCHED THEN DELETE",
+        "SELECT * FROM tt VERSION AS OF 1",
+        "SELECT * FROM tt",
+    ],
+)
+def test_a_table_that_is_missing_is_called_missing(tmp_path: Path, statement: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE t (id INT)")
+    with pytest.raises(lance_df.DatasetNotFoundError, match=r"table .(lance\.public\.)?tt.* not found"):
+        ctx.sql(statement).collect()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'WITH deleted AS (SELECT 1 AS "delete") SELECT * FROM deleted',
+        'EXPLAIN SELECT 1 AS "update"',
+        "WITH x AS (SELECT 1 AS a) SELECT a AS merge FROM x WHERE 'drop table' <> ''",
+        "PREPARE p AS SELECT 'insert'",
+    ],
+)
+def test_queries_with_words_of_changes_are_queries(tmp_path: Path, query: str) -> None:
+    lance_df.connect(str(tmp_path)).sql(query).collect()

@@ -120,6 +120,22 @@ def test_a_rule_that_is_switched_off_is_not_asked(rule: str, root: Path, memory:
         assert_same_result(ctx.sql(statement), memory.sql(statement))
 
 
+@pytest.mark.usefixtures("low")
+@pytest.mark.parametrize("is_on", [True, False])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.list_(pa.float64())], ids=str)
+def test_zeros_are_distinct_as_they_are_in_memory(tmp_path: Path, kind: pa.DataType, is_on: bool) -> None:
+    values = [0.0, -0.0, float("nan"), None, 1.0] * 200
+    stored: list[Any] = [[value] for value in values] if pa.types.is_list(kind) else values
+    rows = pa.table({"p": [number % 2 for number in range(1000)], "f": pa.array(stored, kind)})
+    lance_df.write_dataset(rows, tmp_path / "t.lance", max_rows_per_file=100)
+    memory = datafusion.SessionContext()
+    memory.register_record_batches("t", [rows.to_batches()])
+    ctx = lance_df.connect(tmp_path, scan_options=ScanOptions(partial_aggregate=is_on))
+    for columns in ("count(DISTINCT f) AS n", "count(DISTINCT f) AS n, count(*) AS m, max(p) AS h"):
+        for query in (f"SELECT {columns} FROM t", f"SELECT p, {columns} FROM t GROUP BY p ORDER BY p"):
+            assert_same_result(ctx.sql(query), memory.sql(query))
+
+
 def test_every_rule_has_a_switch() -> None:
     from lance_df.engine.optimizer.driver import RULES as all_rules
 

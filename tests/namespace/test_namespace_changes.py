@@ -14,8 +14,10 @@ import lance_df
 from lance_df import partition
 from lance_df.compute.calculator import evaluator
 from lance_df.errors import ColumnNotFoundError, ConflictError, InvalidInputError, RetryableConflictError
+from lance_df.namespace.changes import publish
 from lance_df.namespace.changes.draft import Draft
 from lance_df.namespace.manifest_table import NamespaceManifest
+from tools.leftover_files import leftovers
 
 pytestmark = pytest.mark.engine
 
@@ -318,6 +320,32 @@ REFUSED = {
     "update": lambda tx: tx.update({"country": "'NEW'"}, where="id < 4"),
     "columns": lambda tx: (tx.append(events(300, 4, "NEW")), tx.drop_columns(["x"])),
 }
+
+
+def test_an_update_that_starts_again_leaves_nothing_behind(namespace, monkeypatch):
+    """Others give the same partitions rows twice, just before the update is published."""
+    other = lance_df.PartitionedNamespace.open(namespace.uri)
+    changed, added = NamespaceManifest.changed, [events(start, 4, "US") for start in (100, 200)]
+    left = list(added)
+
+    def late(self, *arguments, **options):
+        if left:
+            rows = left.pop()
+            monkeypatch.setattr(NamespaceManifest, "changed", changed)
+            other.append(rows)
+            monkeypatch.setattr(NamespaceManifest, "changed", late)
+        return changed(self, *arguments, **options)
+
+    monkeypatch.setattr(NamespaceManifest, "changed", late)
+    # as in another process, nothing waits for this one
+    monkeypatch.setattr(publish, "line_of", lambda _: publish.PublishingLine())
+    namespace.update({"country": "'NEW'"}, where="country = 'US'")
+    assert not left
+    before = pa.concat_tables([events(), *added])
+    expected = where(before, "country IS NULL OR country <> 'US'").to_pylist()
+    expected += [row | {"country": "NEW"} for row in where(before, "country = 'US'").to_pylist()]
+    assert stored(namespace) == in_order(expected)
+    assert leftovers(Path(namespace.uri)) == []
 
 
 @pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED)

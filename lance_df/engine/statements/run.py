@@ -13,6 +13,7 @@ from lance_df.engine.statements.merge import merge
 from lance_df.engine.statements.target import Parameters, Target
 from lance_df.engine.tables.names import names_of
 from lance_df.engine.tables.source import TableSource
+from lance_df.engine.tables.version_text import VERSION_MARK
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.sql.changes import (
     Change,
@@ -27,6 +28,7 @@ from lance_df.sql.changes import (
     Verb,
 )
 from lance_df.sql.parse_changes import parse_change, parse_header
+from lance_df.sql.splice import quote_identifier
 
 if TYPE_CHECKING:
     from lance_df.compute.compat import SQLOptions
@@ -57,8 +59,18 @@ def run_change(
     statement = Statement(text, session.scan_options)
     if session.read_only:
         raise InvalidInputError(f"the session is read-only, so {header.verb.value} is refused")
+    name, mark, _ = header.name[-1].partition(VERSION_MARK)
+    if mark:
+        raise UnsupportedFeatureError(
+            f"{header.verb.value} of another version of {name!r} is not supported; restore it first, or "
+            "change the newest one"
+        )
     schema = names_of(session).existing(session, header.name[:-1])
     if schema is None or not _is_ours(schema, header):
+        # which DataFusion refuses of any table
+        whole = ".".join(map(quote_identifier, header.name))
+        if header.verb in (Verb.ALTER, Verb.TRUNCATE) and not PlainSessionContext.table_exist(session, whole):
+            raise DatasetNotFoundError(f"table {'.'.join(header.name)!r} not found")
         return None
     if options is not None:
         with planning_errors(statement):

@@ -5,6 +5,7 @@ The parser is imported for statements only that may create something.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from lance_df.table.metadata.refs import VersionRef
 
 _CHANGES: Final = ("insert", "delete", "update", "merge", "truncate", "create", "drop", "alter")
+_BEFORE_CHANGES: Final = ("with", "explain", "prepare")
+_CHANGE: Final = re.compile(rf"\b({'|'.join(_CHANGES)})\b", re.IGNORECASE)
 
 
 def name_parts(text: str) -> tuple[str, ...]:
@@ -87,6 +90,8 @@ def may_change(text: str) -> bool:
     """Whether a statement may change a table, as far as is known without the parser."""
     text = text.lstrip()
     word = text[:9].lower()
+    if word.startswith(_BEFORE_CHANGES):
+        return _CHANGE.search(text) is not None
     # what begins with a comment may be anything
     return word.startswith(_CHANGES) or not text[:1].isalpha()
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.published import Member
     from lance_df.storage import Location
 
@@ -63,7 +64,7 @@ class MembersAdvanced:
         """Let members be at the versions that have the change; those that are gone stay gone."""
         map_commits(self._advance, draft.members_called(self._names))
 
-    def tidy(self) -> None:
+    def tidy(self, published: NamespaceManifest) -> None:
         """Nothing is left behind."""
 
     def _advance(self, member: DraftMember) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lance_df.errors import LanceError
 from lance_df.format.operations import Append, Overwrite
-from lance_df.namespace.changes.publish import map_commits
+from lance_df.namespace.changes.publish import map_commits, remove_unpublished
 from lance_df.namespace.member import MEMBER_COMMIT, NewMembers
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import RowChange
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Schema
     from lance_df.namespace.changes.draft import Draft, DraftMember
     from lance_df.namespace.changes.partition_files import WrittenPartition
+    from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
@@ -86,11 +85,9 @@ class NewRows:
             return []
         return [*(partition.location.folder for partition in self._written), *self._left.values()]
 
-    def tidy(self) -> None:
+    def tidy(self, published: NamespaceManifest) -> None:
         """Remove the folders of tables that somebody else made first."""
-        for folder in self._left.values():
-            with suppress(LanceError):
-                folder.remove_tree()
+        remove_unpublished(published, list(self._left.values()))
 
     def _commit(self, pair: tuple[WrittenPartition, DraftMember]) -> None:
         partition, member = pair

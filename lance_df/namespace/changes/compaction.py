@@ -15,6 +15,7 @@ from lance_df.table.writing.uncommitted import uncommitted_files
 if TYPE_CHECKING:
     from lance_df.format.operations import RewriteGroup
     from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.storage import Location
     from lance_df.table.table import Table
@@ -51,7 +52,7 @@ class MembersCompacted:
         for member, state in zip(members, self._states, strict=True):
             member.version = self._made[state][0]
 
-    def tidy(self) -> None:
+    def tidy(self, published: NamespaceManifest) -> None:
         """Nothing is left behind."""
 
     def _compact(self, member: DraftMember, schema: NamespaceSchema) -> None:

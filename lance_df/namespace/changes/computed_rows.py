@@ -9,7 +9,7 @@ from lance_df.errors import RetryableConflictError, RowCountMismatchError
 from lance_df.format.operations import Delete
 from lance_df.namespace.changes.append import NewRows
 from lance_df.namespace.changes.partition_files import note_files, remove_empty_folders
-from lance_df.namespace.changes.publish import map_commits
+from lance_df.namespace.changes.publish import map_commits, remove_unpublished
 from lance_df.namespace.changes.staged import StagedPartitions, merged_partitions
 from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
@@ -104,10 +104,14 @@ class RowsComputed:
         """Return the folders of the partitions that rows were written for."""
         return [folder for new in self._all_new for folder in new.folders()]
 
-    def tidy(self) -> None:
-        """Remove the folders of tables that somebody else made first."""
+    def tidy(self, published: NamespaceManifest) -> None:
+        """Remove the folders of tables that somebody else made first, and what former attempts wrote."""
         if self._new is not None:
-            self._new.tidy()
+            self._new.tidy(published)
+        if any(rows is not self._new for rows in self._all_new):
+            self.files.release()
+            self.files.remove()
+            remove_unpublished(published, self.folders())
 
     def _begin_attempt(self, draft: Draft) -> None:
         self._attempts += 1

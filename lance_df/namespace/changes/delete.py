@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
 
@@ -68,7 +69,7 @@ class Deletion:
             member.version = self._made[state][0]
         self.num_rows = sum(self._made[state][1] for state in states)
 
-    def tidy(self) -> None:
+    def tidy(self, published: NamespaceManifest) -> None:
         """Nothing is left behind."""
 
 

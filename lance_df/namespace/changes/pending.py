@@ -61,7 +61,7 @@ class _Marked:
         """Check that they were not."""
         draft.mark(self.mark)
 
-    def tidy(self) -> None:
+    def tidy(self, published: NamespaceManifest) -> None:
         """Nothing is left behind."""
 
 

@@ -49,8 +49,8 @@ class Applicable(Protocol):
 class NamespaceChange(Applicable, Protocol):
     """A change that can be made again on another version. What still holds need not be computed again."""
 
-    def tidy(self) -> None:
-        """Remove what is not needed any more once the change is published."""
+    def tidy(self, published: NamespaceManifest) -> None:
+        """Remove what is not needed any more, as a version with the change is published."""
 
 
 @runtime_checkable
@@ -83,13 +83,21 @@ def remove_new_folders(manifest: NamespaceManifest, changes: Iterable[object]) -
 
     def remove() -> None:
         with suppress(LanceError):
-            known = set(manifest.latest().rows["location"].to_pylist())
-            for folder in folders:
-                if folder.name not in known:
-                    folder.remove_tree()
+            remove_unpublished(manifest.latest(), folders)
 
     if folders:
         undisturbed(remove)
+
+
+def remove_unpublished(manifest: NamespaceManifest, folders: Sequence[Location]) -> None:
+    """Remove the folders of tables that a version of the namespace does not have."""
+    if not folders:
+        return
+    known = set(manifest.rows["location"].to_pylist())
+    for folder in folders:
+        if folder.name not in known:
+            with suppress(LanceError):
+                folder.remove_tree()
 
 
 @interrupted_once()
@@ -135,7 +143,7 @@ def publish(
         return publish(root, with_pins(root, manifest, err.members), changes, rebase=False)
     published = draft.publish()
     for change in changes:
-        change.tidy()
+        change.tidy(published)
     return published
 
 
@@ -231,7 +239,7 @@ class PublishingLine:
             waiting.release()
         published = waiting.outcome()
         for change in waiting.changes:
-            change.tidy()
+            change.tidy(published)
         return published
 
     def _withdraw(self, waiting: Waiting, err: BaseException) -> None:

@@ -265,9 +265,9 @@ class _RowsMoved:
         """Return the folders of the partitions that rows are moved to."""
         return self._rows.folders()
 
-    def tidy(self) -> None:
+    def tidy(self, published: NamespaceManifest) -> None:
         """Remove the folders of tables that somebody else made first."""
-        self._rows.tidy()
+        self._rows.tidy(published)
 
     def _empty(self, member: DraftMember, table: Table, rows: RowChange) -> None:
         path = member.folder.path

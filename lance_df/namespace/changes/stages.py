@@ -144,10 +144,11 @@ class Stages:
             )
         finally:
             remove_staged(staged)
+        published = NamespaceManifest(table)
         for rows in (*(rows for rows, _ in self._former), self.rows):
             for change in rows.changes():
-                change.tidy()
-        return NamespaceManifest(table)
+                change.tidy(published)
+        return published
 
     def _with_rows(
         self, manifest: NamespaceManifest, rows: PendingChanges, staged: list[Table]

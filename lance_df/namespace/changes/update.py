@@ -10,7 +10,7 @@ from lance_df.namespace.changes.append import NewRows
 from lance_df.namespace.changes.delete import check_writable, opened, without_rows
 from lance_df.namespace.changes.partition_files import note_files
 from lance_df.namespace.changes.partition_index import PartitionIndex
-from lance_df.namespace.changes.publish import map_commits
+from lance_df.namespace.changes.publish import map_commits, remove_unpublished
 from lance_df.namespace.changes.routing import PartitionWriter
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.changes.update import MovedRows
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Schema
     from lance_df.namespace.changes.delete import Candidates
     from lance_df.namespace.changes.draft import Draft
+    from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
     from lance_df.table.changes.row_set import RowSet
@@ -97,10 +98,14 @@ class RowsRewritten(ABC):
         """Return the folders of the partitions that rows were written for."""
         return [folder for rows in self._all_rows for folder in rows.folders()]
 
-    def tidy(self) -> None:
-        """Remove the folders of tables that somebody else made first."""
+    def tidy(self, published: NamespaceManifest) -> None:
+        """Remove the folders of tables that somebody else made first, and what former attempts wrote."""
         if self._rows is not None:
-            self._rows.tidy()
+            self._rows.tidy(published)
+        if any(rows is not self._rows for rows in self._all_rows):
+            self.files.release()
+            self.files.remove()
+            remove_unpublished(published, self.folders())
 
     def _written(
         self, draft: Draft, batches: Iterable[pa.RecordBatch], left: Sequence[RowSet]

@@ -75,7 +75,9 @@ class MergedColumns:
             return None
         if call.counts_rows:
             return MergedCall(data_type, (functions.sum(self._rows),), is_count=True)
-        if call.function in _OF_VALUES or call.is_distinct:
+        if call.is_distinct:
+            return MergedCall(data_type) if all(map(self._is_discrete, call.arguments)) else None
+        if call.function in _OF_VALUES:
             return MergedCall(data_type)
         if len(call.arguments) != 1 or call.arguments[0].variant_name() != "Column":
             return None
@@ -88,6 +90,15 @@ class MergedColumns:
             case "avg" if self._is_averaged(operand) and (total := self._sum(operand)) is not None:
                 return MergedCall(data_type, (total, self._count(operand)))
         return None
+
+    def _is_discrete(self, operand: Any) -> bool:
+        """Whether an operand is a column without floats, so that DataFusion always finds the same values.
+
+        It may group by what is distinct, where -0.0 is 0.0, or collect it, where they differ. Which of both
+        depends on the other aggregates.
+        """
+        field = self._known.get(_name(operand)) if operand.variant_name() == "Column" else None
+        return field is not None and not pa.types.is_nested(field.type) and not _is_float(field.type)
 
     def _count(self, operand: Any) -> Expr:
         """Return the number of values of a column that are not NULL."""
@@ -135,6 +146,11 @@ def is_mergeable(expr: Any) -> bool:
     """Whether an expression of an Aggregate node is a call over all rows of a group."""
     call = aggregate_call(expr)
     return call is not None and call.is_plain
+
+
+def _is_float(data_type: pa.DataType) -> bool:
+    values = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+    return bool(pa.types.is_floating(values))
 
 
 def _name(expr: Any) -> str:

@@ -148,6 +148,8 @@ class _Rewriting:
         frame = rebuilt(session, self._plan, (), replacements)
         if frame.schema() != schema:
             raise NotRebuiltError(f"the result would have the columns {frame.schema().names}")
+        # it has columns of DataFusion's own, which may not be planned a second time
+        frame.optimized_logical_plan()
         return frame
 
     def _stand_in(self, ctx: PlainSessionContext, part: Part, units: Units) -> tuple[Path, DataFrame]:
