@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -24,10 +25,13 @@ OK, FAILED, INTERRUPTED = 0, 1, 130
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Parse, run and return the exit code. Ends the process itself when the command line is wrong."""
+    if sys.stderr is None:  # it was closed by whoever began the process
+        sys.stderr = io.StringIO()
     options = parser().parse_args(arguments)
     try:
         code: int = options.run(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:  # whoever reads has seen enough
         _leave(OK)
     except KeyboardInterrupt:
@@ -79,7 +83,9 @@ def _report(error: Exception, *, debug: bool) -> int:
     text = " ".join(str(error).split()) or type(error).__name__
     if len(text) > _MAX_TEXT:  # names in damaged files may be of any length
         text = text[: _MAX_TEXT - 1] + "…"
-    if not isinstance(error, LanceError):
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, LanceError):
+        text = f"{error.filename or 'the output'}: {error.strerror}"
+    elif not isinstance(error, LanceError):
         text = f"{type(error).__name__}: {text} (--debug shows where)"
     print(f"lance-df: error: {text}", file=sys.stderr)
     return FAILED

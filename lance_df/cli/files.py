@@ -227,6 +227,10 @@ def _csv_format(delimiter: str, *, empty_lines: bool = False) -> Any:
 def _json_array(path: str) -> pa.Table:
     with pa.input_stream(path) as stream:
         rows = json.loads(stream.read())
+    if not all(isinstance(row, dict) for row in rows):
+        raise InvalidInputError(
+            f"{path}: the array has other values than objects, so that there are no columns"
+        )
     return pa.Table.from_pylist(rows)
 
 

@@ -40,6 +40,8 @@ def opened_output(path: str | None) -> Iterator[IO[str]]:
         The file cannot be written.
     """
     if path is None:
+        if sys.stdout is None:
+            raise StorageError("stdout is closed; --output writes to a file")
         yield sys.stdout
         return
     folder = os.path.dirname(path) or "."

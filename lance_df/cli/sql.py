@@ -138,7 +138,8 @@ def _texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _read(name: str) -> str:
     try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        return text.removeprefix("\ufeff")  # a byte order mark
     except OSError as err:
         if name == "-":  # there is none
             return ""

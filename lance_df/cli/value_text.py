@@ -32,7 +32,7 @@ def value_text(column: pa.Array) -> pa.Array:
         from lance_df.cli.json_text import json_text
 
         return json_text(column)
-    if types.is_boolean(data_type) or types.is_integer(data_type) or types.is_date(data_type):
+    if types.is_boolean(data_type) or types.is_integer(data_type):
         return column.cast(TEXT)
     for test, function in _FUNCTIONS:
         if test(data_type):
@@ -76,14 +76,23 @@ def is_bytes(data_type: pa.DataType) -> bool:
 
 def _floats(column: pa.Array) -> pa.Array:
     """Return the shortest digits that give the number again, with a point or an exponent; NaN, inf, -inf."""
-    text = column.cast(TEXT)
-    numbers = column.cast(pa.float32()) if types.is_float16(column.type) else column
+    if types.is_float16(column.type):
+        return _halves(column)
+    text, numbers = column.cast(TEXT), column
     is_integral = pc.fill_null(pc.equal(pc.floor(numbers), numbers), False)
     if pc.any(is_integral).as_py():
         needs_point = pc.and_(is_integral, pc.match_substring_regex(text, r"^-?[0-9]+$"))
         text = pc.if_else(needs_point, joined(text, ".0"), text)
     is_nan = pc.is_nan(numbers)
     return pc.if_else(is_nan, pa.scalar("NaN", TEXT), text) if pc.any(is_nan).as_py() else text
+
+
+def _halves(column: pa.Array) -> pa.Array:
+    bits = column.view(pa.int16()).dictionary_encode()
+    values = bits.dictionary.to_numpy().view(np.float16)
+    # Arrow's own text has the digits of a double
+    digits = ["NaN" if np.isnan(value) else str(value) for value in values]
+    return pa.array(digits, TEXT).take(bits.indices)
 
 
 def _decimals(column: pa.Array) -> pa.Array:
@@ -115,6 +124,8 @@ def _with_point(digits: pa.Array, scale: int) -> pa.Array:
 def _timestamps(column: pa.Array) -> pa.Array:
     """Return ``2024-01-01 05:00:00``, a fraction if there is one, and the offset of a time zone."""
     unit, zone = column.type.unit, column.type.tz
+    if _has_long_years(column.cast(pa.int64()), _SECONDS_OF_DAY * _PER_SECOND[unit]):
+        return _with_long_years(column.cast(pa.int64()), unit, "" if zone is None else "Z")
     if unit != "s" and _are_whole_seconds(column.cast(pa.int64()), unit):
         column = column.cast(pa.timestamp("s", zone))
     if column.type.unit == "s" and zone in (None, "UTC") and (text := _seconds(column)) is not None:
@@ -165,6 +176,50 @@ def _durations(column: pa.Array) -> pa.Array:
     return joined(pc.replace_substring_regex(text, r"\.?0+$", "") if scale else text, " s")
 
 
+def _dates(column: pa.Array) -> pa.Array:
+    is_32 = types.is_date32(column.type)
+    numbers = column.cast(pa.int32() if is_32 else pa.int64())
+    per_day = 1 if is_32 else 1000 * _SECONDS_OF_DAY
+    if not _has_long_years(numbers, per_day):
+        return column.cast(TEXT)
+    return _with_long_years(pc.divide(numbers, per_day), "D", "")
+
+
+def _has_long_years(values: pa.Array, per_day: int) -> bool:
+    """Whether a value is in a year that Arrow does not write."""
+    ends = pc.min_max(values).as_py()
+    limit = _MAX_DAYS * per_day
+    return ends["min"] is not None and (ends["min"] < -limit or ends["max"] > limit)
+
+
+def _with_long_years(values: pa.Array, unit: str, zone: str) -> pa.Array:
+    moments = pc.fill_null(values, 0).to_numpy().astype(f"datetime64[{unit}]")
+    text = pa.array(np.datetime_as_string(moments), TEXT)
+    text = pc.replace_substring(pc.replace_substring_regex(text, r"\.0+$", ""), "T", " ")
+    text = joined(text, zone) if zone else text
+    return pc.if_else(values.is_valid(), text, pa.scalar(None, TEXT)) if values.null_count else text
+
+
+def _intervals(column: pa.Array) -> pa.Array:
+    """Return such as ``1 month 2 days 03:00:00``."""
+    return pa.array([None if value is None else _interval(*value) for value in column.to_pylist()], TEXT)
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    parts = [
+        f"{number} {unit}{'' if abs(number) == 1 else 's'}"
+        for number, unit in ((months, "month"), (days, "day"))
+        if number
+    ]
+    if nanoseconds or not parts:
+        seconds, rest = divmod(abs(nanoseconds), 10**9)
+        minutes, second = divmod(seconds, 60)
+        hours, minute = divmod(minutes, 60)
+        fraction = f".{rest:09}".rstrip("0") if rest else ""
+        parts.append(f"{'-' * (nanoseconds < 0)}{hours:02}:{minute:02}:{second:02}{fraction}")
+    return " ".join(parts)
+
+
 def _are_whole_seconds(values: pa.Array, unit: str) -> bool:
     per_second = _PER_SECOND[unit]
     rest = pc.subtract(values, pc.multiply(pc.divide(values, per_second), per_second))
@@ -183,7 +238,9 @@ _FUNCTIONS: Final = (
     (types.is_floating, _floats),
     (types.is_decimal, _decimals),
     (types.is_timestamp, _timestamps),
+    (types.is_date, _dates),
     (types.is_time, _times),
+    (types.is_interval, _intervals),
     (types.is_duration, _durations),
     (is_bytes, _hexadecimal),
 )

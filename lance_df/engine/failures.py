@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from lance_df.compute.calls import engine_call
 from lance_df.engine.messages import (
-    is_of_subquery,
     missing_table,
     of_expression,
     raised_by_function,
     readable,
+    unsupported,
     with_similar_table,
 )
 from lance_df.engine.statement import Statement
@@ -122,9 +122,8 @@ def _planning_error(
         return raised
     message = readable(str(error))
     misses_table = missing_table(message) is not None
-    is_subquery = is_of_subquery(message)
-    if is_subquery:
-        message = "a subquery is not supported in this place; join its query, or select it as a column"
+    instead = unsupported(message)
+    message = instead or message
     written, around = ("", None) if statement is None else (statement.shown, statement.around)
     if around is not None:
         message = of_expression(message, written, around)
@@ -135,7 +134,7 @@ def _planning_error(
         shown = shown[: _MAX_STATEMENT - 1] + "…"
     where = "statement" if around is None else "expression"
     text = f"{message} (in the {where}: {shown})"
-    if is_subquery:
+    if instead is not None:
         return UnsupportedFeatureError(text)
     if "No field named" in message or "FieldNotFound" in message:
         return ColumnNotFoundError(text)

@@ -31,10 +31,26 @@ _EACH_SIGNATURE: Final = re.compile(
 )
 _END: Final = "found: the end of the text"
 _NOT_BOOLEAN: Final = re.compile(r"Cannot create filter with non-boolean predicate ('.*') returning (\w+)")
-_SUBQUERY: Final = re.compile(
-    r"Physical plan does not support logical expression (InSubquery|Exists|ScalarS)"
-    r"|subquery can only be used in|ScalarSubqueryExpr evaluated before the subquery was executed"
+# what DataFusion says of what it does not do, and what we do
+_UNSUPPORTED: Final = (
+    (
+        re.compile(
+            r"Physical plan does not support logical expression (InSubquery|Exists|ScalarS)"
+            r"|subquery can only be used in|ScalarSubqueryExpr evaluated before the subquery was executed"
+        ),
+        "a subquery is not supported in this place; join its query, or select it as a column",
+    ),
+    (
+        re.compile("Insert into not implemented for this table"),
+        "write_table does not write to Lance tables; use INSERT INTO … SELECT, or "
+        'lance_df.write_dataset(frame, …, mode="append")',
+    ),
+    (
+        re.compile("currently only supports a single SQL statement"),
+        "SessionContext.sql runs one statement; call it for each, or use the command lance-df sql",
+    ),
 )
+_NO_SCHEMA: Final = re.compile(r"^failed to resolve schema: (.*)")
 _NO_TABLE: Final = re.compile(r"table '(.*?)' not found")
 _RAISED: Final = re.compile(
     r"PyErr \{ type: <class 'lance_df\.errors\.(\w+)'>, value: \1\((.*?)\), traceback: ", re.DOTALL
@@ -48,7 +64,7 @@ def readable(message: str) -> str:
     if syntax is not None:
         reason = syntax[1].replace('\\"', '"').replace("\\'", "'").replace("\\n", " ")
         text = f"{text[: syntax.start()]}syntax error: {reason}{text[syntax.end() :]}"
-    text = _POSITION.sub("", text)
+    text = _NO_SCHEMA.sub(r"no schema '\1'; CREATE SCHEMA makes one", _POSITION.sub("", text))
     before, fields, listed = text.partition("Valid fields are ")
     text = before + fields + _SYSTEM_COLUMNS.sub("", listed)
     return _EACH_SIGNATURE.sub("", _REPORT_IT.sub(".", text))
@@ -84,9 +100,9 @@ def of_expression(message: str, expression: str, table: str) -> str:
     return before + fields + re.sub(rf"(^|, ){re.escape(table)}\.", r"\1", listed)
 
 
-def is_of_subquery(message: str) -> bool:
-    """Whether a message is about a subquery in an expression where DataFusion computes none."""
-    return _SUBQUERY.search(message) is not None
+def unsupported(message: str) -> str | None:
+    """Return what to do instead of what a message says is not supported; None if it says something else."""
+    return next((instead for pattern, instead in _UNSUPPORTED if pattern.search(message)), None)
 
 
 def missing_table(message: str) -> str | None:
@@ -112,4 +128,6 @@ def with_similar_table(message: str, names_in: Callable[[str], tuple[str, Iterab
     close = difflib.get_close_matches(name.rpartition(".")[2].lower(), by_lowered, 1)
     hint = f"; did you mean {by_lowered[close[0]]!r}?" if close else ""
     at_version = f" at {version}" if mark else ""
+    if mark and (not close or by_lowered[close[0]] == name):
+        hint = "; stored tables and namespaces have versions"
     return message.replace(f"table {whole!r} not found", f"table {name!r}{at_version} not found{hint}", 1)

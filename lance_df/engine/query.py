@@ -108,7 +108,8 @@ def scan_with_sql(
     text = f"SELECT {selected.sql()} FROM {_TABLE}"
     if filter is not None:
         text += f" WHERE (\n{condition_to_datafusion(filter, selected.known)}\n)"
-    statement = Statement(filter or _expressions(columns) or text, around=_TABLE)
+    written = ", where ".join(each for each in (_expressions(columns), filter) if each)
+    statement = Statement(written or text, around=_TABLE)
     with planning_errors(statement):
         planned = _planned_table(table, request, condition, statement)
         frame = _plan(text, planned, batch_size or _BATCH_ROWS)

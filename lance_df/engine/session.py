@@ -243,7 +243,7 @@ class LanceSession:
         name = whole.removeprefix(f"{catalog}.{default}.")
         schema = default if name != whole else whole.removeprefix(f"{catalog}.").rpartition(".")[0]
         try:
-            known = names_of(self).schema(self, catalog, schema) if schema else None
+            known = names_of(self).existing(self, (catalog, schema)) if schema else None
             names = [] if known is None else list(known.table_names)
         except Exception:  # noqa: BLE001 - a folder that cannot be listed has nothing to suggest
             names = []

@@ -33,12 +33,15 @@ class Header:
 
     Attributes
     ----------
+    flags
+        Words that may be there or not: ``OR REPLACE``, ``IF EXISTS``, ``IF NOT EXISTS``, ``OVERWRITE``.
     unsupported
         The form of the statement, and what to use instead, where it is one that does not run.
     """
 
     verb: Verb
     name: Name
+    flags: frozenset[str] = frozenset()
     unsupported: tuple[str, str] | None = None
 
 

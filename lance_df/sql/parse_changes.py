@@ -59,13 +59,13 @@ def parse_header(text: str) -> Header | None:
     """Return what a statement does to which table; None for what changes none.
 
     >>> parse_header("DELETE FROM Trips WHERE fare < 0")
-    Header(verb=<Verb.DELETE: 'DELETE'>, name=('trips',), unsupported=None)
+    Header(verb=<Verb.DELETE: 'DELETE'>, name=('trips',), flags=frozenset(), unsupported=None)
     """
     reader = token_reader(text)
     if reader is None:
         return None
     try:
-        return _header(reader)[0]
+        return _header(reader)
     except InvalidInputError:
         return None  # DataFusion says what is wrong with it
 
@@ -82,11 +82,11 @@ def parse_change(text: str) -> Change:
     """
     reader = token_reader(text)
     header = None if reader is None else _header(reader)
-    if reader is None or header is None or header[0] is None:
+    if reader is None or header is None:
         raise InvalidInputError("no statement that changes a table")
-    if header[0].unsupported is not None:
-        _unsupported(*header[0].unsupported)
-    (verb, name), flags = (header[0].verb, header[0].name), header[1]
+    if header.unsupported is not None:
+        _unsupported(*header.unsupported)
+    verb, name, flags = header.verb, header.name, header.flags
     change: Change
     match verb:
         case Verb.INSERT:
@@ -113,7 +113,7 @@ def parse_change(text: str) -> Change:
     return change
 
 
-def _header(reader: TokenReader) -> tuple[Header | None, frozenset[str]]:
+def _header(reader: TokenReader) -> Header | None:
     """Take the beginning of a statement, with the name of its table."""
     flags: set[str] = set()
     while reader.take(";"):
@@ -129,14 +129,14 @@ def _header(reader: TokenReader) -> tuple[Header | None, frozenset[str]]:
         word = reader.next_word() or ""
         verb = _SHORTER.get(word)
         if verb is None or not reader.take(word) or not reader.is_at_name():
-            return None, frozenset()
+            return None
         words = " ".join(_BEGINNINGS[verb])
         unsupported = unsupported or (f"{word} without {_BEGINNINGS[verb][1]}", words)
     if verb is Verb.CREATE:
         if reader.take("OR", "REPLACE"):
             flags.add("OR REPLACE")
         if not reader.take("TABLE"):
-            return None, frozenset()
+            return None
         if reader.take("IF", "NOT", "EXISTS"):
             flags.add("IF NOT EXISTS")
     elif verb is Verb.DROP:
@@ -147,7 +147,7 @@ def _header(reader: TokenReader) -> tuple[Header | None, frozenset[str]]:
     if verb in (Verb.TRUNCATE, Verb.ALTER) and reader.take("IF", "EXISTS"):
         words = "TRUNCATE TABLE" if verb is Verb.TRUNCATE else "ALTER TABLE"
         unsupported = unsupported or (f"{words} IF EXISTS", f"{words} of a table that exists")
-    return Header(verb, reader.name(), unsupported), frozenset(flags)
+    return Header(verb, reader.name(), frozenset(flags), unsupported)
 
 
 def _before_a_change(reader: TokenReader) -> tuple[str, str] | None:
@@ -246,7 +246,7 @@ def _delete(reader: TokenReader, name: Name) -> Delete:
     return Delete(name, alias, _where(reader))
 
 
-def _assignments(reader: TokenReader, alias: str, *stops: str) -> tuple[tuple[str, str], ...]:
+def _assignments(reader: TokenReader, name: Name, alias: str, *stops: str) -> tuple[tuple[str, str], ...]:
     """Take ``a = 1, t.b = 2``, up to one of some words."""
     pairs: dict[str, str] = {}
     while not pairs or reader.take(","):
@@ -256,6 +256,8 @@ def _assignments(reader: TokenReader, alias: str, *stops: str) -> tuple[tuple[st
         while reader.take("."):
             path.append(reader.identifier())
         if len(path) > 1 and path[-2] != alias:
+            if path[-2] == name[-1]:
+                raise InvalidInputError(f"the table is called {alias!r} in SET, not {name[-1]!r}")
             _unsupported(f"SET of a field of a struct ({'.'.join(path)})", "SET of the whole column")
         if path[-1] in pairs:
             raise InvalidInputError(f"column {path[-1]!r} is set twice")
@@ -269,7 +271,7 @@ def _assignments(reader: TokenReader, alias: str, *stops: str) -> tuple[tuple[st
 def _update(reader: TokenReader, name: Name) -> Update:
     alias = _alias(reader, name, "SET")
     reader.need("SET")
-    assignments = _assignments(reader, alias, "FROM", "WHERE", "RETURNING", "ORDER BY", "LIMIT")
+    assignments = _assignments(reader, name, alias, "FROM", "WHERE", "RETURNING", "ORDER BY", "LIMIT")
     others = reader.text_until(("WHERE",), ("RETURNING",)) if reader.take("FROM") else None
     return Update(name, alias, assignments, others, _where(reader))
 
@@ -295,14 +297,14 @@ def _merge(reader: TokenReader, name: Name) -> Merge:
     condition = reader.text_until(("WHEN",))
     clauses = []
     while reader.take("WHEN"):
-        clauses.append(_clause(reader, alias))
+        clauses.append(_clause(reader, name, alias))
     _no_returning(reader)
     if not clauses:
         raise InvalidInputError("a MERGE needs a WHEN")
     return Merge(name, alias, source, source_alias, condition, tuple(clauses))
 
 
-def _clause(reader: TokenReader, alias: str) -> MergeClause:
+def _clause(reader: TokenReader, name: Name, alias: str) -> MergeClause:
     if reader.take("MATCHED"):
         rows = RowKind.MATCHED
     else:
@@ -323,7 +325,7 @@ def _clause(reader: TokenReader, alias: str) -> MergeClause:
     reader.need("UPDATE", "SET")
     if rows is RowKind.MATCHED and reader.take("*"):
         return MergeClause(rows, condition, MergeAction.UPDATE, takes_all=True)
-    assignments = _assignments(reader, alias, "WHEN", "RETURNING")
+    assignments = _assignments(reader, name, alias, "WHEN", "RETURNING")
     return MergeClause(rows, condition, MergeAction.UPDATE, assignments)
 
 

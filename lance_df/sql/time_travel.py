@@ -22,6 +22,7 @@ _NO_ALIAS: Final = frozenset(
         *("ON", "USING", "WINDOW", "QUALIFY", "TABLESAMPLE", "WHEN", "SET", "LATERAL", "FOR"),
     ]
 )
+_NEEDED: Final = {"VERSION": "a whole number or a tag in quotes", "TIMESTAMP": "a time in quotes"}
 
 
 def with_versions(text: str, name_of: Callable[[str, str, str], str]) -> str:
@@ -41,11 +42,11 @@ def with_versions(text: str, name_of: Callable[[str, str, str], str]) -> str:
         tokens = tokenize(text)
     except TokenError:
         return text  # DataFusion says what is wrong with it
-    return splice(text, _edits(tokens, name_of))
+    return splice(text, _edits(text, tokens, name_of))
 
 
-def _edits(tokens: list[Token], name_of: Callable[[str, str, str], str]) -> Iterator[Edit]:
-    for index in range(2, len(tokens) - 3):
+def _edits(text: str, tokens: list[Token], name_of: Callable[[str, str, str], str]) -> Iterator[Edit]:
+    for index in range(2, len(tokens) - 2):
         kind = _word(tokens[index])
         if kind not in ("VERSION", "TIMESTAMP") or [
             _word(each) for each in tokens[index + 1 : index + 3]
@@ -54,9 +55,12 @@ def _edits(tokens: list[Token], name_of: Callable[[str, str, str], str]) -> Iter
             "OF",
         ]:
             continue
-        literal = tokens[index + 3]
-        if literal.token_type not in (TokenType.STRING, TokenType.NUMBER) or not _is_table(tokens, index - 1):
+        if not _is_table(tokens, index - 1):
             continue
+        literal = tokens[index + 3] if index + 3 < len(tokens) else None
+        if literal is None or literal.token_type not in (TokenType.STRING, TokenType.NUMBER):
+            found = "the end of the text" if literal is None else text[literal.start :].split()[0]
+            raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, not {found}")
         table = tokens[index - 1]
         name = table.text if table.token_type is TokenType.IDENTIFIER else lowered(table.text)
         following = tokens[index + 4] if index + 4 < len(tokens) else None
@@ -70,12 +74,12 @@ def _kind(kind: str, literal: Token) -> str:
     is_text = literal.token_type is TokenType.STRING
     if kind == "TIMESTAMP":
         if not is_text:
-            raise InvalidInputError(f"TIMESTAMP AS OF needs a time in quotes, not {literal.text}")
+            raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, not {literal.text}")
         return "time"
     if is_text:
         return "tag"
     if not literal.text.isdecimal() or len(literal.text) > 18:
-        raise InvalidInputError(f"VERSION AS OF needs a whole number or a tag, not {literal.text}")
+        raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, not {literal.text}")
     return "version"
 
 

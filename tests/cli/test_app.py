@@ -39,6 +39,25 @@ def test_formats(cli, root, style):
     assert (code, out) == (0, expected[style])
 
 
+@pytest.mark.parametrize(
+    ("closed", "code", "said"),
+    [
+        (">&-", 1, "lance-df: error: stdout is closed; --output writes to a file"),
+        ("2>&-", 0, ""),
+        ("<&-", 0, "(1 row"),
+        ("> /dev/full", 1, "lance-df: error: the output: No space left on device"),
+        ("--format csv > /dev/full", 1, "lance-df: error: the output: No space left on device"),
+    ],
+)
+def test_standard_streams_may_be_closed_or_full(root, closed, code, said):
+    command = (
+        f"{shlex.join([sys.executable, '-m', 'lance_df.cli', 'sql', 'SELECT 1 AS a', str(root)])} {closed}"
+    )
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert (done.returncode, done.stderr.startswith(said)) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_arrow_format(root):
     command = [
         sys.executable,
@@ -75,7 +94,7 @@ def test_named_tables_and_the_current_folder(cli, root, monkeypatch):
 
 def test_statements_from_a_file(cli, root, tmp_path, monkeypatch):
     file = tmp_path / "query.sql"
-    file.write_text("-- two\nSELECT 1 AS a;\nSELECT 'ü;' AS b;\n", encoding="utf-8")
+    file.write_text("\ufeff-- two\nSELECT 1 AS a;\nSELECT 'ü;' AS b;\n", encoding="utf-8")
     code, out, err = cli("sql", "--file", file, root, "--format", "csv")
     assert (code, out) == (0, "a\n1\nb\nü;\n")
     assert err.count("1 row") == 2

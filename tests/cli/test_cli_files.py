@@ -121,6 +121,7 @@ def test_a_table_of_that_name_comes_first(cli, folder):
         ("bad.parquet", "bad.parquet: cannot be read as parquet"),
         ("bad.csv", "bad.csv: cannot be read as csv"),
         ("bad.arrow", "bad.arrow: cannot be read as arrow"),
+        ("numbers.json", "the array has other values than objects"),
         ("empty.lance", "empty.lance"),
         ("s3://bucket/x.parquet", "of remote stores FROM takes Lance tables only"),
     ],
@@ -129,6 +130,7 @@ def test_what_cannot_be_read_is_named(cli, folder, name, reason):
     for each in ("bad.parquet", "bad.arrow"):
         (folder / each).write_bytes(b"nothing of the kind")
     (folder / "bad.csv").write_bytes(b"")
+    (folder / "numbers.json").write_text("[1, 2]")
     (folder / "empty.lance").mkdir()
     code, out, err = cli("sql", f"SELECT * FROM '{name}'")
     assert (code, out) == (1, "")

@@ -7,6 +7,7 @@ import json
 import time
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -22,6 +23,9 @@ def rendered(table, style, **options):
     return out.getvalue()
 
 
+HALVES = [np.float16(value) for value in (0.1, 1, np.nan, np.inf)] + [None, np.float16(-0.0)]
+INTERVALS = [(1, -2, 0), (0, 0, -129_601_500_000_000), (0, 0, 0), None]
+LONG_YEARS = ["148108-07-06 14:00:27.387913Z", "1970-01-01 00:00:00.000005Z"]
 BIG = "123456789012345678901234567890.12345678"
 
 VALUES = [
@@ -44,6 +48,15 @@ VALUES = [
     (pa.array([10**9, None], pa.timestamp("ns")), ["1970-01-01 00:00:01", None]),
     (pa.array([-1, None], pa.timestamp("s", "UTC")), ["1969-12-31 23:59:59Z", None]),
     (pa.array([10**15], pa.timestamp("us", "Europe/Berlin")), ["2001-09-09 03:46:40+02:00"]),
+    (
+        pa.array([2**62, 0, None], pa.timestamp("s")),
+        ["146138514283-06-19 07:45:04", "1970-01-01 00:00:00", None],
+    ),
+    (pa.array([2**62 + 9, 5], pa.timestamp("us", "UTC")), LONG_YEARS),
+    (pa.array([2**31 - 1, None], pa.date32()), ["5881580-07-11", None]),
+    (pa.array([86_400_000 * 2**31, 0], pa.date64()), ["5881580-07-12", "1970-01-01"]),
+    (pa.array(HALVES, pa.float16()), ["0.1", "1.0", "NaN", "inf", None, "-0.0"]),
+    (pa.array(INTERVALS, pa.month_day_nano_interval()), ["1 month -2 days", "-36:00:01.5", "00:00:00", None]),
     (pa.array([-1, 1_500_000_000], pa.duration("ns")), ["-0.000000001 s", "1.5 s"]),
     (pa.array([b"\x00\xff", b"", None]), ["00ff", "", None]),
     (pa.array([b"ab", None], pa.binary_view()), ["6162", None]),

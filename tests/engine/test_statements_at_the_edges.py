@@ -175,3 +175,119 @@ def test_a_table_that_is_missing_is_called_missing(tmp_path: Path, statement: st
 )
 def test_queries_with_words_of_changes_are_queries(tmp_path: Path, query: str) -> None:
     lance_df.connect(str(tmp_path)).sql(query).collect()
+
+
+def test_tables_of_a_new_schema_are_stored(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE SCHEMA z")
+    assert ctx.sql("CREATE TABLE z.t AS SELECT 1 AS a").to_pylist() == [{"count": 1}]
+    ctx.sql("INSERT INTO z.t VALUES (2)")
+    ctx.sql("CREATE VIEW z.v AS SELECT a + 1 AS b FROM z.t")
+    assert lance_df.dataset(tmp_path / "z" / "t.lance").to_table().to_pylist() == [{"a": 1}, {"a": 2}]
+    other = lance_df.connect(str(tmp_path))
+    for each in (ctx, other):
+        assert each.sql("SELECT a FROM z.t ORDER BY a").to_pylist() == [{"a": 1}, {"a": 2}]
+        with pytest.raises(lance_df.InvalidInputError, match="exists"):
+            each.sql("CREATE SCHEMA z")
+        each.sql("CREATE SCHEMA IF NOT EXISTS z")
+        with pytest.raises(lance_df.InvalidInputError, match="stored tables t; drop these first"):
+            each.sql("DROP SCHEMA z CASCADE")
+    assert ctx.sql("SELECT sum(b) AS n FROM z.v").to_pylist() == [{"n": 5}]
+    ctx.sql("DROP VIEW z.v")
+    ctx.sql("DROP TABLE z.t")
+    ctx.sql("DROP SCHEMA z")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(lance_df.DatasetNotFoundError):
+        ctx.sql("SELECT * FROM z.t")
+    with pytest.raises(lance_df.InvalidInputError, match="CREATE SCHEMA makes one"):
+        ctx.sql("CREATE TABLE z.t (a INT)")
+    ctx.sql("CREATE SCHEMA z")
+
+
+@pytest.mark.parametrize("name", ["a/b", "__manifest", "x*", "y$z"])
+def test_names_of_schemas_are_those_of_folders(tmp_path: Path, name: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    with pytest.raises(lance_df.InvalidInputError, match="cannot be the name of a schema"):
+        ctx.sql(f'CREATE SCHEMA "{name}"')
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_is_no_schema(tmp_path: Path) -> None:
+    lance.write_dataset(pa.table({"a": [1]}), tmp_path / "t")
+    with pytest.raises(lance_df.InvalidInputError, match="already exists"):
+        lance_df.connect(str(tmp_path)).sql("CREATE SCHEMA t")
+
+
+def test_views_are_not_replaced_by_tables(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE VIEW v AS SELECT 1 AS a")
+    ctx.register_record_batches("m", [pa.table({"a": [1]}).to_batches()])
+    for name in ("v", "m"):
+        with pytest.raises(lance_df.InvalidInputError, match="drop it before CREATE TABLE"):
+            ctx.sql(f"CREATE OR REPLACE TABLE {name} AS SELECT 2 AS a")
+        with pytest.raises(lance_df.InvalidInputError, match="exists"):
+            ctx.sql(f"CREATE TABLE {name} AS SELECT 2 AS a")
+        assert ctx.sql(f"SELECT * FROM {name}").to_pylist() == [{"a": 1}]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["", "PARTITIONED BY (id)"], ids=["table", "namespace"])
+def test_clauses_about_rows_of_one_side_name_its_columns(tmp_path: Path, kind: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql(f"CREATE TABLE t (id BIGINT, j VARCHAR) {kind}")
+    ctx.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    merge = "MERGE INTO t USING (SELECT 3 AS k, 'c' AS y) AS s ON t.id = s.k "
+    for wrong in (
+        "WHEN NOT MATCHED THEN INSERT VALUES (t.id, s.y)",
+        "WHEN NOT MATCHED THEN INSERT VALUES (id, y)",
+        "WHEN NOT MATCHED AND t.id = 2 THEN INSERT VALUES (k, y)",
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET j = s.y",
+        "WHEN NOT MATCHED BY SOURCE AND k = 1 THEN DELETE",
+    ):
+        with pytest.raises(lance_df.ColumnNotFoundError):
+            ctx.sql(merge + wrong)
+    right = (
+        "WHEN NOT MATCHED BY SOURCE AND id = 1 THEN UPDATE SET j = t.j || 'q' "
+        "WHEN NOT MATCHED AND k = 3 THEN INSERT VALUES (k, s.y) WHEN MATCHED THEN UPDATE SET j = s.y || t.j"
+    )
+    assert ctx.sql(merge + right).to_pylist() == [{"count": 2}]
+    rows = ctx.sql("SELECT * FROM t ORDER BY id").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(1, "aq"), (2, "b"), (3, "c")]
+
+
+def test_json_of_a_query_stays_json(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "j": pa.array(['{"a":1}', None], pa.json_())})
+    lance_df.write_dataset(rows, tmp_path / "t.lance")
+    lance_df.connect(str(tmp_path)).sql("CREATE TABLE u AS SELECT j, id + 1 AS n FROM t")
+    for table in (lance_df.dataset(tmp_path / "u.lance"), lance.dataset(tmp_path / "u.lance")):
+        assert table.to_table().equals(pa.table({"j": rows["j"], "n": [2, 3]}))
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "message"),
+    [
+        ("SELECT * FROM t VERSION AS OF -1", "InvalidInput", "a whole number or a tag in quotes, not -1"),
+        ("SELECT * FROM t VERSION AS OF $1", "InvalidInput", "a whole number or a tag in quotes, not $1"),
+        ("SELECT * FROM t VERSION AS OF", "InvalidInput", "not the end of the text"),
+        ("SELECT * FROM t TIMESTAMP AS OF now()", "InvalidInput", "a time in quotes, not now()"),
+        ("WITH q AS (SELECT 1) SELECT * FROM q VERSION AS OF 1", "DatasetNotFound", "have versions"),
+        ('SELECT * FROM "n$partitions" VERSION AS OF 2', "DatasetNotFound", "have versions"),
+        ("SELECT 1; SELECT 2", "UnsupportedFeature", "call it for each"),
+        ("UPDATE t AS q SET t.a = 2", "InvalidInput", "the table is called 'q' in SET, not 't'"),
+    ],
+)
+def test_messages_say_what_is_needed(tmp_path: Path, query: str, error: str, message: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE t (a INT)")
+    ctx.sql("CREATE TABLE n (a INT) PARTITIONED BY (a)")
+    with pytest.raises(getattr(lance_df, f"{error}Error"), match=re.escape(message)):
+        ctx.sql(query)
+
+
+def test_frames_say_how_they_are_written(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE t AS SELECT 1 AS a")
+    with pytest.raises(lance_df.UnsupportedFeatureError, match="write_dataset"):
+        ctx.sql("SELECT 2 AS a").write_table("t")
+    with pytest.raises(lance_df.ColumnNotFoundError, match="nope, where a = 1"):
+        lance_df.dataset(tmp_path / "t.lance").update({"a": "nope"}, where="a = 1")

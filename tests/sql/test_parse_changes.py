@@ -26,8 +26,11 @@ from lance_df.sql.time_travel import with_versions
     [
         ('insert into lake."T" values (1)', Header(Verb.INSERT, ("lake", "T"))),
         ("/* x */ DELETE FROM T", Header(Verb.DELETE, ("t",))),
-        ("CREATE OR REPLACE TABLE IF NOT EXISTS t (a INT)", Header(Verb.CREATE, ("t",))),
-        ("DROP TABLE IF EXISTS t", Header(Verb.DROP, ("t",))),
+        (
+            "CREATE OR REPLACE TABLE IF NOT EXISTS t (a INT)",
+            Header(Verb.CREATE, ("t",), frozenset({"OR REPLACE", "IF NOT EXISTS"})),
+        ),
+        ("DROP TABLE IF EXISTS t", Header(Verb.DROP, ("t",), frozenset({"IF EXISTS"}))),
         ("CREATE VIEW v AS SELECT 1", None),
         ("CREATE EXTERNAL TABLE t STORED AS CSV", None),
         ("SELECT 'DELETE FROM t'", None),

@@ -13,7 +13,7 @@ from lance_df.engine.failures import planning_errors
 from lance_df.engine.statement import Statement
 from lance_df.engine.statements.rows import Counted
 from lance_df.engine.statements.target import Parameters, Target, typed_batches
-from lance_df.engine.tables.folders import SUFFIX, folder_for_tables, stored_folder
+from lance_df.engine.tables.folders import SUFFIX, check_folder_name, folder_for_tables, stored_folder
 from lance_df.errors import (
     AlreadyExistsError,
     DatasetNotFoundError,
@@ -21,6 +21,7 @@ from lance_df.errors import (
     LanceError,
     UnsupportedFeatureError,
 )
+from lance_df.format.schema import EXTENSION_NAME, STORED_JSON
 from lance_df.namespace.kind import is_table
 from lance_df.sql.changes import (
     AddColumn,
@@ -39,15 +40,13 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_by import PartitionBy
     from lance_df.storage import Location
 
-_NOT_IN_NAMES = frozenset('/\\$\0:*?"<>|')
-
 
 def create_table(
     session: LanceSession, schema: LanceSchema, change: CreateTable, parameters: Parameters, written: str
 ) -> int:
     """Make a table or a namespace in the folder of a schema, and return how many rows it has."""
     name = change.name[-1]
-    _check_name(name)
+    check_folder_name(name, "stored table")
     existing = schema.stored(name)
     if existing is not None and change.if_not_exists:
         return 0
@@ -140,7 +139,10 @@ def _rows(session: LanceSession, change: CreateTable, parameters: Parameters, wr
     given = frame.schema()
     if len(set(given.names)) < len(given):
         raise InvalidInputError(f"a column is there twice: {', '.join(given.names)}; use AS")
-    fields = [pa.field(field.name, _plain_type(field.type)) for field in given]
+    fields = [
+        pa.field(field.name, _plain_type(field.type), metadata=field.metadata if _is_json(field) else None)
+        for field in given
+    ]
     types = {field.name: field.type for field in fields}
     return Counted(typed_batches(frame, types, statement), pa.schema(fields))
 
@@ -154,6 +156,10 @@ def _defined(definitions: str, written: str) -> pa.Schema:
         ctx.sql(text)
         schema = ctx.table("t").schema()
     return pa.schema([field.with_type(_plain_type(field.type)) for field in schema])
+
+
+def _is_json(field: pa.Field) -> bool:
+    return (field.metadata or {}).get(EXTENSION_NAME.encode()) == STORED_JSON
 
 
 def _plain_type(data_type: pa.DataType) -> pa.DataType:
@@ -208,11 +214,3 @@ def _made(folder: Location) -> Iterator[None]:
     except LanceError:
         folder.remove_tree()
         raise
-
-
-def _check_name(name: str) -> None:
-    if not name or name[0] in "._" or name.endswith(SUFFIX) or not _NOT_IN_NAMES.isdisjoint(name):
-        raise InvalidInputError(
-            f"{name!r} cannot be the name of a stored table: it is that of a folder, which has no "
-            f"{' '.join(sorted(_NOT_IN_NAMES - {chr(0)}))} in it, and begins with neither . nor _"
-        )

@@ -17,6 +17,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.interrupts import interrupted_once
 from lance_df.namespace.changes.numbered_members import MEMBER
 from lance_df.namespace.changes.stages import Stages
+from lance_df.namespace.kind import is_table
 from lance_df.records import dataclass
 from lance_df.sql.changes import Merge, MergeAction, MergeClause, RowKind
 from lance_df.sql.splice import quote_identifier
@@ -36,6 +37,7 @@ _VOLATILE: Final = re.compile(r"\b(?:random|uuid|gen_random_uuid)\s*\(", re.IGNO
 def merge(target: Target, change: Merge) -> int:
     """Update, delete and insert rows."""
     plan = _MergeQuery.of(target, change)
+    plan.check_owners(target)
     if (namespace := target.namespace) is None:
 
         @contextmanager
@@ -102,6 +104,36 @@ class _MergeQuery:
                     "compute it as a column of the source"
                 )
         return cls(change, target.types(updated), target.types(inserted), target.schema.to_arrow())
+
+    def check_owners(self, target: Target) -> None:
+        """Check that clauses about rows of one side name columns of that side alone: others would be NULL.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            One names another.
+        """
+        if self._texts_of(RowKind.NOT_MATCHED):
+            target.query(self._selected(RowKind.NOT_MATCHED, self.change.source)).frame()
+        if self._texts_of(RowKind.NOT_MATCHED_BY_SOURCE):
+            owner = f"{ROWS} AS {quote_identifier(self.change.alias)}"
+            text = self._selected(RowKind.NOT_MATCHED_BY_SOURCE, owner)
+            opened = target.opened
+            query = (
+                target.query_of_rows(text, opened) if is_table(opened) else target.query_of_members(text, ())
+            )
+            query.frame()
+
+    def _texts_of(self, kind: RowKind) -> list[str]:
+        """Return the conditions and values of the clauses about some rows."""
+        clauses = [clause for clause in self.change.clauses if clause.rows is kind]
+        conditions = [clause.condition for clause in clauses if clause.condition is not None]
+        return conditions + [value for clause in clauses for _, value in clause.assignments]
+
+    def _selected(self, kind: RowKind, rows: str) -> str:
+        texts = self._texts_of(kind)
+        items = ", ".join(f"(\n{text}\n) AS {quote_identifier(str(n))}" for n, text in enumerate(texts))
+        return f"SELECT {items} FROM {rows}"
 
     def types(self) -> dict[str, pa.DataType]:
         """Return the columns of the query with their types, without the position of a member."""

@@ -66,6 +66,10 @@ def run_change(
             "change the newest one"
         )
     schema = names_of(session).existing(session, header.name[:-1])
+    if schema is not None and "OR REPLACE" in header.flags and schema.folder and schema.is_created(name):
+        raise InvalidInputError(
+            f"{name!r} is a view or a table of this session alone; drop it before CREATE TABLE"
+        )
     if schema is None or not _is_ours(schema, header):
         # which DataFusion refuses of any table
         whole = ".".join(map(quote_identifier, header.name))

@@ -19,7 +19,14 @@ from lance_df.compute.compat import NO_TABLE, CatalogProvider, NameList, Schema,
 from lance_df.engine.provider import LanceTableProvider, SourceScan
 from lance_df.engine.statement import current_statement
 from lance_df.engine.tables.created import defined_name
-from lance_df.engine.tables.folders import MemberTables, TableFolder, Tables, spelt_like, tables_of_schema
+from lance_df.engine.tables.folders import (
+    MemberTables,
+    TableFolder,
+    Tables,
+    check_folder_name,
+    spelt_like,
+    tables_of_schema,
+)
 from lance_df.engine.tables.parts import PartSource, metadata_names
 from lance_df.engine.tables.plain_table import plain_table
 from lance_df.engine.tables.source import TableSource
@@ -271,6 +278,7 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
         self._default = default
         self._folder = folder
         self._schemas: dict[str, LanceSchema] = {}
+        self._made: dict[str, LanceSchema] = {}
 
     @property
     def schema_names(self) -> NameList:
@@ -283,7 +291,7 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
         if name == self._default.name:
             return self._default
         if name in self._inner.schema_names():
-            return self._inner.schema(name)
+            return self._made.get(name) or self._inner.schema(name)
         whole = self._default.namespaces().get(name)
         tables = tables_of_schema(self._folder, name) if whole is None else MemberTables(whole)
         if tables is None:
@@ -296,8 +304,33 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
 
     def register_schema(self, name: str, schema: Any) -> None:
         if not isinstance(schema, LanceSchema):
-            schema = LanceSchema(name, schema if isinstance(schema, Schema) else Schema(schema), lenient=True)
+            inner = schema if isinstance(schema, Schema) else Schema(schema)
+            folder = None if current_statement() is None else self._new_folder(name)
+            schema = LanceSchema(name, inner, folder=folder, lenient=True)
+        self._made[name] = schema
         self._inner.register_schema(name, schema)
 
-    def deregister_schema(self, name: str, cascade: bool) -> None:
-        self._inner.deregister_schema(name, cascade)
+    def deregister_schema(self, name: str, cascade: bool) -> Any:
+        """Return the schema, without which DataFusion says that there was none."""
+        schema = self.schema(name)
+        tables = [] if not isinstance(schema, LanceSchema) or schema.folder is None else schema.folder.names()
+        if tables:
+            raise _noted(
+                InvalidInputError(
+                    f"schema {name!r} has the stored tables {', '.join(tables)}; drop these first"
+                )
+            )
+        self._made.pop(name, None)
+        self._schemas.pop(name, None)
+        if name in self._inner.schema_names():
+            self._inner.deregister_schema(name, cascade)
+        self._folder.folder_called(name).location.remove_empty_folder()
+        return schema
+
+    def _new_folder(self, name: str) -> TableFolder:
+        """Return the folder of a schema that a statement creates; its first table makes it."""
+        try:
+            check_folder_name(name, "schema")
+        except LanceError as err:
+            raise _noted(err) from None
+        return self._folder.folder_called(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lance_df.engine.tables.parts import PartSource
 from lance_df.engine.tables.source import TableSource
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 SUFFIX = ".lance"
+_NOT_IN_NAMES: Final = frozenset('/\\$\0:*?"<>|')
 
 
 class Tables(Protocol):
@@ -128,12 +129,16 @@ class TableFolder:
         match = spelt_like(first, self._listing()[1])
         if match is None:
             return None
+        folder = self.folder_called(match)
+        return folder.subfolder(rest) if slash else folder
+
+    def folder_called(self, name: str) -> TableFolder:
+        """Return a folder right in this one, which need not be there yet."""
         with self._lock:
             # the same one each time, so that a statement has one source for one table
-            if match not in self._subfolders:
-                self._subfolders[match] = TableFolder(self.location / match, self.storage_options)
-            folder = self._subfolders[match]
-        return folder.subfolder(rest) if slash else folder
+            if name not in self._subfolders:
+                self._subfolders[name] = TableFolder(self.location / name, self.storage_options)
+            return self._subfolders[name]
 
     def _listing(self) -> tuple[list[str], list[str], list[str]]:
         """Return the names of what is marked as a table by its suffix, the other folders, and rows."""
@@ -322,6 +327,15 @@ def stored_folder(tables: Tables | None, name: str) -> tuple[TableFolder, Locati
         if (location := folder.stored(name)) is not None:
             return folder, location
     return None
+
+
+def check_folder_name(name: str, what: str) -> None:
+    """Raise `InvalidInputError` if what a statement makes in a folder cannot have a name."""
+    if not name or name[0] in "._" or name.endswith(SUFFIX) or not _NOT_IN_NAMES.isdisjoint(name):
+        raise InvalidInputError(
+            f"{name!r} cannot be the name of a {what}: it is that of a folder, which has no "
+            f"{' '.join(sorted(_NOT_IN_NAMES - {chr(0)}))} in it, and begins with neither . nor _"
+        )
 
 
 def _folders_of(tables: Tables | None) -> list[TableFolder]:

@@ -27,11 +27,7 @@ class Names:
     def existing(self, ctx: PlainSessionContext, qualifier: tuple[str, ...]) -> LanceSchema | None:
         """Return the schema of ours that the first parts of a name mean; None where there is none."""
         catalog, schema = (*default_schema_name(ctx)[: 2 - len(qualifier)], *qualifier)
-        known = self._schemas.get((catalog, schema))
-        if known is None and self._folders is not None and catalog == self._folders[0]:
-            inner = self._folders[1].schema(schema)
-            known = inner if isinstance(inner, LanceSchema) else None
-        return known
+        return self._known(catalog, schema)
 
     def schema(self, ctx: PlainSessionContext, catalog: str, schema: str) -> LanceSchema:
         """Return a schema of ours of that name, put over DataFusion's, or made, when first asked for.
@@ -41,9 +37,7 @@ class Names:
         DatasetNotFoundError
             There is no such catalog.
         """
-        known = self._schemas.get((catalog, schema))
-        if known is None and self._folders is not None and catalog == self._folders[0]:
-            known = self._folders[1].schema(schema)
+        known = self._known(catalog, schema)
         if known is None:
             owner = _catalog(ctx, catalog)
             inner = owner.schema(schema) if schema in owner.schema_names() else Schema.memory_schema()
@@ -52,6 +46,13 @@ class Names:
         known.lenient = self.lenient
         self._schemas[(catalog, schema)] = known
         return known
+
+    def _known(self, catalog: str, schema: str) -> LanceSchema | None:
+        if self._folders is None or catalog != self._folders[0]:
+            return self._schemas.get((catalog, schema))
+        # a statement may have dropped what was there before
+        inner = self._folders[1].schema(schema)
+        return inner if isinstance(inner, LanceSchema) else None
 
     def free_caches(self) -> None:
         """Free what is cached of all tables that have a name here."""
