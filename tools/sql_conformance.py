@@ -19,12 +19,14 @@ import os
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
+from lance_df.engine.plans.order import RewriteWarning
 from tools.conformance.contexts import Conformance, Difference, low_thresholds
 from tools.conformance.hits import hits
 from tools.conformance.random_statements import RandomStatements
@@ -48,6 +50,7 @@ def main() -> None:
     root = (options.datafusion or Path()).resolve()
     if wanted != ["random"] and not (root / _SQLLOGICTEST).is_dir():
         sys.exit(f"{root}: not a checkout of apache/datafusion: it has no {_SQLLOGICTEST}")
+    warnings.simplefilter("error", RewriteWarning)
     counts: Counter[str] = Counter()
     differences: list[Difference] = []
     with low_thresholds() if options.low_thresholds else nullcontext():
@@ -79,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--namespaces", action="store_true", help="partition every table that has a column for it"
     )
+    parser.add_argument("--joins", choices=("auto", "always", "never"), default="auto")
     parser.add_argument("--shard", type=_shard, default=(0, 1), help="i/n: every n-th file, from the i-th on")
     parser.add_argument("--batch-rows", type=int, help="rows of a batch; few give results of many batches")
     parser.add_argument(
@@ -121,7 +125,10 @@ def _sqllogictest(root: Path, options: argparse.Namespace) -> Iterator[Conforman
 
 
 def _conformance(folder: str, options: argparse.Namespace) -> Conformance:
-    return Conformance(Path(folder), options.context, options.batch_rows, namespaces=options.namespaces)
+    ours = {} if options.context == "plain" else {"partitioned_joins": options.joins}
+    return Conformance(
+        Path(folder), options.context, options.batch_rows, namespaces=options.namespaces, **ours
+    )
 
 
 def _run(options: argparse.Namespace, records: Iterable[Record]) -> Conformance:

@@ -99,7 +99,8 @@ class SummedColumn:
 
 def _sums(numbers: npt.NDArray[Any], step: int, runs: Runs, width: int) -> npt.NDArray[Any]:
     if numbers.dtype.kind == "f" or not kernels.COMPILED:
-        sums = np.add.reduceat(numbers[::step], runs.starts)
+        with np.errstate(all="ignore"):  # infinities of both signs are NaN
+            sums = np.add.reduceat(numbers[::step], runs.starts)
         return sums if width == 1 else np.column_stack((sums, sums >> 63))
     out = np.empty(len(runs.ends) * width, np.int64)
     run_sums.add_up_runs(numbers.view(np.int64), step, runs.begins, width, out)

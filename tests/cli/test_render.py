@@ -109,7 +109,7 @@ def test_every_type_as_text(style):
         assert part in text
 
 
-def test_times_beyond_the_calendar_are_shown_somehow():
+def test_times_beyond_the_calendar_are_shown():
     far = pa.table(
         {
             "t": pa.array([2**62, None], pa.timestamp("s")),
@@ -118,7 +118,7 @@ def test_times_beyond_the_calendar_are_shown_somehow():
     )
     header, shown, nulls = rendered(far, "csv").splitlines()
     assert header == "t,l"
-    assert shown.count(str(2**62)) == 2
+    assert shown.count("146138514283-06-19 07:45:04") == 2
     assert nulls == ","
 
 

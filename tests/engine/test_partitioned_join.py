@@ -329,6 +329,41 @@ def test_fields_of_structs_of_both_sides(tmp_path):
             assert_same_result(context.sql(query), memory.sql(query))
 
 
+PAIRS = "SELECT a.k AS x, b.k AS y, a.n AS z, b.n AS w FROM l a JOIN r b ON a.k = b.k AND a.n = b.n"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"{PAIRS} ORDER BY 2, 4",
+        f"SELECT *, row_number() OVER (ORDER BY y, z) AS r FROM ({PAIRS})",
+        f"SELECT y, w FROM ({PAIRS}) WHERE w > 3 ORDER BY w, y",
+        f"SELECT *, lag(w) OVER (PARTITION BY x ORDER BY w) AS o FROM ({PAIRS}) ORDER BY w, y",
+        "SELECT k, k AS y, count(*) AS n FROM l GROUP BY 1, 2 ORDER BY 2",
+        "SELECT k AS x, k AS y, sum(n) AS n FROM l GROUP BY k ORDER BY y",
+        "SELECT s, s AS t, k FROM l WHERE s = 'v3' GROUP BY 1, 2, 3 ORDER BY 2, 3",
+        "SELECT k, n, row_number() OVER (PARTITION BY k ORDER BY n) AS r, n AS m FROM l ORDER BY m",
+        "SELECT k % 7 AS x, k % 7 AS y, max(n) AS n FROM l GROUP BY 1, 2 ORDER BY y",
+    ],
+)
+def test_columns_that_are_equal_are_sorted_by(tmp_path, query):
+    rows = pa.table(
+        {
+            "k": [place % 50 for place in range(400)],
+            "s": [f"v{place % 10}" for place in range(400)],
+            "n": range(400),
+        }
+    )
+    memory, context = datafusion.SessionContext(), lance_df.connect(tmp_path)
+    for name, buckets in (("l", 8), ("r", 4)):
+        fields = [partition.bucket("k", buckets)]
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, fields).append(rows)
+        memory.from_arrow(rows, name=name)
+    for mode, limit in ALL_MODES:
+        context.partitioned_joins, context.join_memory_limit = mode, limit
+        assert_same_result(context.sql(query), memory.sql(query))
+
+
 def test_trap_57_keys_of_other_types(check):
     check("SELECT o.id FROM orders o JOIN visits v ON o.customer = v.customer", [True])
     check("SELECT o.id FROM orders o JOIN texts v ON o.customer = v.customer_text", [False])

@@ -121,6 +121,15 @@ def test_a_rule_that_is_switched_off_is_not_asked(rule: str, root: Path, memory:
 
 
 @pytest.mark.usefixtures("low")
+def test_keys_that_are_there_twice(root: Path, memory: Any) -> None:
+    ctx = lance_df.connect(root)
+    for table in ("t", "ns"):
+        for columns in ("s, s AS r, count(*) AS n", "p, p AS q, sum(id) AS n, min(s) AS m", "s, s AS r"):
+            query = f"SELECT {columns} FROM {table} GROUP BY 1, 2 ORDER BY 2"
+            assert_same_result(ctx.sql(query), memory.sql(query))
+
+
+@pytest.mark.usefixtures("low")
 @pytest.mark.parametrize("is_on", [True, False])
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.list_(pa.float64())], ids=str)
 def test_zeros_are_distinct_as_they_are_in_memory(tmp_path: Path, kind: pa.DataType, is_on: bool) -> None:

@@ -374,9 +374,11 @@ _PATTERNS: Final = ("'a%'", "'%b'", "'%n%'", "'_'", "''", r"'a\%%'", "'%'", "NUL
 
 
 def _columns_of(table: pa.Table) -> list[_Column]:
-    return [
+    columns = [
         _Column(name, kind) for name in table.column_names for kind, names in _KINDS.items() if name in names
     ]
+    fields = [_Column("st['a']", "number"), _Column("st['b']", "text")] if "st" in table.column_names else []
+    return columns + fields
 
 
 def _named(columns: list[_Column], name: str) -> str:

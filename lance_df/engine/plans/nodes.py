@@ -161,8 +161,8 @@ class Aggregate(PlanNode):
 
     @property
     def groups(self) -> list[Any]:
-        """What is grouped by."""
-        return list(self.detail.group_by_exprs())
+        """What is grouped by, each once, as the first columns are."""
+        return list({expressions.identity(expr): expr for expr in self.detail.group_by_exprs()}.values())
 
     @property
     def has_grouping_sets(self) -> bool:

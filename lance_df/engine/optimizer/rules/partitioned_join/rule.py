@@ -23,12 +23,13 @@ from lance_df.engine.optimizer.rules.partitioned_join.unit_stream import Width, 
 from lance_df.engine.optimizer.rules.partitioned_join.unit_tables import Turns, UnitTable
 from lance_df.engine.optimizer.rules.partitioned_join.units import Units, units_of
 from lance_df.engine.plans.logical_scans import visible_scans
-from lance_df.engine.plans.nodes import Aggregate, Join, PlanNode, Window
+from lance_df.engine.plans.nodes import Aggregate, Join, PlanNode, Sort, Window
 from lance_df.engine.plans.partial_aggregates import PartialAggregate
 from lance_df.engine.plans.qualified_columns import renaming
 from lance_df.engine.plans.rebuild import NotRebuiltError, columns_of, has_joins_above, rebuilt
 from lance_df.engine.plans.walks import (
     Path,
+    chain,
     groups_rows,
     has_node,
     have_same_shape,
@@ -62,6 +63,8 @@ _DEFAULT_KEY_DENSITY: Final = 0.15
 _KEY_SLOT_BYTES: Final = 4
 _KEY_ARRAY_BYTES: Final = 256 * 1024 * 1024
 _MIN_KEY_ARRAY_BYTES: Final = 32 * 1024 * 1024
+# DataFusion sorts the inputs of a union, and then does not know any more that columns of these are equal
+_SORTS_EACH: Final = "datafusion.optimizer.repartition_sorts"
 _REPARTITIONED: Final = (
     "datafusion.optimizer.repartition_aggregations",
     "datafusion.optimizer.repartition_windows",
@@ -100,6 +103,13 @@ def partitioned_join(planned: Planned, context: Context) -> Planned | None:
     return planned.replanned(frame, planned.optimized, is_final=True)
 
 
+def _is_sorted_above(plan: LogicalPlan, path: Path) -> bool:
+    """Return whether rows of a part are sorted above it, before they are aggregated."""
+    above = reversed(chain(plan, path)[:-1])
+    first = next((node for node in above if isinstance(node, Aggregate | Sort | Window)), None)
+    return first is not None and not isinstance(first, Aggregate)
+
+
 def _may_be_divided(node: PlanNode) -> bool:
     """Return whether a node is a join, an aggregation by some columns or a window."""
     return isinstance(node, Join | Window) or (isinstance(node, Aggregate) and bool(node.groups))
@@ -136,6 +146,8 @@ class _Rewriting:
         has_groups = any(groups_rows(part.plan) for part, _ in chosen)
         if has_groups:
             settings = (*settings, *_REPARTITIONED)
+        if any(_is_sorted_above(self._plan, path) for path in paths):
+            settings = (*settings, _SORTS_EACH)
         if all(units.at_once is None for _, units in chosen):
             limit = None
         memory_rows = sum(units.memory_rows for part, units in chosen if part.joins)
