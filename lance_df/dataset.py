@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,26 @@ __all__ = [
     "write_dataset",
 ]
 
+# what pylance has in its module of this name, too
+_ELSEWHERE = {
+    **dict.fromkeys(("BatchUDF", "BatchUDFCheckpoint", "batch_udf"), "lance_df.udf"),
+    **dict.fromkeys(("Compaction", "CompactionMetrics"), "lance_df.optimize"),
+    **dict.fromkeys(("DataFile", "FragmentMetadata"), "lance_df.fragment"),
+    **dict.fromkeys(("CleanupExplanation", "CleanupStats", "DatasetBasePath", "ScanStatistics"), "lance_df"),
+    **dict.fromkeys(("Branch", "DeleteResult", "ExecuteResult"), "lance_df.types"),
+    **dict.fromkeys(("Tag", "UpdateResult", "Version"), "lance_df.types"),
+    "BlobFile": "lance_df.blob",
+    "IndexConfig": "lance_df.indices",
+    "td_to_micros": "lance_df.util",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if (home := _ELSEWHERE.get(name)) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)
+
+
 # Arguments of pylance that tune what there is no need to tune here.
 _TUNING = (
     "block_size",
@@ -168,6 +189,8 @@ def dataset(
             )
         uri, namespace_options = table_location(namespace_client, table_id)
         storage_options = {**namespace_options, **(storage_options or {})} or None
+    elif table_id is not None:
+        raise InvalidInputError("table_id names a table of a namespace_client, which is not given")
     if uri is None:
         raise InvalidInputError("a path or URL is needed")
     del block_size, index_cache_size
@@ -388,7 +411,10 @@ class LanceDataset(
     # -- fragments and indices ------------------------------------------------------------------------------
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:  # noqa: A002
-        """Return the fragments; with a filter, those that may have rows for which it is true."""
+        """Return the fragments; with a filter, those that may have rows for which it is true.
+
+        One is always there, if the table has any: DataFusion cannot sort the rows of none.
+        """
         if not isinstance(filter, pc.Expression | None):
             raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
         indices: Iterable[int] = range(len(self._table.fragments))
@@ -397,7 +423,8 @@ class LanceDataset(
 
             predicate = as_datafusion(to_predicate(filter, self._table.arrow_schema))
             if not has_unknown(predicate):
-                indices = selected_fragments(self._table, ScanRequest(predicate=predicate)).tolist()
+                selected = selected_fragments(self._table, ScanRequest(predicate=predicate)).tolist()
+                indices = selected or list(indices)[:1]
         return [LanceFragment(self, index) for index in indices]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:

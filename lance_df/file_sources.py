@@ -28,7 +28,7 @@ _WILDCARDS: Final = frozenset("*?[")
 
 
 def open_files(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     schema: pa.Schema | None = None,
     *,
     column_types: pa.Schema | None = None,
@@ -42,7 +42,7 @@ def open_files(
     ----------
     source
         A path or URL that ends in ``.parquet``, ``.csv`` or ``.csv.gz``, or a glob of such, where ``**``
-        stands for folders at any depth.
+        stands for folders at any depth; or a list of such.
     schema
         The columns to read, in these types; by default what the files say, or their values look like.
     column_types
@@ -57,13 +57,21 @@ def open_files(
     NotFoundError
         There is no such file.
     """
-    text = os.fspath(source)
-    if not (_format_of(text) or _WILDCARDS.intersection(text)):
-        raise InvalidInputError(
-            f"{text!r:.200}: rows are read from files whose names end in .parquet or .csv, or from a glob of "
-            "these; open a Lance table with lance_df.dataset"
-        )
-    filesystem, paths = _matching(text, storage_options)
+    texts = [os.fspath(each) for each in ([source] if isinstance(source, str | os.PathLike) else source)]
+    paths: list[str] = []
+    filesystem = None
+    for text in texts:
+        if not (_format_of(text) or _WILDCARDS.intersection(text)):
+            raise InvalidInputError(
+                f"{text!r:.200}: rows are read from files whose names end in .parquet or .csv, or from a "
+                "glob of these; open a Lance table with lance_df.dataset"
+            )
+        former = filesystem
+        filesystem, matching = _matching(text, storage_options)
+        if paths and filesystem != former:
+            raise InvalidInputError(f"{text}: the files are of several stores")
+        paths += matching
+    text = ", ".join(texts)
     formats = {_format_of(path) for path in paths}
     if None in formats or len(formats) != 1:
         raise InvalidInputError(f"{text}: the files are not all of Parquet, or all of CSV, by their names")

@@ -129,8 +129,9 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         InvalidInputError
             There is no such row.
         """
+        names = columns if columns is None or isinstance(columns, str) else list(dict.fromkeys(columns))
         return show_table(
-            take_offsets(self._ds._table, indices, columns=columns, fragment_position=self._index)
+            take_offsets(self._ds._table, indices, columns=names, fragment_position=self._index)
         )
 
     def open_session(

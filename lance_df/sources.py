@@ -33,8 +33,8 @@ def to_batches(
     data
         A Table, RecordBatch, RecordBatchReader, pyarrow Dataset or Scanner, pandas or Polars frame, lazy or
         not, a relation of DuckDB, a frame of DataFusion, a dict of columns, a list of dicts, anything with
-        ``__arrow_c_stream__`` or ``__arrow_c_array__``, a path, URL or glob of Parquet or CSV files, or, with
-        ``schema``, an iterable of batches and tables.
+        ``__arrow_c_stream__`` or ``__arrow_c_array__``, a path, URL or glob of Parquet or CSV files, a list
+        of these, or, with ``schema``, an iterable of batches and tables.
     column_types, storage_options
         Of files; see `lance_df.file_sources.open_files`.
 
@@ -49,7 +49,7 @@ def to_batches(
         No such source, or values that do not fit the schema.
     """
     try:
-        if isinstance(data, str | os.PathLike):
+        if isinstance(data, str | os.PathLike) or _are_paths(data):
             from lance_df.file_sources import open_files
 
             data = open_files(data, schema, column_types=column_types, storage_options=storage_options)
@@ -67,6 +67,14 @@ def to_batches(
     if schema is None:
         raise InvalidInputError("an iterable of batches needs its schema: pass schema=…")
     return schema, _checked(source, schema)
+
+
+def _are_paths(data: Any) -> bool:
+    return (
+        isinstance(data, list | tuple)
+        and bool(data)
+        and all(isinstance(each, str | os.PathLike) for each in data)
+    )
 
 
 def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchReader | Iterable[Any]:

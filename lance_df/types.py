@@ -1,14 +1,67 @@
-"""What may be written to a table, with pylance's names."""
+"""What may be written to a table, and what methods return as dictionaries, with pylance's names."""
 
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from typing import Any, TypedDict
 
 import pyarrow as pa
 
 from lance_df.sources import to_batches
 
-__all__ = ["coerce_reader"]
+__all__ = [
+    "Branch",
+    "DeleteResult",
+    "ExecuteResult",
+    "Tag",
+    "UpdateResult",
+    "Version",
+    "coerce_reader",
+]
+
+
+class Version(TypedDict):
+    """A version of a table, as `LanceDataset.versions` lists it."""
+
+    version: int
+    timestamp: dt.datetime
+    metadata: dict[str, str]
+
+
+class Tag(TypedDict):
+    """A tag, as `LanceDataset.tags` lists it."""
+
+    version: int
+    manifest_size: int
+
+
+class Branch(TypedDict):
+    """A branch, as `LanceDataset.branches` lists it."""
+
+    parent_branch: str | None
+    parent_version: int
+    create_at: int
+    manifest_size: int
+
+
+class UpdateResult(TypedDict):
+    """What `LanceDataset.update` returns."""
+
+    num_rows_updated: int
+
+
+class DeleteResult(TypedDict):
+    """What `LanceDataset.delete` returns."""
+
+    num_deleted_rows: int
+
+
+class ExecuteResult(TypedDict):
+    """What a builder of `LanceDataset.merge_insert` returns."""
+
+    num_inserted_rows: int
+    num_updated_rows: int
+    num_deleted_rows: int
 
 
 def coerce_reader(data_obj: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:

@@ -179,7 +179,7 @@ def _random(_: Path, options: argparse.Namespace) -> Iterator[Conformance]:
             return
         if options.verbose:
             print(f"# seed {seed}", flush=True)
-        statements = RandomStatements(seed)
+        statements = RandomStatements(seed, with_fields=True)
         with tempfile.TemporaryDirectory() as folder:
             conformance = _conformance(folder, options)
             for name, rows in statements.tables.items():

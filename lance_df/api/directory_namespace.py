@@ -96,11 +96,21 @@ class DirectoryNamespace(
         uses_manifest = is_true("manifest_enabled", manifest_enabled)
         uses_listing = is_true("dir_listing_enabled", dir_listing_enabled)
         location = open_location(root, with_allowed_schemes(options, allowed_base_schemes))
+        self._made_with = {
+            "root": location.uri,
+            "storage_options": options,
+            "allowed_base_schemes": None if allowed_base_schemes is None else tuple(allowed_base_schemes),
+            "manifest_enabled": uses_manifest,
+            "dir_listing_enabled": uses_listing,
+        }
         self._directory = Directory(location, use_manifest=uses_manifest)
         self._tables = DirectoryTables(self._directory, use_listing=uses_listing)
 
     def __repr__(self) -> str:
         return f"<lance_df.DirectoryNamespace {self._directory.root.uri}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (type(self), self._made_with)
 
     def __enter__(self) -> Self:
         return self
@@ -448,3 +458,7 @@ class DirectoryNamespace(
         return responses.RemoveTableResponse(
             id=list(parts), location=self._uri(table_entry), properties=table_entry.properties
         )
+
+
+def _opened(kind: type[DirectoryNamespace], arguments: dict[str, Any]) -> DirectoryNamespace:
+    return kind(**arguments)

@@ -132,7 +132,10 @@ class NamespaceReading(DatasetCalls):
         return self.scanner(columns, **options).take(indices)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[NamespaceFragment]:  # noqa: A002
-        """Return the members, in a few fragments; with a filter, those that may have rows of it."""
+        """Return the members, in a few fragments; with a filter, those that may have rows of it.
+
+        There is always one, perhaps without members: DataFusion cannot sort the rows of none.
+        """
         if filter is not None and not isinstance(filter, pc.Expression):
             raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
         condition = (self._default_scan_options or {}).get("condition")
@@ -141,7 +144,7 @@ class NamespaceReading(DatasetCalls):
         wanted = condition if filter is None else filter
         predicate = None if wanted is None else to_predicate(wanted, self._table.arrow_schema)
         positions = self._table.selected_members(ScanRequest(pruning_predicate=predicate)).positions
-        parts = np.array_split(positions, min(len(positions), _MAX_FRAGMENTS)) if len(positions) else []
+        parts = np.array_split(positions, min(max(1, len(positions)), _MAX_FRAGMENTS))
         namespace = cast("PartitionedNamespace", self)
         return [NamespaceFragment(namespace, tuple(part.tolist())) for part in parts]
 

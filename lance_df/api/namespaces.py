@@ -14,7 +14,7 @@ from lance_df.api.namespace_columns import NamespaceColumns
 from lance_df.api.namespace_health import NamespaceHealth
 from lance_df.api.namespace_reading import NamespaceReading
 from lance_df.api.namespace_upkeep import NamespaceUpkeep
-from lance_df.errors import AlreadyExistsError
+from lance_df.errors import AlreadyExistsError, InvalidInputError
 from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.names import MANIFEST_FOLDER
@@ -40,6 +40,13 @@ class PartitionedNamespace(
     """
 
     _default_scan_options: Mapping[str, Any] | None = None
+
+    def __init__(self, snapshot: NamespaceSnapshot) -> None:
+        if not isinstance(snapshot, NamespaceSnapshot):
+            raise InvalidInputError(
+                "PartitionedNamespace.open(root) opens a namespace, and PartitionedNamespace.create makes one"
+            )
+        super().__init__(snapshot)
 
     @classmethod
     def create(

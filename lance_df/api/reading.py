@@ -13,6 +13,7 @@ from lance_df.api.base import DatasetBase
 from lance_df.errors import InvalidInputError
 from lance_df.file.arrow_types import show_table
 from lance_df.scanner_options import Columns, Filter, ScannerBuilder
+from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
 from lance_df.table.reading.take import take_offsets, take_row_ids
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ class Reading(DatasetBase):
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None) -> pa.Table:
         """Return rows by their numbers in a scan of the whole table, in the order asked for.
 
+        A column that is named twice is there once, but for system columns, as in pylance.
+
         Raises
         ------
         InvalidInputError
@@ -137,7 +140,12 @@ class Reading(DatasetBase):
             names = list(columns)
             once = list(dict.fromkeys(names))
             taken = show_table(take(once))
-            return taken if len(once) == len(names) else taken.select([once.index(name) for name in names])
+            shown = [
+                name
+                for place, name in enumerate(names)
+                if name in SYSTEM_COLUMNS or name not in names[:place]
+            ]
+            return taken if len(once) == len(shown) else taken.select([once.index(name) for name in shown])
         from lance_df.engine.query import compute_columns
 
         return show_table(compute_columns(take(None), columns))

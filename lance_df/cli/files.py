@@ -196,8 +196,11 @@ def _dataset(paths: Sequence[str], kind: _FileKind) -> Any:
         delimiter = "\t" if kind.suffix == ".tsv" else ","
         rows = ds.dataset(list(paths), format=_csv_format(delimiter))
         # an empty line is a NULL where there is but one column
-        is_single = len(rows.schema) == 1
-        return ds.dataset(list(paths), format=_csv_format(delimiter, empty_lines=True)) if is_single else rows
+        form = _csv_format(delimiter, empty_lines=True) if len(rows.schema) == 1 else rows.format
+        # a file need not have all columns
+        schemas = [fragment.physical_schema for fragment in rows.get_fragments()]
+        joined = pa.unify_schemas(schemas, promote_options="permissive")
+        return ds.dataset(list(paths), format=form, schema=joined)
     if kind.kind == "parquet" or (kind.kind == "json" and not _is_json_array(paths[0])):
         return ds.dataset(list(paths), format=kind.kind)
     if kind.kind == "json":

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -83,6 +84,8 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({section.title: section.rows for section in sections}, ensure_ascii=False, indent=2))
     else:
         print("\n\n".join(filter(None, map(_text, sections))))
+    if not opens:
+        print("lance-df: error: some tables could not be opened; see their rows", file=sys.stderr)
     return 0 if opens else 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -42,7 +41,7 @@ _UNSUPPORTED: Final = (
     ),
     (
         re.compile("Insert into not implemented for this table"),
-        "write_table does not write to Lance tables; use INSERT INTO … SELECT, or "
+        "only stored tables and namespaces of a connected folder take rows; INSERT INTO one of them, or use "
         'lance_df.write_dataset(frame, …, mode="append")',
     ),
     (
@@ -50,7 +49,7 @@ _UNSUPPORTED: Final = (
         "SessionContext.sql runs one statement; call it for each, or use the command lance-df sql",
     ),
 )
-_NO_SCHEMA: Final = re.compile(r"^failed to resolve schema: (.*)")
+_NO_SCHEMA: Final = re.compile(r'^(?:Plan\(")?failed to resolve schema: ([^"]*)(?:"\))?$')
 _NO_TABLE: Final = re.compile(r"table '(.*?)' not found")
 _RAISED: Final = re.compile(
     r"PyErr \{ type: <class 'lance_df\.errors\.(\w+)'>, value: \1\((.*?)\), traceback: ", re.DOTALL
@@ -122,6 +121,8 @@ def with_similar_table(message: str, names_in: Callable[[str], tuple[str, Iterab
     whole = missing_table(message)
     if whole is None:
         return message
+    import difflib
+
     named, others = names_in(whole)
     name, mark, version = named.partition(VERSION_MARK)
     by_lowered = {other.lower(): other for other in others}

@@ -139,7 +139,7 @@ class LanceSession:
             changed = run_change(self, query, options, Parameters(param_values, named_params))
             if changed is not None:
                 return changed
-        with planning_errors(statement, self._names_in):
+        with planning_errors(statement, self.names_in):
             if (external := created_external_table(query)) is not None:
                 return self._create_external(external, statement, options)
             if "murmur3" in lowered:
@@ -237,7 +237,7 @@ class LanceSession:
 
         return ScanReport(tuple(scan_reports(statement)), tuple(statement.joins), tuple(statement.rules))
 
-    def _names_in(self, whole: str) -> tuple[str, list[str]]:
+    def names_in(self, whole: str) -> tuple[str, list[str]]:
         """Return a table that is missing as users name it, and the names in its schema."""
         catalog, default = default_schema_name(self)
         name = whole.removeprefix(f"{catalog}.{default}.")
@@ -271,7 +271,7 @@ class LanceSession:
         named_params: dict[str, Any],
     ) -> LanceDataFrame:
         """Plan a query that is a part of a statement, which may have names of its own."""
-        with planning_errors(statement):
+        with planning_errors(statement, self.names_in):
             if "murmur3" in query.lower():
                 query = self._with_typed_calls(query, param_values, statement.temporary)
             return self._plan(query, statement, _ONLY_QUERIES, param_values, named_params)

@@ -6,13 +6,17 @@ It serves to find things in a text. A whole statement is never generated from it
 
 from __future__ import annotations
 
-from typing import ClassVar
+import re
+from typing import ClassVar, Final
 
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
-from sqlglot.tokens import Token  # type: ignore[attr-defined]
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
+
+# as DataFusion reads them: what is between two dollars is a name, or nothing
+_DOLLAR_QUOTE: Final = re.compile(r"\$(?:[^\W\d]\w*)?\$")
 
 
 class DataFusion(Postgres):
@@ -31,6 +35,14 @@ class DataFusion(Postgres):
         }
 
 
+class _WithoutDollarQuotes(DataFusion):
+    """For texts in which each dollar begins a placeholder: of ``$a,$b`` sqlglot takes ``a,`` for a quote."""
+
+    class Tokenizer(DataFusion.Tokenizer):
+        HEREDOC_STRINGS: ClassVar = []
+        SINGLE_TOKENS: ClassVar = {**Postgres.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}
+
+
 def tokenize(text: str) -> list[Token]:
     """Return the tokens of ``text``, with their places in it (``end`` is the last character).
 
@@ -43,4 +55,5 @@ def tokenize(text: str) -> list[Token]:
     """
     if not isinstance(text, str):
         raise InvalidInputError(f"SQL is text, not {type(text).__name__}")
-    return DataFusion().tokenize(text)
+    dialect = DataFusion() if _DOLLAR_QUOTE.search(text) else _WithoutDollarQuotes()
+    return dialect.tokenize(text)

@@ -51,6 +51,10 @@ _CONSTRAINTS: Final = frozenset(
     ]
 )
 _NAMES_TOO: Final = frozenset({"DEFAULT", "GENERATED", "COLLATE", "COMMENT"})
+_SPEC_CHANGES: Final = (
+    *(("ADD", "PARTITION"), ("DROP", "PARTITION"), ("REPLACE", "PARTITION"), ("CLUSTER BY",)),
+    *(("SET", "PARTITIONED BY"), ("PARTITION BY",), ("PARTITIONED BY",)),
+)
 _NUMBERED: Final = frozenset({"bucket", "multi_bucket", "truncate"})
 _MERGE_INSERT: Final = "LanceDataset.merge_insert and PartitionedNamespace.upsert"
 
@@ -125,13 +129,15 @@ def _header(reader: TokenReader) -> Header | None:
         reader.take("INTO")
     else:
         verb = next((each for each, words in _BEGINNINGS.items() if reader.take(*words)), None)
-    if verb is None:
+    if verb is None and not reader.at("INSERT", "OR"):
         word = reader.next_word() or ""
         verb = _SHORTER.get(word)
         if verb is None or not reader.take(word) or not reader.is_at_name():
             return None
         words = " ".join(_BEGINNINGS[verb])
         unsupported = unsupported or (f"{word} without {_BEGINNINGS[verb][1]}", words)
+    if verb is None:
+        return None
     if verb is Verb.CREATE:
         if reader.take("OR", "REPLACE"):
             flags.add("OR REPLACE")
@@ -224,6 +230,8 @@ def _insert(reader: TokenReader, name: Name, *, is_overwrite: bool) -> Insert:
             raise InvalidInputError(f"a column is named twice: {', '.join(columns)}")
     if reader.at("DEFAULT", "VALUES"):
         _unsupported("INSERT … DEFAULT VALUES", "INSERT … VALUES (NULL)")
+    if reader.at("BY", "NAME"):
+        _unsupported("INSERT … BY NAME", "INSERT INTO t (columns) …")
     query = reader.text_until(("RETURNING",), ("ON", "CONFLICT"), ("ON", "DUPLICATE"))
     _no_returning(reader)
     if reader.at("ON"):
@@ -374,6 +382,8 @@ def _check_definitions(reader: TokenReader) -> None:
 
 def _partition_terms(reader: TokenReader) -> tuple[PartitionTerm, ...]:
     reader.need("(")
+    if reader.at(")"):
+        raise InvalidInputError("a partition spec has at least one field, such as year(at) or city")
     terms = [_partition_term(reader)]
     while reader.take(","):
         terms.append(_partition_term(reader))
@@ -416,6 +426,14 @@ def _partition_term(reader: TokenReader) -> PartitionTerm:
 def _alter(reader: TokenReader, name: Name) -> Alteration:
     if reader.take("SET", "PARTITION", "SPEC"):
         return SetPartitionSpec(name, _partition_terms(reader))
+    for words in _SPEC_CHANGES:
+        if reader.at(*words):
+            _unsupported(f"ALTER TABLE … {' '.join(words)}", "ALTER TABLE … SET PARTITION SPEC (…)")
+    if reader.at("ADD", "COLUMNS") or reader.at("DROP", "COLUMNS"):
+        _unsupported(f"ALTER TABLE … {reader.next_word()} COLUMNS", "one ALTER TABLE … COLUMN for each")
+    for words in (("SET", "TBLPROPERTIES"), ("SET", "("), ("UNSET", "TBLPROPERTIES")):
+        if reader.at(*words):
+            _unsupported(f"ALTER TABLE … {' '.join(words)}", "LanceDataset.update_config")
     if reader.take("ADD"):
         reader.take("COLUMN")
         if_not_exists = reader.take("IF", "NOT", "EXISTS")
@@ -423,14 +441,14 @@ def _alter(reader: TokenReader, name: Name) -> Alteration:
         column = reader.identifier()
         added = AddColumn(name, column, reader.text_until((",",)), if_not_exists)
         if reader.at(","):
-            _unsupported("ALTER TABLE with several changes", "LanceDataset.add_columns with several fields")
+            _unsupported("ALTER TABLE with several changes", "add_columns with several fields")
         return added
     if reader.take("DROP"):
         reader.take("COLUMN")
         if_exists = reader.take("IF", "EXISTS")
         dropped = DropColumn(name, reader.identifier(), if_exists)
         if reader.at(","):
-            _unsupported("ALTER TABLE with several changes", "LanceDataset.drop_columns with several names")
+            _unsupported("ALTER TABLE with several changes", "drop_columns with several names")
         return dropped
     if reader.at("RENAME") and not reader.at("RENAME", "TO"):
         reader.take("RENAME")

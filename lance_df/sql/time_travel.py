@@ -22,6 +22,10 @@ _NO_ALIAS: Final = frozenset(
         *("ON", "USING", "WINDOW", "QUALIFY", "TABLESAMPLE", "WHEN", "SET", "LATERAL", "FOR"),
     ]
 )
+_KINDS: Final = {
+    **dict.fromkeys(("VERSION", "SYSTEM_VERSION"), "VERSION"),
+    **dict.fromkeys(("TIMESTAMP", "SYSTEM_TIME"), "TIMESTAMP"),
+}
 _NEEDED: Final = {"VERSION": "a whole number or a tag in quotes", "TIMESTAMP": "a time in quotes"}
 
 
@@ -47,23 +51,22 @@ def with_versions(text: str, name_of: Callable[[str, str, str], str]) -> str:
 
 def _edits(text: str, tokens: list[Token], name_of: Callable[[str, str, str], str]) -> Iterator[Edit]:
     for index in range(2, len(tokens) - 2):
-        kind = _word(tokens[index])
-        if kind not in ("VERSION", "TIMESTAMP") or [
-            _word(each) for each in tokens[index + 1 : index + 3]
-        ] != [
-            "AS",
-            "OF",
-        ]:
+        kind = _KINDS.get(_word(tokens[index]) or "")
+        if kind is None or [_word(each) for each in tokens[index + 1 : index + 3]] != ["AS", "OF"]:
             continue
-        if not _is_table(tokens, index - 1):
+        last = index - 2 if _word(tokens[index - 1]) == "FOR" else index - 1
+        if not _is_table(tokens, last):
             continue
-        literal = tokens[index + 3] if index + 3 < len(tokens) else None
+        place = index + 3
+        if kind == "TIMESTAMP" and place < len(tokens) and _word(tokens[place]) == "TIMESTAMP":
+            place += 1
+        literal = tokens[place] if place < len(tokens) else None
         if literal is None or literal.token_type not in (TokenType.STRING, TokenType.NUMBER):
             found = "the end of the text" if literal is None else text[literal.start :].split()[0]
             raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, not {found}")
-        table = tokens[index - 1]
+        table = tokens[last]
         name = table.text if table.token_type is TokenType.IDENTIFIER else lowered(table.text)
-        following = tokens[index + 4] if index + 4 < len(tokens) else None
+        following = tokens[place + 1] if place + 1 < len(tokens) else None
         alias = "" if following is not None and _is_alias(following) else f" AS {quote_identifier(name)}"
         stop = literal.end + 1
         new = name_of(name, _kind(kind, literal), literal.text)

@@ -50,6 +50,10 @@ class TokenReader:
         token = self._peek()
         return None if token is None else _plain_word(token)
 
+    def skip(self) -> None:
+        """Pass over one token."""
+        self._next += 1
+
     def is_at_end(self) -> bool:
         """Whether nothing follows but a semicolon."""
         return self._peek() is None or (self.at(";") and self._next == len(self._tokens) - 1)

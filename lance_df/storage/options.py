@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +68,8 @@ def check_options(scheme: str, options: Mapping[str, Any] | None, kind: Any) -> 
     known = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} | _FSSPEC_NAMES
     unknown = sorted(str(name) for name in s3_options(options) if name not in known)
     if unknown:
+        import difflib
+
         near = difflib.get_close_matches(unknown[0], [*_S3FS_NAMES, *_REGION_NAMES, *known], 1)
         hint = f"; {near[0]!r} is near" if near else ""
         raise InvalidInputError(

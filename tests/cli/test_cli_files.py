@@ -63,6 +63,13 @@ def test_patterns(cli, folder, pattern):
     )
 
 
+def test_files_of_a_pattern_have_all_columns_together(cli, folder):
+    (folder / "raw" / "1.csv").write_text("a,b\n1,x\n")
+    (folder / "raw" / "2.csv").write_text("a,c\n2.5,7\n")
+    _, out, _ = cli("sql", "SELECT a, b, c FROM 'raw/*.csv' ORDER BY a", "--format", "csv")
+    assert out == "a,b,c\n1.0,x,\n2.5,,7\n"
+
+
 def test_files_join_tables_and_double_quotes_work(cli, folder):
     sql = (
         "SELECT count(*) AS n FROM t JOIN \"c.csv\" AS c ON t.id = c.id JOIN 'raw/0.parquet' p ON p.id = c.id"

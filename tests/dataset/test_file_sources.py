@@ -134,3 +134,16 @@ def test_files_of_a_store(tmp_path: Path) -> None:
 def test_a_file_whose_name_has_wildcards(tmp_path: Path) -> None:
     pq.write_table(ROWS, tmp_path / "a[1].parquet")
     assert lance_df.write_dataset(str(tmp_path / "a[1].parquet"), tmp_path / "t.lance").count_rows() == 1_000
+
+
+def test_lists_of_files(tmp_path):
+    for number in range(3):
+        pq.write_table(pa.table({"a": [number]}), tmp_path / f"{number}.parquet")
+    (tmp_path / "x.csv").write_text("a\n7\n")
+    given = [tmp_path / "2.parquet", str(tmp_path / "[01].parquet")]
+    dataset = lance_df.write_dataset(given, tmp_path / "t.lance")
+    assert dataset.to_table()["a"].to_pylist() == [2, 0, 1]
+    with pytest.raises(lance_df.InvalidInputError, match="not all of Parquet"):
+        lance_df.write_dataset([tmp_path / "1.parquet", tmp_path / "x.csv"], tmp_path / "u.lance")
+    with pytest.raises(lance_df.InvalidInputError, match="needs its schema"):
+        lance_df.write_dataset([], tmp_path / "u.lance")

@@ -126,7 +126,13 @@ def test_conflicts_are_os_errors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["LANCE_COMMIT_MESSAGE_KEY", "AutoCleanupConfig", "DatasetOptimizer", "MergeInsertBuilder"]
+    "name",
+    [
+        *("LANCE_COMMIT_MESSAGE_KEY", "AutoCleanupConfig", "DatasetOptimizer", "MergeInsertBuilder"),
+        *("CleanupStats", "Version", "Tag", "Branch", "UpdateResult", "DeleteResult", "ExecuteResult"),
+        *("BatchUDF", "Compaction", "CompactionMetrics", "DataFile", "FragmentMetadata", "BlobFile"),
+        *("IndexConfig", "ScanStatistics", "td_to_micros", "batch_udf", "DatasetBasePath"),
+    ],
 )
 def test_names_in_the_module_of_datasets(name: str) -> None:
     modules = [importlib.import_module(f"{library.__name__}.dataset") for library in LIBRARIES]
@@ -165,6 +171,8 @@ def test_take_of_a_column_twice(tmp_path: Path) -> None:
         taken = dataset.take([3, 1], columns=["_rowid", "a", "_rowid"])
         assert taken.column_names == ["_rowid", "a", "_rowid"]
         assert taken.column(2).to_pylist() == [3, 1]
+        for take in (dataset.take, dataset.get_fragments()[0].take):
+            assert take([1, 3], columns=["a", "s", "a"]).column_names == ["a", "s"]
 
 
 def test_batches_end_with_fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

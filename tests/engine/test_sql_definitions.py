@@ -115,7 +115,7 @@ def test_drop_table(ctx, tmp_path):
         assert count(ctx, f"DROP TABLE {name}") == 0
         with pytest.raises(DatasetNotFoundError):
             ctx.sql(f"SELECT * FROM {name}")
-        with pytest.raises(DatasetNotFoundError, match="does not exist"):
+        with pytest.raises(DatasetNotFoundError, match="not found"):
             ctx.sql(f"DROP TABLE {name}")
         assert count(ctx, f"DROP TABLE IF EXISTS {name}") == 0
     assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from tools.leftover_files import leftovers
 
 pytestmark = pytest.mark.engine
 
@@ -291,3 +292,94 @@ def test_frames_say_how_they_are_written(tmp_path: Path) -> None:
         ctx.sql("SELECT 2 AS a").write_table("t")
     with pytest.raises(lance_df.ColumnNotFoundError, match="nope, where a = 1"):
         lance_df.dataset(tmp_path / "t.lance").update({"a": "nope"}, where="a = 1")
+
+
+def test_placeholders_may_stand_next_to_each_other(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE t AS SELECT * FROM (VALUES ($a,$b)) AS v(id, x)", a=1, b=2)
+    ctx.sql("INSERT INTO t VALUES ($1,$2)", param_values={"1": 3, "2": 4})
+    ctx.sql("INSERT INTO t SELECT $a,$b", a=5, b=6)
+    ctx.sql("UPDATE t SET x=$a,id=$b WHERE id = 5", a=7, b=8)
+    ctx.sql("DELETE FROM t WHERE id IN ($a,$b)", a=1, b=9)
+    rows = ctx.sql("SELECT id,x FROM t VERSION AS OF 5 ORDER BY id").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(3, 4), (8, 7)]
+    quoted = ctx.sql("SELECT $$it's$$ AS a, $x$y's $$z$x$ AS b").to_pylist()
+    assert quoted == [{"a": "it's", "b": "y's $$z"}]
+    with pytest.raises(lance_df.InvalidInputError, match="read-only"):
+        lance_df.connect(str(tmp_path), read_only=True).sql("INSERT INTO t VALUES ($a,$b)", a=1, b=2)
+
+
+@pytest.mark.parametrize(
+    ("statement", "remedy"),
+    [
+        ("SELECT 1 AS a INTO q", "CREATE TABLE … AS SELECT"),
+        ("WITH x AS (SELECT 1 AS a) SELECT * INTO q FROM x", "CREATE TABLE … AS SELECT"),
+        ("CREATE INDEX i ON t (id)", "create_scalar_index"),
+        ("DROP INDEX i", "drop_index"),
+        ("VACUUM t", "cleanup_old_versions"),
+        ("OPTIMIZE t", "compact_files"),
+        ("BEGIN", "PartitionedNamespace.transaction"),
+        ("COMMIT", "PartitionedNamespace.transaction"),
+        ("REPLACE INTO t VALUES (1)", "MERGE INTO"),
+        ("INSERT OR REPLACE INTO t VALUES (1)", "MERGE INTO"),
+        ("INSERT INTO t BY NAME SELECT 1 AS id", "INSERT INTO t (columns)"),
+        ("RESTORE TABLE t TO VERSION AS OF 1", "LanceDataset.restore"),
+        ("DESCRIBE HISTORY t", "LanceDataset.versions"),
+        ("CREATE TEMP TABLE q (a INT)", "CREATE VIEW"),
+        ("ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')", "update_config"),
+        ("ALTER TABLE t ADD COLUMNS (a INT, b INT)", "one ALTER TABLE"),
+        ("ALTER TABLE t CLUSTER BY (id)", "SET PARTITION SPEC"),
+        ("ALTER TABLE t ADD PARTITION FIELD year(d)", "SET PARTITION SPEC"),
+    ],
+)
+def test_other_statements_say_what_does_the_same(tmp_path: Path, statement: str, remedy: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE t (id INT)")
+    with pytest.raises(lance_df.UnsupportedFeatureError, match=re.escape(remedy)):
+        ctx.sql(statement)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.lance"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["COPY t TO '{}/x.parquet'", "CREATE SCHEMA s", "DROP SCHEMA s", "SELECT 1 AS a INTO q"],
+)
+def test_read_only_sessions_write_nothing(tmp_path: Path, statement: str) -> None:
+    lance_df.connect(str(tmp_path)).sql("CREATE TABLE t (id INT)")
+    ctx = lance_df.connect(str(tmp_path), read_only=True)
+    with pytest.raises(lance_df.InvalidInputError, match="the session is read-only"):
+        ctx.sql(statement.format(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["t.lance"]
+    assert ctx.sql("SELECT 1 AS into, 'a into b' AS x").to_pylist() == [{"into": 1, "x": "a into b"}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t FOR VERSION AS OF 2",
+        "t FOR SYSTEM_VERSION AS OF 2 AS x",
+        "t VERSION AS\nOF 2",
+        "t FOR SYSTEM_TIME AS OF '2100-01-01'",
+        "t FOR TIMESTAMP AS OF TIMESTAMP '2100-01-01' x",
+        "t TIMESTAMP AS OF TIMESTAMP '2100-01-01'",
+    ],
+)
+def test_forms_of_time_travel(tmp_path: Path, text: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE t (id INT)")
+    ctx.sql("INSERT INTO t VALUES (1)")
+    assert ctx.sql(f"SELECT id FROM {text}").to_pylist() == [{"id": 1}]
+
+
+def test_another_spec_is_one_version(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE p (id INT, s VARCHAR) PARTITIONED BY (bucket(2, id))")
+    ctx.sql("INSERT INTO p VALUES (1, 'a'), (2, 'b')")
+    for number, spec in ((3, "bucket(4, id)"), (4, "s"), (5, "bucket(2, id)")):
+        ctx.sql(f"ALTER TABLE p SET PARTITION SPEC ({spec})")
+        namespace = lance_df.PartitionedNamespace.open(tmp_path / "p")
+        assert namespace.version == number
+        assert namespace.specs[-1].id == number - 1
+        assert namespace.count_rows() == 2
+        assert not leftovers(tmp_path / "p")
+        lance.dataset(tmp_path / "p" / "__manifest").validate()

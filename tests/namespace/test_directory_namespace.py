@@ -1,6 +1,7 @@
 """Directories of namespaces and tables: alone, in races, and in turn with pylance."""
 
 import io
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -613,3 +614,19 @@ def test_lost_roots(tmp_path):
     with pytest.raises(DatasetNotFoundError, match="is gone"):
         DirectoryNamespace(tmp_path / "elsewhere").describe_table("a$t")
     DirectoryNamespace(tmp_path / "elsewhere").drop_table("a$t")
+
+
+def test_it_travels_to_other_processes(tmp_path):
+    directory = lance_df.DirectoryNamespace(tmp_path, dir_listing_enabled=False)
+    directory.create_namespace(["a"])
+    other = pickle.loads(pickle.dumps(directory))
+    assert other.list_namespaces([]).namespaces == ["a"]
+    lance_df.write_dataset(pa.table({"a": [1]}), tmp_path / "t.lance")
+    assert other.list_tables([]).tables == directory.list_tables([]).tables == []
+
+
+def test_namespaces_are_opened():
+    with pytest.raises(lance_df.InvalidInputError, match=r"PartitionedNamespace\.open"):
+        lance_df.PartitionedNamespace("somewhere")
+    with pytest.raises(lance_df.InvalidInputError, match="namespace_client"):
+        lance_df.dataset("somewhere", table_id=["x"])

@@ -155,13 +155,20 @@ class RandomStatements:
 
     Every result is ordered by all of its columns, by some, or not at all; limits are taken in an order that
     leaves no choice.
+
+    Parameters
+    ----------
+    with_fields
+        Whether fields of structs are among the columns.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, with_fields: bool = False) -> None:
         self._random = random.Random(seed)
         self._views = 0
         self.tables = {name: self._table() for name in ("t0", "t1", "t2")}
-        self._columns = {name: _columns_of(table) for name, table in self.tables.items()}
+        self._columns = {
+            name: _columns_of(table, with_fields=with_fields) for name, table in self.tables.items()
+        }
 
     def __iter__(self) -> Iterator[str]:
         while True:
@@ -373,12 +380,13 @@ class RandomStatements:
 _PATTERNS: Final = ("'a%'", "'%b'", "'%n%'", "'_'", "''", r"'a\%%'", "'%'", "NULL")
 
 
-def _columns_of(table: pa.Table) -> list[_Column]:
+def _columns_of(table: pa.Table, *, with_fields: bool) -> list[_Column]:
     columns = [
         _Column(name, kind) for name in table.column_names for kind, names in _KINDS.items() if name in names
     ]
-    fields = [_Column("st['a']", "number"), _Column("st['b']", "text")] if "st" in table.column_names else []
-    return columns + fields
+    if not with_fields or "st" not in table.column_names:
+        return columns
+    return [*columns, _Column("st['a']", "number"), _Column("st['b']", "text")]
 
 
 def _named(columns: list[_Column], name: str) -> str:

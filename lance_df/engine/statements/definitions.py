@@ -16,7 +16,6 @@ from lance_df.engine.statements.target import Parameters, Target, typed_batches
 from lance_df.engine.tables.folders import SUFFIX, check_folder_name, folder_for_tables, stored_folder
 from lance_df.errors import (
     AlreadyExistsError,
-    DatasetNotFoundError,
     InvalidInputError,
     LanceError,
     UnsupportedFeatureError,
@@ -87,9 +86,7 @@ def drop_table(schema: LanceSchema, change: DropTable) -> int:
                 f"{name!r} is no table of a folder of its own; DirectoryNamespace.drop_table drops one that "
                 "a directory names"
             )
-        if change.if_exists:
-            return 0
-        raise DatasetNotFoundError(f"table {name!r} does not exist")
+        return 0
     folder, location = stored
     location.remove_tree()
     folder.forget(location.name)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lance_df.compute.compat import PlainSessionContext
+from lance_df.compute.compat import PlainSessionContext, default_schema_name
 from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.failures import planning_errors
+from lance_df.engine.messages import with_similar_table
 from lance_df.engine.statement import Statement
 from lance_df.engine.statements import definitions, rows
 from lance_df.engine.statements.merge import merge
@@ -23,11 +24,13 @@ from lance_df.sql.changes import (
     Header,
     Insert,
     Merge,
+    Name,
     Truncate,
     Update,
     Verb,
 )
 from lance_df.sql.parse_changes import parse_change, parse_header
+from lance_df.sql.refused import parse_refused
 from lance_df.sql.splice import quote_identifier
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 # without effect, and refused where options do not allow such statements: the first is planned, and never run
 _DML: Final = "COPY (SELECT 1 AS a) TO 'nothing.csv'"
 _DDL: Final = 'DROP VIEW IF EXISTS "__lance_df_no_view"'
+_MAKE_OR_DROP: Final = frozenset({Verb.CREATE, Verb.DROP})
 _DEFINITIONS: Final = frozenset({Verb.CREATE, Verb.DROP, Verb.ALTER})
 
 
@@ -55,6 +59,7 @@ def run_change(
     """
     header = parse_header(text)
     if header is None:
+        _check_not_refused(session, text)
         return None
     statement = Statement(text, session.scan_options)
     if session.read_only:
@@ -71,10 +76,9 @@ def run_change(
             f"{name!r} is a view or a table of this session alone; drop it before CREATE TABLE"
         )
     if schema is None or not _is_ours(schema, header):
-        # which DataFusion refuses of any table
         whole = ".".join(map(quote_identifier, header.name))
-        if header.verb in (Verb.ALTER, Verb.TRUNCATE) and not PlainSessionContext.table_exist(session, whole):
-            raise DatasetNotFoundError(f"table {'.'.join(header.name)!r} not found")
+        if header.verb not in _MAKE_OR_DROP and not PlainSessionContext.table_exist(session, whole):
+            raise _missing(session, header.name)
         return None
     if options is not None:
         with planning_errors(statement):
@@ -83,6 +87,24 @@ def run_change(
     with planning_errors(statement):
         frame = PlainSessionContext.sql(session, f"SELECT CAST({count} AS BIGINT UNSIGNED) AS count")
     return LanceDataFrame(frame.df, (statement,), session)
+
+
+def _check_not_refused(session: LanceSession, text: str) -> None:
+    refused = parse_refused(text)
+    if refused is None:
+        return
+    schema = names_of(session).existing(session, ())
+    has_folder = schema is not None and schema.folder is not None
+    if session.read_only and (refused.instead is None or refused.is_for_folders):
+        raise InvalidInputError(f"the session is read-only, so {refused.form} is refused")
+    if refused.instead is not None and (has_folder or not refused.is_for_folders):
+        raise UnsupportedFeatureError(f"{refused.form} is not supported; use {refused.instead}")
+
+
+def _missing(session: LanceSession, name: Name) -> DatasetNotFoundError:
+    """Return the error for a table that is not there, with the one that may be meant."""
+    whole = ".".join((*default_schema_name(session)[: 3 - len(name)], *name))
+    return DatasetNotFoundError(with_similar_table(f"table {whole!r} not found", session.names_in))
 
 
 def _is_ours(schema: LanceSchema, header: Header) -> bool:
@@ -103,10 +125,12 @@ def _run(
     if isinstance(change, CreateTable):
         return definitions.create_table(session, schema, change, parameters, written)
     if isinstance(change, DropTable):
+        if schema.stored(name) is None and not change.if_exists:
+            raise _missing(session, change.name)
         return definitions.drop_table(schema, change)
     source = schema.stored(name)
     if source is None:
-        raise DatasetNotFoundError(f"no table {name!r}")
+        raise _missing(session, change.name)
     if not isinstance(source, TableSource):
         raise UnsupportedFeatureError(
             f"{name!r} is a part of a namespace; change the namespace, or lance_df.dataset(…)"

@@ -226,7 +226,11 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         return source.parts.table(kind) if isinstance(source, TableSource) else None
 
     def _in_folder(self, name: str) -> bool:
-        return self.folder is not None and spelt_like(name, self.folder.names()) is not None
+        if self.folder is None:
+            return False
+        is_listed = spelt_like(name, self.folder.names()) is not None
+        # members of namespaces are not
+        return is_listed or (SEPARATOR in name and self.folder.source(name) is not None)
 
     def _provider(self, source: TableSource | PartSource, name: str) -> Any:
         statement = current_statement()

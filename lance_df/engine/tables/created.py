@@ -18,8 +18,16 @@ if TYPE_CHECKING:
     from lance_df.table.metadata.refs import VersionRef
 
 _CHANGES: Final = ("insert", "delete", "update", "merge", "truncate", "create", "drop", "alter")
-_BEFORE_CHANGES: Final = ("with", "explain", "prepare")
-_CHANGE: Final = re.compile(rf"\b({'|'.join(_CHANGES)})\b", re.IGNORECASE)
+_BEFORE_CHANGES: Final = ("with", "explain", "prepare", "select", "from", "(")
+_CHANGE: Final = re.compile(rf"\b({'|'.join(_CHANGES)}|into)\b", re.IGNORECASE)
+# see `lance_df.sql.refused`
+_OTHERS: Final = (
+    *("vacuum", "optimize", "begin", "start", "commit", "rollback", "replace", "upsert", "restore", "copy"),
+    *("describe", "comment"),
+)
+_OF_VERSIONS: Final = re.compile(
+    r"\b(?:version|timestamp|system_time|system_version)\s+as\s+of\b", re.IGNORECASE
+)
 
 
 def name_parts(text: str) -> tuple[str, ...]:
@@ -93,13 +101,12 @@ def may_change(text: str) -> bool:
     if word.startswith(_BEFORE_CHANGES):
         return _CHANGE.search(text) is not None
     # what begins with a comment may be anything
-    return word.startswith(_CHANGES) or not text[:1].isalpha()
+    return word.startswith((*_CHANGES, *_OTHERS)) or not text[:1].isalpha()
 
 
 def may_name_versions(text: str) -> bool:
     """Whether a statement may read other versions of tables, as far as is known without the parser."""
-    lowered = text.lower()
-    return " of" in lowered and ("version" in lowered or "timestamp" in lowered)
+    return _OF_VERSIONS.search(text) is not None
 
 
 def named_versions(text: str) -> str:

@@ -249,13 +249,13 @@ class DirectoryTables:
 
 
 class MemberTables:
-    """The members of a partitioned namespace, called by their ids."""
+    """The members of a partitioned namespace, called by their ids. They are not listed among tables."""
 
     def __init__(self, whole: TableSource) -> None:
         self._whole = whole
 
     def names(self) -> list[str]:
-        return self._whole.parts.names()
+        return []
 
     def namespaces(self) -> list[str]:
         return []

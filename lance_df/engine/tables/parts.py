@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     Part: TypeAlias = Table | MetadataTable
 
 # More members than these have names, but are in no list.
-_MAX_LISTED: Final = 1_000
 
 
 class PartSource:
@@ -68,14 +67,6 @@ class NamespaceParts:
         self._parent = parent
         self._known: dict[str, PartSource] = {}
         self._lock = new_lock()
-
-    def names(self) -> list[str]:
-        """Return the ids of the members; none when there are too many for a list."""
-        whole = self._parent.namespace()
-        if whole is None or len(whole.manifest.members) > _MAX_LISTED:
-            return []
-        ids: list[str] = whole.manifest.members["object_id"].to_pylist()
-        return ids
 
     def source(self, name: str) -> PartSource | None:
         """Return the member of an id, whose last part may be left out."""

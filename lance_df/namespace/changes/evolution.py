@@ -12,17 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError, RetryableConflictError
-from lance_df.format.operations import UpdateConfig
+from lance_df.format.operations import Restore, UpdateConfig
+from lance_df.interrupts import interrupted_once
+from lance_df.namespace.changes.schema_publish import DETACHED, remove_staged
 from lance_df.namespace.manifest_table import NAMESPACE, STRICT, NamespaceManifest
+from lance_df.namespace.object_account import check_none_lost
 from lance_df.namespace.spec.partition_by import resolve_all
 from lance_df.table.commit.loop import commit_change
-from lance_df.table.commit.row_account import NO_ROWS
+from lance_df.table.commit.row_account import NO_ROWS, RowChange
 from lance_df.table.evolution.add_columns import null_columns
 from lance_df.table.evolution.metadata import map_update
 
 if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_by import PartitionBy
     from lance_df.namespace.spec.partition_spec import PartitionSpecs
+    from lance_df.table.table import Table
 
 _ATTEMPTS: Final = 50
 
@@ -30,10 +34,10 @@ _ATTEMPTS: Final = 50
 def with_new_spec(
     manifest: NamespaceManifest, partition_by: Sequence[PartitionBy | str]
 ) -> NamespaceManifest:
-    """Publish a new spec version and return the namespace that has it.
+    """Publish a new spec version in one commit, and return the namespace that has it.
 
-    Columns for its partition values come first, then its namespace, and the spec itself last: what a writer
-    that dies half-way leaves means nothing to anybody.
+    Columns for its partition values, its namespace and the spec itself are made in detached versions, which
+    no reader finds; see `lance_df.namespace.changes.schema_publish`.
 
     Raises
     ------
@@ -46,7 +50,7 @@ def with_new_spec(
         fields = resolve_all(partition_by, manifest.schema, manifest.specs)
         specs = manifest.specs.evolved(fields)
         try:
-            return _published(_with_row(_with_columns(manifest, specs), specs), specs)
+            return _published(manifest, specs)
         except RetryableConflictError:
             manifest = manifest.latest()
     raise RetryableConflictError(
@@ -54,7 +58,38 @@ def with_new_spec(
     )
 
 
-def _with_columns(manifest: NamespaceManifest, specs: PartitionSpecs) -> NamespaceManifest:
+@interrupted_once()
+def _published(manifest: NamespaceManifest, specs: PartitionSpecs) -> NamespaceManifest:
+    columns, has_row = _new_columns(manifest, specs), _has_row(manifest, specs)
+    spec = specs.current
+    update = UpdateConfig(table_metadata=map_update({spec.key: spec.to_json()}))
+    if not columns and has_row:
+        return NamespaceManifest(commit_change(manifest.table, update, rows=NO_ROWS, options=STRICT))
+    staged: list[Table] = []
+    try:
+        last = manifest
+        if columns:
+            operation = null_columns(last.table, pa.schema(columns))
+            last = _staged(commit_change(last.table, operation, rows=NO_ROWS, options=DETACHED), staged)
+        if not has_row:
+            row = {"object_id": spec.name, "object_type": NAMESPACE, "metadata": "{}"}
+            added = pa.Table.from_pylist([row], last.table.arrow_schema)
+            last = _staged(last.changed(added, {}, options=DETACHED).table, staged)
+        last = _staged(commit_change(last.table, update, rows=NO_ROWS, options=DETACHED), staged)
+        check_none_lost(manifest.table.uri, before=manifest.rows["object_id"], after=last.rows["object_id"])
+        rows = RowChange.restoring(last.table)
+        table = commit_change(manifest.table, Restore(last.version), rows=rows, options=STRICT)
+        return NamespaceManifest(table)
+    finally:
+        remove_staged(staged)
+
+
+def _staged(table: Table, staged: list[Table]) -> NamespaceManifest:
+    staged.append(table)
+    return NamespaceManifest(table)
+
+
+def _new_columns(manifest: NamespaceManifest, specs: PartitionSpecs) -> list[pa.Field]:
     known = {field.name: field.type for field in manifest.table.arrow_schema}
     for field in specs.fields.values():
         if known.get(field.column, field.result_type) != field.result_type:
@@ -62,26 +97,12 @@ def _with_columns(manifest: NamespaceManifest, specs: PartitionSpecs) -> Namespa
                 f"partition field {field.field_id!r}: {field.column} is there already, of type "
                 f"{known[field.column]}; give the field another field_id"
             )
-    new = [
+    return [
         pa.field(field.column, field.result_type)
         for field in specs.fields.values()
         if field.column not in known
     ]
-    if not new:
-        return manifest
-    operation = null_columns(manifest.table, pa.schema(new))
-    return NamespaceManifest(commit_change(manifest.table, operation, rows=NO_ROWS, options=STRICT))
 
 
-def _with_row(manifest: NamespaceManifest, specs: PartitionSpecs) -> NamespaceManifest:
-    name = specs.current.name
-    if pc.any(pc.equal(manifest.rows["object_id"], name)).as_py():
-        return manifest
-    row = {"object_id": name, "object_type": NAMESPACE, "metadata": "{}"}
-    return manifest.changed(pa.Table.from_pylist([row], manifest.table.arrow_schema), {})
-
-
-def _published(manifest: NamespaceManifest, specs: PartitionSpecs) -> NamespaceManifest:
-    spec = specs.current
-    operation = UpdateConfig(table_metadata=map_update({spec.key: spec.to_json()}))
-    return NamespaceManifest(commit_change(manifest.table, operation, rows=NO_ROWS, options=STRICT))
+def _has_row(manifest: NamespaceManifest, specs: PartitionSpecs) -> bool:
+    return bool(pc.any(pc.equal(manifest.rows["object_id"], specs.current.name)).as_py())
