@@ -68,6 +68,10 @@ def test_commits_conflicts_and_clean_ups_are_logged(folder: Path, caplog: pytest
     assert f"{folder}/t.lance: committed version 2 (Update)" in caplog.messages
     ds.delete("a = 8")
     other.delete("a = 1999")  # is made again on top of the others
+    late = lance_df.dataset(ds.uri)
+    lance_df.dataset(ds.uri).update({"a": "a + 1"}, where="a = 20")
+    late.update({"a": "a + 1"}, where="a = 20 OR a = 21")
+    assert [text for text in caplog.messages if "computing the change again from version" in text]
     operation = lance_df.LanceOperation.Overwrite(ROWS.schema, [])
     lance_df.LanceDataset.commit(ds.uri, operation, read_version=ds.version)
     with pytest.raises(ConflictError):

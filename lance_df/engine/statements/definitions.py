@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from lance_df.engine.tables.catalog import LanceSchema
     from lance_df.namespace.spec.partition_by import PartitionBy
     from lance_df.storage import Location
+
+_log = logging.getLogger("lance_df")
 
 
 def create_table(
@@ -90,6 +93,7 @@ def drop_table(schema: LanceSchema, change: DropTable) -> int:
     folder, location = stored
     location.remove_tree()
     folder.forget(location.name)
+    _log.info("dropped %s", location.uri)
     return 0
 
 

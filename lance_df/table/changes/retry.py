@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 R = TypeVar("R")
+
+_log = logging.getLogger("lance_df")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +97,4 @@ def commit_with_retries(
         options.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
         attempt += 1
         table = table.latest()
+        _log.info("%s: computing the change again from version %d", table.uri, table.version)
