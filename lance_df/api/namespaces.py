@@ -14,9 +14,11 @@ from lance_df.api.namespace_columns import NamespaceColumns
 from lance_df.api.namespace_health import NamespaceHealth
 from lance_df.api.namespace_reading import NamespaceReading
 from lance_df.api.namespace_upkeep import NamespaceUpkeep
+from lance_df.api.version_list import NamespaceVersionList
 from lance_df.errors import AlreadyExistsError, InvalidInputError
 from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
 from lance_df.namespace.member import FILE_VERSION
+from lance_df.namespace.metadata.history import HistoryTable
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
@@ -163,6 +165,16 @@ class PartitionedNamespace(
     def specs(self) -> tuple[PartitionSpec, ...]:
         """All versions of the partition spec, the current one last."""
         return self._table.manifest.specs.versions
+
+    def versions(self) -> NamespaceVersionList:
+        """Return every version up to this one that is still there, as dictionaries.
+
+        They have ``version``, ``timestamp``, ``operation``, ``spec_version``, and how many
+        ``partitions_added``, ``partitions_changed`` and ``partitions_removed`` there are.
+        """
+        history = HistoryTable(self._table)
+        names = frozenset(history.columns().names)
+        return NamespaceVersionList(history.completed(history.known(), names).to_pylist())
 
     def at(self, version: int) -> PartitionedNamespace:
         """Return the namespace as it was at a version: all members in the state that they had then."""

@@ -1,8 +1,9 @@
-"""The versions of a table: a list that notebooks show as a table."""
+"""The versions of a table, or of a namespace: a list that notebooks show as a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import datetime as dt
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.display.elements import bar, escaped, html_table, note
 from lance_df.display.numbers import size_text
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
 
 _TITLES: Final = ("version", "time", "rows", "fragments", "bytes")
 _MAX_SHOWN: Final = 100
+_OF_NAMESPACES: Final = {
+    "version": "version",
+    "timestamp": "time",
+    "operation": "operation",
+    "spec_version": "spec",
+    "partitions_added": "added",
+    "partitions_changed": "changed",
+    "partitions_removed": "removed",
+}
 
 
 class VersionList(list["VersionInfo"]):
@@ -37,3 +47,22 @@ def _row(info: VersionInfo, most: int) -> tuple[str, ...]:
         f"{int(summary['total_fragments']):,}",
         size_text(int(summary["total_files_size"])),
     )
+
+
+class NamespaceVersionList(list[dict[str, Any]]):
+    """For each version of a namespace what ``$history`` says of it, the oldest first."""
+
+    def _repr_html_(self) -> str:
+        newest = self[::-1][:_MAX_SHOWN]
+        rows = [[escaped(_shown(each[name])) for name in _OF_NAMESPACES] for each in newest]
+        more = len(self) - len(newest)
+        table = html_table(tuple(_OF_NAMESPACES.values()), rows)
+        return f"<div>{table}{note(f'… {more:,} older versions') if more > 0 else ''}</div>"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dt.datetime):
+        return value.isoformat(" ", "seconds")
+    return f"{value:,}" if isinstance(value, int) else str(value)

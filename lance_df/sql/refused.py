@@ -13,7 +13,7 @@ _TRANSACTION: Final = (
     "PartitionedNamespace.transaction, which makes several changes one commit; every statement is a commit"
 )
 _RESTORE: Final = "LanceDataset.restore"
-_HISTORY: Final = 'LanceDataset.versions, or SELECT * FROM "t$history" of a namespace'
+_HISTORY: Final = 'LanceDataset.versions, PartitionedNamespace.versions, or "t$history" of a namespace t'
 _IN_MEMORY: Final = "CREATE VIEW, or SessionContext.from_arrow for a table in memory"
 _REFUSED: Final[dict[tuple[str, ...], str]] = {
     ("CREATE", "INDEX"): "LanceDataset.create_scalar_index",

@@ -419,3 +419,23 @@ def test_rows_appended_while_the_spec_changes_keep_theirs(small):
     assert {name.split("$")[0] for name in small.partitions()["object_id"].to_pylist()} == {"v1"}
     assert [spec.id for spec in small.specs] == [1, 2]
     assert small.count_rows("country = 'US'") == 3
+
+
+def test_versions_say_what_changed(tmp_path):
+    rows = pa.table({"id": range(20), "s": ["a", "<b>"] * 10})
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", rows.schema, ["s"])
+    namespace.append(rows)
+    namespace.delete("id = 3")
+    namespace.update_partition_spec(["bucket(id, 2)"])
+    namespace.append(rows)
+    columns = ("version", "operation", "spec_version", "partitions_added", "partitions_changed")
+    found = [tuple(each[name] for name in columns) for each in namespace.versions()]
+    assert found == [
+        (1, "overwrite", 1, 0, 0),
+        (2, "update", 1, 2, 0),
+        (3, "update", 1, 0, 1),
+        (4, "restore", 2, 0, 0),
+        (5, "update", 2, 2, 0),
+    ]
+    assert [each["version"] for each in namespace.at(2).versions()] == [1, 2]
+    assert "<td>restore</td><td>2</td>" in namespace.versions()._repr_html_()
