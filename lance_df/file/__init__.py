@@ -6,14 +6,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lance_df.file.api.reader import LanceBufferDescriptor as LanceBufferDescriptor
+    from lance_df.file.api.reader import LanceColumnMetadata as LanceColumnMetadata
+    from lance_df.file.api.reader import LanceFileMetadata as LanceFileMetadata
     from lance_df.file.api.reader import LanceFileReader as LanceFileReader
+    from lance_df.file.api.reader import LanceFileStatistics as LanceFileStatistics
+    from lance_df.file.api.reader import LancePageMetadata as LancePageMetadata
     from lance_df.file.api.session import LanceFileSession as LanceFileSession
     from lance_df.file.api.writer import LanceFileWriter as LanceFileWriter
 
-__all__ = ["LanceFileReader", "LanceFileSession", "LanceFileWriter", "stable_version"]
+__all__ = [
+    "LanceBufferDescriptor",
+    "LanceColumnMetadata",
+    "LanceFileMetadata",
+    "LanceFileReader",
+    "LanceFileSession",
+    "LanceFileStatistics",
+    "LanceFileWriter",
+    "LancePageMetadata",
+    "stable_version",
+]
 
 _MODULES = {
-    "LanceFileReader": "api.reader",
+    **dict.fromkeys(("LanceBufferDescriptor", "LanceColumnMetadata", "LanceFileMetadata"), "api.reader"),
+    **dict.fromkeys(("LanceFileReader", "LanceFileStatistics", "LancePageMetadata"), "api.reader"),
     "LanceFileSession": "api.session",
     "LanceFileWriter": "api.writer",
 }

@@ -139,6 +139,18 @@ def test_names_in_the_module_of_datasets(name: str) -> None:
     assert all(hasattr(module, name) for module in modules)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("LanceBufferDescriptor", "LanceColumnMetadata", "LanceFileMetadata", "LanceFileStatistics"),
+        *("LancePageMetadata", "LanceFileReader", "LanceFileSession", "LanceFileWriter"),
+    ],
+)
+def test_names_in_the_module_of_files(name: str) -> None:
+    modules = [importlib.import_module(f"{library.__name__}.file") for library in LIBRARIES]
+    assert all(hasattr(module, name) for module in modules)
+
+
 def test_versions() -> None:
     assert lance_df.file.stable_version() == lance.file.stable_version()
     assert lance_df.__version__

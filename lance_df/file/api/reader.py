@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ColumnStatistics",
-    "FileStatistics",
     "LanceBufferDescriptor",
     "LanceColumnMetadata",
     "LanceFileMetadata",
     "LanceFileReader",
+    "LanceFileStatistics",
     "LancePageMetadata",
     "ReaderResults",
 ]
@@ -88,7 +88,7 @@ class ColumnStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class FileStatistics:
+class LanceFileStatistics:
     """Sizes of the columns of the file."""
 
     columns: list[ColumnStatistics]
@@ -251,10 +251,10 @@ class LanceFileReader:
             minor_version=minor,
         )
 
-    def file_statistics(self) -> FileStatistics:
+    def file_statistics(self) -> LanceFileStatistics:
         """Return number of pages and stored bytes of each column."""
         described = describe_file(self._source, self._reader)
-        return FileStatistics(
+        return LanceFileStatistics(
             [ColumnStatistics(len(column.pages), column.num_bytes) for column in described.columns]
         )
 
