@@ -44,7 +44,7 @@ class PartitionedNamespace(
     _default_scan_options: Mapping[str, Any] | None = None
 
     def __init__(self, snapshot: NamespaceSnapshot) -> None:
-        if not isinstance(snapshot, NamespaceSnapshot):
+        if isinstance(snapshot, str | os.PathLike):
             raise InvalidInputError(
                 "PartitionedNamespace.open(root) opens a namespace, and PartitionedNamespace.create makes one"
             )

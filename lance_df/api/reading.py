@@ -142,8 +142,8 @@ class Reading(DatasetBase):
             taken = show_table(take(once))
             shown = [
                 name
-                for place, name in enumerate(names)
-                if name in SYSTEM_COLUMNS or name not in names[:place]
+                for index, name in enumerate(names)
+                if name in SYSTEM_COLUMNS or name not in names[:index]
             ]
             return taken if len(once) == len(shown) else taken.select([once.index(name) for name in shown])
         from lance_df.engine.query import compute_columns

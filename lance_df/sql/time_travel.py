@@ -57,16 +57,16 @@ def _edits(text: str, tokens: list[Token], name_of: Callable[[str, str, str], st
         last = index - 2 if _word(tokens[index - 1]) == "FOR" else index - 1
         if not _is_table(tokens, last):
             continue
-        place = index + 3
-        if kind == "TIMESTAMP" and place < len(tokens) and _word(tokens[place]) == "TIMESTAMP":
-            place += 1
-        literal = tokens[place] if place < len(tokens) else None
+        after = index + 3
+        if kind == "TIMESTAMP" and after < len(tokens) and _word(tokens[after]) == "TIMESTAMP":
+            after += 1
+        literal = tokens[after] if after < len(tokens) else None
         if literal is None or literal.token_type not in (TokenType.STRING, TokenType.NUMBER):
-            found = "the end of the text" if literal is None else text[literal.start :].split()[0]
-            raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, not {found}")
+            given = "the end of the text" if literal is None else text[literal.start :].split()[0]
+            raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, not {given}")
         table = tokens[last]
         name = table.text if table.token_type is TokenType.IDENTIFIER else lowered(table.text)
-        following = tokens[place + 1] if place + 1 < len(tokens) else None
+        following = tokens[after + 1] if after + 1 < len(tokens) else None
         alias = "" if following is not None and _is_alias(following) else f" AS {quote_identifier(name)}"
         stop = literal.end + 1
         new = name_of(name, _kind(kind, literal), literal.text)

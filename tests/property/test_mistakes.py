@@ -236,7 +236,7 @@ def test_fragments_that_are_not_there(root: Path):
         ("SELECT nix FROM t", ColumnNotFoundError, "nix"),
         ("SELEC 1", InvalidInputError, "SELEC"),
         ("", InvalidInputError, "No SQL statements"),
-        ("SELECT 1; SELECT 2", InvalidInputError, "single SQL statement"),
+        ("SELECT 1; SELECT 2", UnsupportedFeatureError, "runs one statement"),
         ("SELECT no_function(id) FROM t", InvalidInputError, "no_function"),
         ("SELECT murmur3() FROM t", InvalidInputError, "murmur3"),
         ("SELECT cast(word AS INT) FROM t", InvalidInputError, "Cannot cast string"),
