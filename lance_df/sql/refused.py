@@ -14,6 +14,7 @@ _TRANSACTION: Final = (
 )
 _RESTORE: Final = "LanceDataset.restore"
 _HISTORY: Final = 'LanceDataset.versions, PartitionedNamespace.versions, or "t$history" of a namespace t'
+_OF_HISTORY: Final = ("DESCRIBE", "HISTORY")
 _IN_MEMORY: Final = "CREATE VIEW, or SessionContext.from_arrow for a table in memory"
 _REFUSED: Final[dict[tuple[str, ...], str]] = {
     ("CREATE", "INDEX"): "LanceDataset.create_scalar_index",
@@ -33,7 +34,7 @@ _REFUSED: Final[dict[tuple[str, ...], str]] = {
     ("COMMIT",): _TRANSACTION,
     ("ROLLBACK",): _TRANSACTION,
     ("RESTORE",): _RESTORE,
-    ("DESCRIBE", "HISTORY"): _HISTORY,
+    _OF_HISTORY: _HISTORY,
     ("COMMENT", "ON"): "LanceDataset.update_metadata or LanceDataset.update_field_metadata",
 }
 _QUERIES: Final = ("SELECT", "WITH", "FROM", "(")
@@ -68,7 +69,8 @@ def parse_refused(text: str) -> Refused | None:
     if reader is None:
         return None
     for words, instead in _REFUSED.items():
-        if reader.at(*words):
+        # a table may be called history
+        if reader.at(*words) and not (words == _OF_HISTORY and reader.is_at_end_after(len(words))):
             return Refused(" ".join(words), instead)
     for words in (("COPY",), ("CREATE", "SCHEMA"), ("DROP", "SCHEMA")):
         if reader.at(*words):

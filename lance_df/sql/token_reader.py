@@ -58,6 +58,11 @@ class TokenReader:
         """Whether nothing follows but a semicolon."""
         return self._peek() is None or (self.at(";") and self._next == len(self._tokens) - 1)
 
+    def is_at_end_after(self, count: int) -> bool:
+        """Whether nothing follows so many tokens but a semicolon."""
+        rest = self._tokens[self._next + count :]
+        return all(_plain_word(token) == ";" for token in rest)
+
     def is_at_name(self) -> bool:
         """Whether a name comes next, or a word that may be one."""
         token = self._peek()

@@ -136,6 +136,24 @@ def test_maps_that_are_missing_are_null(tmp_path: Path, version: str) -> None:
         ("UPDATE t SET id = CASE WHEN id IN (SELECT id FROM t) THEN 1 ELSE 2 END", "join its query"),
         ("INSERT INTO t VALUES ((SELECT 3))", "join its query"),
         ("SELECT id FROM t ORDER BY id IN (SELECT id FROM t)", "join its query"),
+        ("SELECT 1 AS a INTO q", "CREATE TABLE … AS SELECT"),
+        ("WITH x AS (SELECT 1 AS a) SELECT * INTO q FROM x", "CREATE TABLE … AS SELECT"),
+        ("CREATE INDEX i ON t (id)", "create_scalar_index"),
+        ("DROP INDEX i", "drop_index"),
+        ("VACUUM t", "cleanup_old_versions"),
+        ("OPTIMIZE t", "compact_files"),
+        ("BEGIN", "PartitionedNamespace.transaction"),
+        ("COMMIT", "PartitionedNamespace.transaction"),
+        ("REPLACE INTO t VALUES (1)", "MERGE INTO"),
+        ("INSERT OR REPLACE INTO t VALUES (1)", "MERGE INTO"),
+        ("INSERT INTO t BY NAME SELECT 1 AS id", "INSERT INTO t (columns)"),
+        ("RESTORE TABLE t TO VERSION AS OF 1", "LanceDataset.restore"),
+        ("DESCRIBE HISTORY t", "LanceDataset.versions"),
+        ("CREATE TEMP TABLE q (a INT)", "CREATE VIEW"),
+        ("ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')", "update_config"),
+        ("ALTER TABLE t ADD COLUMNS (a INT, b INT)", "one ALTER TABLE"),
+        ("ALTER TABLE t CLUSTER BY (id)", "SET PARTITION SPEC"),
+        ("ALTER TABLE t ADD PARTITION FIELD year(d)", "SET PARTITION SPEC"),
     ],
 )
 def test_what_does_not_run_says_what_does(tmp_path: Path, statement: str, remedy: str) -> None:
@@ -145,6 +163,7 @@ def test_what_does_not_run_says_what_does(tmp_path: Path, statement: str, remedy
     with pytest.raises(lance_df.UnsupportedFeatureError, match=re.escape(remedy)):
         ctx.sql(statement).collect()
     assert ctx.sql("SELECT * FROM t").to_pylist() == [{"id": 1}]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.lance"]
 
 
 @pytest.mark.parametrize(
@@ -314,37 +333,6 @@ def test_placeholders_may_stand_next_to_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "remedy"),
-    [
-        ("SELECT 1 AS a INTO q", "CREATE TABLE … AS SELECT"),
-        ("WITH x AS (SELECT 1 AS a) SELECT * INTO q FROM x", "CREATE TABLE … AS SELECT"),
-        ("CREATE INDEX i ON t (id)", "create_scalar_index"),
-        ("DROP INDEX i", "drop_index"),
-        ("VACUUM t", "cleanup_old_versions"),
-        ("OPTIMIZE t", "compact_files"),
-        ("BEGIN", "PartitionedNamespace.transaction"),
-        ("COMMIT", "PartitionedNamespace.transaction"),
-        ("REPLACE INTO t VALUES (1)", "MERGE INTO"),
-        ("INSERT OR REPLACE INTO t VALUES (1)", "MERGE INTO"),
-        ("INSERT INTO t BY NAME SELECT 1 AS id", "INSERT INTO t (columns)"),
-        ("RESTORE TABLE t TO VERSION AS OF 1", "LanceDataset.restore"),
-        ("DESCRIBE HISTORY t", "LanceDataset.versions"),
-        ("CREATE TEMP TABLE q (a INT)", "CREATE VIEW"),
-        ("ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')", "update_config"),
-        ("ALTER TABLE t ADD COLUMNS (a INT, b INT)", "one ALTER TABLE"),
-        ("ALTER TABLE t CLUSTER BY (id)", "SET PARTITION SPEC"),
-        ("ALTER TABLE t ADD PARTITION FIELD year(d)", "SET PARTITION SPEC"),
-    ],
-)
-def test_other_statements_say_what_does_the_same(tmp_path: Path, statement: str, remedy: str) -> None:
-    ctx = lance_df.connect(str(tmp_path))
-    ctx.sql("CREATE TABLE t (id INT)")
-    with pytest.raises(lance_df.UnsupportedFeatureError, match=re.escape(remedy)):
-        ctx.sql(statement)
-    assert [path.name for path in tmp_path.iterdir()] == ["t.lance"]
-
-
-@pytest.mark.parametrize(
     "statement",
     ["COPY t TO '{}/x.parquet'", "CREATE SCHEMA s", "DROP SCHEMA s", "SELECT 1 AS a INTO q"],
 )
@@ -387,3 +375,16 @@ def test_another_spec_is_one_version(tmp_path: Path) -> None:
         assert namespace.count_rows() == 2
         assert not leftovers(tmp_path / "p")
         lance.dataset(tmp_path / "p" / "__manifest").validate()
+
+
+def test_namespaces_and_folders_with_files_are_not_dropped_as_schemas(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE n (a INT) PARTITIONED BY (a)")
+    ctx.sql("CREATE TABLE history AS SELECT 1 AS a")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "read.me").write_text("kept")
+    for name in ("n", "docs"):
+        with pytest.raises(lance_df.InvalidInputError, match="and stays"):
+            ctx.sql(f"DROP SCHEMA {name}")
+    assert (tmp_path / "docs" / "read.me").exists()
+    assert ctx.sql("DESCRIBE history").to_pylist()[0]["column_name"] == "a"

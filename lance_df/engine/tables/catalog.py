@@ -324,11 +324,16 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
                     f"schema {name!r} has the stored tables {', '.join(tables)}; drop these first"
                 )
             )
+        location = self._folder.folder_called(name).location
+        if name in self._folder.namespaces() or next(location.list(), None) is not None:
+            raise _noted(
+                InvalidInputError(f"schema {name!r} is a namespace, or a folder with other files, and stays")
+            )
         self._made.pop(name, None)
         self._schemas.pop(name, None)
         if name in self._inner.schema_names():
             self._inner.deregister_schema(name, cascade)
-        self._folder.folder_called(name).location.remove_empty_folder()
+        location.remove_empty_folder()
         return schema
 
     def _new_folder(self, name: str) -> TableFolder:
