@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lance_df.arrow_classes import ArrowScanner
 from lance_df.errors import InvalidInputError
 from lance_df.exits import busy, stoppable
+from lance_df.expr.expression_tokens import has_tokens
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import has_unknown
@@ -261,11 +262,12 @@ class LanceScanner(ArrowScanner):
         """Plan a scan without SQL; what no predicate can say is left to the function returned."""
         predicate, pruning_predicate, residual, more = None, None, None, set()
         if isinstance(options.filter, pc.Expression):
-            from lance_df.engine.pruning.residual import ResidualFilter, as_datafusion
+            from lance_df.engine.pruning.residual import as_datafusion, residual_filter
 
-            predicate = as_datafusion(to_predicate(options.filter, system_schema(self._table.arrow_schema)))
+            schema = _filterable(options.filter, self._table)
+            predicate = as_datafusion(to_predicate(options.filter, schema))
             if has_unknown(predicate):
-                filtered = ResidualFilter(options.filter)
+                filtered = residual_filter(options.filter, schema)
                 predicate, pruning_predicate, residual, more = (
                     None,
                     predicate,
@@ -400,8 +402,14 @@ def _uses_statistics(options: ScannerOptions) -> bool:
 
 def _filter_text(expression: Filter, table: Scannable) -> str:
     if isinstance(expression, pc.Expression):
-        return to_text(to_predicate(expression, system_schema(table.arrow_schema)))
+        return to_text(to_predicate(expression, _filterable(expression, table)))
     return str(expression)
+
+
+def _filterable(expression: pc.Expression, table: Scannable) -> pa.Schema:
+    """Return the columns that a filter may name; positions count those of the table only."""
+    schema: pa.Schema = table.arrow_schema
+    return system_schema(schema) if has_tokens(expression) else schema
 
 
 def _sort_indices(table: pa.Table, order_by: Sequence[ColumnOrdering]) -> pa.Array:

@@ -13,7 +13,7 @@ from lance_df.api.merge_insert import key_columns
 from lance_df.api.namespace_columns import ColumnMethods
 from lance_df.api.namespace_rows import rows_to_store
 from lance_df.api.row_changes import checked_updates, text_hint, updatable
-from lance_df.api.row_filters import check_addressable
+from lance_df.api.row_filters import check_addressable, checked_filter
 from lance_df.engine.pruning.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import InvalidInputError
@@ -27,6 +27,7 @@ from lance_df.table.reading.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from lance_df.api.merge_insert import MergeResult
     from lance_df.api.row_changes import DeleteResult, UpdateResult
@@ -62,19 +63,18 @@ class NamespaceTransaction(ColumnMethods):
         schema, batches = rows_to_store(data, stages.snapshot.manifest.schema.columns)
         stages.rows.overwrite_partitions(schema, batches, statistics=statistics)
 
-    def delete(self, predicate: str) -> None:
+    def delete(self, predicate: str | pc.Expression) -> None:
         """Delete rows, those that this transaction has added too; see `PartitionedNamespace.delete`."""
         self._delete(predicate)
 
-    def _delete(self, predicate: str) -> Deletion:
-        if not isinstance(predicate, str):
-            raise InvalidInputError(f"predicate is an SQL expression, not {predicate!r:.60}")
+    def _delete(self, predicate: str | pc.Expression) -> Deletion:
+        where = checked_filter(predicate, "predicate")
         stages = self._open()
         snapshot = stages.snapshot
-        predicate = with_quoted_columns(predicate, snapshot.arrow_schema.names)
-        condition = pushed_condition(snapshot, predicate)
+        where = _with_quoted_columns(where, snapshot)
+        condition = pushed_condition(snapshot, where)
         return stages.rows.delete(
-            condition, lambda tables: _matching_rows(snapshot, tables, predicate), text=predicate
+            condition, lambda tables: _matching_rows(snapshot, tables, where), text=str(where)
         )
 
     def upsert(self, data: Any, on: str | Iterable[str] | None = None, *, duplicates: str = "error") -> None:
@@ -93,21 +93,20 @@ class NamespaceTransaction(ColumnMethods):
         schema, batches = rows_to_store(data, columns)
         return stages.rows.upsert(schema, batches, on=names, duplicates=Duplicates(duplicates))
 
-    def update(self, updates: Mapping[str, str], where: str | None = None) -> None:
+    def update(self, updates: Mapping[str, str], where: str | pc.Expression | None = None) -> None:
         """Give rows other values, those added here too; see `PartitionedNamespace.update`."""
         self._update(updates, where)
 
-    def _update(self, updates: Mapping[str, str], where: str | None) -> RowUpdate:
+    def _update(self, updates: Mapping[str, str], where: str | pc.Expression | None) -> RowUpdate:
         expressions = written = checked_updates(updates)
         stages = self._open()
         snapshot = stages.snapshot
         schema = snapshot.manifest.schema.columns
         types = {name: updatable(schema, name).arrow_type() for name in expressions}
-        if where is not None and not isinstance(where, str):
-            raise InvalidInputError(f"where is an SQL expression, not {where!r:.60}")
         names = snapshot.arrow_schema.names
         expressions = {name: with_quoted_columns(text, names) for name, text in expressions.items()}
-        where = None if where is None else with_quoted_columns(where, names)
+        if where is not None:
+            where = _with_quoted_columns(checked_filter(where, "where"), snapshot)
         condition = None if where is None else pushed_condition(snapshot, where)
 
         def values(tables: Sequence[Table]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -116,7 +115,9 @@ class NamespaceTransaction(ColumnMethods):
         # wrong expressions are an error at once, and where there are no rows, too
         with text_hint(written, types, names):
             next(values(()), None)
-        return stages.rows.update(list(expressions), condition, values, text=f"update {where or ''}")
+        return stages.rows.update(
+            list(expressions), condition, values, text=f"update {'' if where is None else where}"
+        )
 
     def _change_columns(self, change: Callable[[NamespaceSnapshot], ColumnChange]) -> None:
         stages = self._open()
@@ -210,8 +211,13 @@ class NamespaceChanges:
         with self.transaction() as transaction:
             transaction.overwrite_partitions(data, statistics=statistics)
 
-    def delete(self, predicate: str) -> DeleteResult:
-        """Delete the rows for which an SQL expression is true, in all partitions at once or in none.
+    def delete(self, predicate: str | pc.Expression) -> DeleteResult:
+        """Delete the rows for which a condition is true, in all partitions at once or in none.
+
+        Parameters
+        ----------
+        predicate
+            An SQL or pyarrow expression.
 
         Returns
         -------
@@ -278,8 +284,8 @@ class NamespaceChanges:
             "num_deleted_rows": change.num_deleted,
         }
 
-    def update(self, updates: Mapping[str, str], where: str | None = None) -> UpdateResult:
-        """Give the rows for which an SQL expression is true other values; they go where they belong then.
+    def update(self, updates: Mapping[str, str], where: str | pc.Expression | None = None) -> UpdateResult:
+        """Give the rows for which a condition is true other values; they go where they belong then.
 
         Updated rows are partitioned by the current spec.
 
@@ -289,7 +295,7 @@ class NamespaceChanges:
             Top-level columns and the SQL expressions of their new values, which see the old values of all
             columns, and are cast to the column's type.
         where
-            An SQL expression; None for all rows.
+            An SQL or pyarrow expression; None for all rows.
 
         Returns
         -------
@@ -325,10 +331,14 @@ class NamespaceChanges:
         self._table = latest.of(with_new_spec(latest.manifest, partition_by))
 
 
+def _with_quoted_columns(where: str | pc.Expression, snapshot: NamespaceSnapshot) -> str | pc.Expression:
+    return with_quoted_columns(where, snapshot.arrow_schema.names) if isinstance(where, str) else where
+
+
 def _matching_rows(
-    snapshot: NamespaceSnapshot, tables: Sequence[Table], where: str
+    snapshot: NamespaceSnapshot, tables: Sequence[Table], where: str | pc.Expression
 ) -> Iterator[tuple[int, Addresses]]:
-    """Yield positions of tables, and addresses of rows there for which an SQL expression is true."""
+    """Yield positions of tables, and addresses of rows there for which a condition is true."""
     for number, rows in _rows_by_member(snapshot, tables, {}, where, {}):
         yield number, rows.column(ROW_ADDRESS).to_numpy()
 
@@ -337,7 +347,7 @@ def _rows_by_member(
     snapshot: NamespaceSnapshot,
     tables: Sequence[Table],
     columns: Mapping[str, str],
-    where: str | None,
+    where: str | pc.Expression | None,
     types: Mapping[str, pa.DataType],
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield positions of tables, and columns of rows there for which a condition holds, with ``_rowaddr``."""
@@ -345,7 +355,8 @@ def _rows_by_member(
         check_addressable(table)
     asked = {**columns, MEMBER.name: MEMBER.name, ROW_ADDRESS: ROW_ADDRESS}
     members = NumberedMembers(snapshot, tables)
-    with scan_with_sql(members, columns=asked, filter=where, types=types) as reader:
+    text, condition = (where, None) if isinstance(where, str) else (None, where)
+    with scan_with_sql(members, columns=asked, filter=text, condition=condition, types=types) as reader:
         for batch in reader:
             numbers = batch.column(MEMBER.name).to_numpy()
             rows = batch.select([*columns, ROW_ADDRESS])

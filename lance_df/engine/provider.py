@@ -21,11 +21,12 @@ import pyarrow.dataset
 
 from lance_df.cache import CacheKind, Entries, TableCache
 from lance_df.compute.calls import check_process
+from lance_df.engine.pruning.arrow_filter import ArrowFilter
 from lance_df.engine.pruning.residual import ResidualFilter, as_datafusion
 from lance_df.engine.work import WorkList
 from lance_df.errors import LanceError
 from lance_df.exits import stoppable
-from lance_df.expr.expression_tokens import serialized
+from lance_df.expr.expression_tokens import has_tokens, serialized
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
@@ -261,12 +262,15 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             raise
 
     def _plan_anew(self, output: tuple[str, ...], expression: pc.Expression | None) -> PlannedScan:
+        filters = [] if self._row_filter is None else [self._row_filter]
         if (condition := self.scan.condition) is not None:
-            expression = condition if expression is None else expression & condition
+            if not has_tokens(condition):
+                filters.append(ArrowFilter(condition, self.scan.source.arrow_schema))
+            else:
+                expression = condition if expression is None else expression & condition
         request = self.scan.request
         predicate = None if expression is None else self._predicate_of(expression)
         pruning_predicate = request.pruning_predicate
-        filters = [] if self._row_filter is None else [self._row_filter]
         if predicate is not None and has_unknown(predicate):
             filters.append(ResidualFilter(expression, true_column=self._true_column))
             conditions = tuple(each for each in (pruning_predicate, predicate) if each is not None)

@@ -76,6 +76,15 @@ def serialized(expression: pc.Expression) -> pa.Buffer:
     return buffer
 
 
+def has_tokens(expression: pc.Expression) -> bool:
+    """Whether an expression can be read: the position of a column, as ``pc.field(0)`` is, cannot."""
+    try:
+        expression.__reduce__()
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
+
+
 def tokens(expression: pc.Expression, *, true_column: str | None = None) -> Iterator[Token]:
     """Yield the tokens of an expression in prefix order.
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
-from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, tokens
+from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, has_tokens, tokens
 from lance_df.expr.literals import compare, is_in, storage_type
 from lance_df.expr.nodes import (
     And,
@@ -65,7 +65,7 @@ def to_predicate(
     """Return the predicate that a filter expression over ``schema`` stands for.
 
     The functions have SQL's meaning: ``is_in`` of a null is NULL, and so on. What the predicate language
-    cannot say becomes `Unknown`.
+    cannot say becomes `Unknown`, as does an expression that gives columns by their positions.
 
     Parameters
     ----------
@@ -81,12 +81,16 @@ def to_predicate(
     ColumnNotFoundError
         The expression names a column that ``schema`` lacks.
     InvalidInputError
-        It is nested too deep; chains of AND and of OR may be of any length.
+        It is nested too deep; chains of AND and of OR may be of any length. With positions: Arrow does not
+        take it.
     """
     if isinstance(expression, bool):
         return Literal(expression)
     if isinstance(expression, pa.Scalar):
         return _as_predicate(expression, schema)
+    if not has_tokens(expression):
+        check_with_arrow(expression, schema)
+        return Unknown(str(expression))
     try:
         given = list(tokens(expression, true_column=true_column))
     except ValueError:
@@ -95,6 +99,28 @@ def to_predicate(
     if (depth := depth_of(predicate)) > MAX_DEPTH:
         raise InvalidInputError(f"a filter is {depth:,} conditions deep; {MAX_DEPTH} are supported")
     return predicate
+
+
+def check_with_arrow(expression: pc.Expression, schema: pa.Schema) -> None:
+    """Check that Arrow takes an expression as a condition over ``schema``.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        ``schema`` has no such column.
+    InvalidInputError
+        There is no such function of these types, or the result is no truth value.
+    """
+    stored = pa.schema([field.with_type(storage_type(field.type)) for field in schema])
+    try:
+        stored.empty_table().filter(expression)
+    except pa.ArrowException as err:
+        reason = str(err).splitlines()[0]
+        if reason.startswith("No match for"):
+            raise ColumnNotFoundError(
+                f"{expression}: no such column; there are {len(schema)}, {', '.join(schema.names)}"
+            ) from err
+        raise InvalidInputError(f"{expression}: {reason}") from err
 
 
 class _Builder:

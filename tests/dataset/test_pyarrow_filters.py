@@ -54,13 +54,28 @@ BY_PYARROW = [
 ]
 
 
+# columns by position: of the table, of a struct, beside names, and texts that look like one
+BY_POSITION = [
+    pc.field(0) > 1,
+    pc.field(0).isin([2, 50, None]),
+    pc.field(5, 0) + 1 > 3,
+    pc.field(0) > pc.field(5, 0),
+    (pc.field(0) > 1) & (S == "b"),
+    (pc.field(2) == "FieldPath(0)") | pc.field(3),
+    pc.starts_with(pc.field(2), "a"),
+    pc.field(4).is_null(),
+    pc.list_value_length(pc.field(4)) > 1,
+    ~pc.field(3),
+]
+
+
 @pytest.fixture(name="uri", scope="module")
 def _uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder: Path = tmp_path_factory.mktemp("filters")
     return lance_df.write_dataset(ROWS, folder / "t", max_rows_per_file=2).uri
 
 
-@pytest.mark.parametrize("expression", [*BY_BOTH, *BY_PYARROW], ids=str)
+@pytest.mark.parametrize("expression", [*BY_BOTH, *BY_PYARROW, *BY_POSITION], ids=str)
 def test_rows_are_those_of_pyarrow(uri: str, expression: pc.Expression) -> None:
     dataset = lance_df.dataset(uri)
     expected = ROWS.filter(expression)
@@ -85,6 +100,72 @@ def test_deleted_and_updated_rows(tmp_path: Path) -> None:
     dataset = lance_df.write_dataset(ROWS, tmp_path / "t")
     assert dataset.delete(pc.starts_with(S, "a")) == {"num_deleted_rows": 1}
     assert dataset.update({"i": "0"}, where=pc.is_nan(F)) == {"num_rows_updated": 1}
+
+
+@pytest.mark.parametrize("expression", BY_POSITION, ids=str)
+def test_positions_count_the_columns_of_the_table(tmp_path: Path, expression: pc.Expression) -> None:
+    rows = pa.concat_tables(
+        [ROWS.append_column("at", pa.array(range(6)))] * 20_000
+    )  # results of many batches
+    expected = rows.filter(expression)
+    dataset = lance_df.write_dataset(rows, tmp_path / "t", max_rows_per_file=50_000)
+    assert dataset.scanner(["at"], filter=expression).to_table() == expected.select(["at"])
+    assert dataset.filter(expression).to_table(["at"], filter="at <> 2") == expected.select(["at"]).filter(
+        pc.field("at") != 2
+    )
+    assert dataset.to_table(["at"], filter=expression, offset=1, limit=2) == expected.select(["at"]).slice(
+        1, 2
+    )
+    with_ids = dataset.to_table(["at"], filter=expression, with_row_id=True)
+    assert with_ids.select(["at"]) == expected.select(["at"])
+    assert dataset.update({"at": "-1"}, where=expression) == {"num_rows_updated": expected.num_rows}
+    assert dataset.count_rows("at = -1") == dataset.count_rows(expression) == expected.num_rows
+    assert dataset.delete(expression) == {"num_deleted_rows": expected.num_rows}
+    assert dataset.count_rows() == rows.num_rows - expected.num_rows
+
+
+@pytest.mark.parametrize("expression", [S == "b", *BY_BOTH, *BY_POSITION], ids=str)
+def test_filters_of_namespaces(tmp_path: Path, expression: pc.Expression) -> None:
+    spec = [lance_df.partition.identity("s")]
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", ROWS.schema, spec)
+    namespace.append(ROWS)
+    order = [("s", "ascending")]
+    expected = ROWS.filter(expression).sort_by(order)
+    assert namespace.to_table(["s"], filter=expression).sort_by(order) == expected.select(["s"])
+    assert namespace.count_rows(expression) == expected.num_rows
+    assert (
+        sum(each.count_rows(expression) for each in namespace.get_fragments(expression)) == expected.num_rows
+    )
+    assert namespace.update({"f": "-2.5"}, where=expression) == {"num_rows_updated": expected.num_rows}
+    assert namespace.count_rows("f = -2.5") == expected.num_rows
+    where = pc.field(1) == -2.5
+    assert namespace.delete(where) == {"num_deleted_rows": expected.num_rows}
+    assert lance_df.PartitionedNamespace.open(tmp_path / "n").count_rows() == 6 - expected.num_rows
+
+
+@pytest.mark.parametrize(
+    ("expression", "error"),
+    [
+        (pc.field(6) > 1, lance_df.ColumnNotFoundError),  # where system columns would be
+        (pc.field(5, 1) > 1, lance_df.ColumnNotFoundError),
+        (pc.field(2) > 1, lance_df.InvalidInputError),
+        (pc.field(0) + 1, lance_df.InvalidInputError),
+        (pc.divide(pc.field(0), 0) > 1, lance_df.InvalidInputError),
+    ],
+)
+def test_positions_that_are_refused(
+    tmp_path: Path, expression: pc.Expression, error: type[Exception]
+) -> None:
+    dataset = lance_df.write_dataset(ROWS, tmp_path / "t")
+    spec = [lance_df.partition.identity("s")]
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", ROWS.schema, spec)
+    namespace.append(ROWS)
+    for table in (dataset, namespace):
+        for read in (table.to_table, table.count_rows):
+            with pytest.raises(error):
+                read(filter=expression)
+        with pytest.raises(error):
+            table.delete(expression)
 
 
 @pytest.mark.parametrize(

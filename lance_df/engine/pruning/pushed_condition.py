@@ -12,11 +12,16 @@ from lance_df.namespace.pruning.selected_members import SelectedMembers
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
     from lance_df.expr.nodes import Predicate
     from lance_df.scan.request import ScanRequest
 
 
-def pushed_condition(snapshot: NamespaceSnapshot, filter: str) -> Predicate | None:  # noqa: A002
+def pushed_condition(
+    snapshot: NamespaceSnapshot,
+    filter: str | pc.Expression,  # noqa: A002
+) -> Predicate | None:
     """Return a condition that is true for all rows that satisfy a filter; None if nothing is known of them.
 
     It may hold `Unknown`.
@@ -27,7 +32,9 @@ def pushed_condition(snapshot: NamespaceSnapshot, filter: str) -> Predicate | No
         The filter is wrong.
     """
     listener = _Listener(snapshot.root, snapshot.manifest)
-    with scan_with_sql(listener, columns=snapshot.arrow_schema.names[:1], filter=filter) as reader:
+    text, condition = (filter, None) if isinstance(filter, str) else (None, filter)
+    names = snapshot.arrow_schema.names[:1]
+    with scan_with_sql(listener, columns=names, filter=text, condition=condition) as reader:
         reader.read_all()
     if listener.request is None:
         return None

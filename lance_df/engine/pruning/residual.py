@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.engine.pruning.arrow_calls import Term, call_arrow
+from lance_df.engine.pruning.arrow_filter import ArrowFilter
 from lance_df.engine.pruning.nested_order import compared, is_nested
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.evaluate import gather_columns
-from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, tokens
+from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, has_tokens, tokens
 from lance_df.expr.floats import float_values, order_keys
 from lance_df.expr.literals import plain_array, plain_scalar, without_views
 from lance_df.expr.nodes import And, Column, In, IsNull, Not, Or, Predicate, Unknown
@@ -47,6 +48,11 @@ def as_datafusion(predicate: Predicate) -> Predicate:
             return Or(tuple(map(as_datafusion, operands)))
         case _:
             return predicate
+
+
+def residual_filter(expression: pc.Expression, schema: pa.Schema) -> ResidualFilter | ArrowFilter:
+    """Return what applies an expression over the columns of ``schema`` to batches."""
+    return ResidualFilter(expression) if has_tokens(expression) else ArrowFilter(expression, schema)
 
 
 class ResidualFilter:
