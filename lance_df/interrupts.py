@@ -15,13 +15,14 @@ import threading
 import time
 from _thread import interrupt_main, start_new_thread
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial
 from types import FrameType
 from typing import Any, Final, ParamSpec, TypeVar
 
-from lance_df.exits import is_main
+from lance_df.exits import abandon, busy, is_main
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -224,6 +225,45 @@ def callback(*, panics: bool = False) -> Iterator[None]:
             if _signals.was_put_off and not _signals.is_raised_at_the_end:
                 _signals.was_put_off = False
                 start_new_thread(_interrupt_later, ())
+
+
+def apart(work: Callable[[], R], abandoned: Callable[[], None]) -> R:
+    """Return what ``work`` returns, which a thread of its own does, so that a SIGINT is raised at once.
+
+    It ends threads of `workers` as well. It is for native code that may compute for long without looking for
+    signals.
+
+    Parameters
+    ----------
+    abandoned
+        Called where a SIGINT is raised. ``work`` goes on until it notices, and its result is lost.
+    """
+    events: tuple[threading.Event, ...] = getattr(_stopped, "events", ())
+    if not (is_main() or events):
+        return work()
+    outcome: Future[R] = Future()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            with busy():
+                result = context.run(work)
+        except BaseException as err:  # noqa: BLE001 - raised by whoever waits
+            outcome.set_exception(err)
+        else:
+            outcome.set_result(result)
+
+    thread = threading.Thread(target=run, name="lance-df-apart", daemon=True)
+    undisturbed(thread.start)
+    try:
+        while events and not outcome.done():
+            wait([outcome], _LATER_SECONDS)
+            check_stopped()
+        return outcome.result()
+    finally:
+        if not outcome.done():
+            abandoned()
+            abandon(thread.ident or 0)
 
 
 class _Pool(ThreadPoolExecutor):

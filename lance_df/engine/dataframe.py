@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, RecordBatch, RecordBatchStream
-from lance_df.engine.failures import execution_errors
+from lance_df.engine.failures import run_apart
 from lance_df.engine.statement import Statement
 from lance_df.errors import LanceError
 from lance_df.forks import Origin
@@ -105,8 +105,7 @@ class LanceStream(RecordBatchStream):  # type: ignore[misc]
             A scan failed.
         """
         self._origin.check()
-        with execution_errors(self._statements):
-            batch = next(self.rbs, None)
+        batch = run_apart(self._statements, lambda: next(self.rbs, None))
         if batch is None:
             raise StopIteration
         return RecordBatch(batch)
@@ -119,10 +118,14 @@ def _translated(method: Callable[..., Any]) -> Callable[..., Any]:
         for other in args:
             if isinstance(other, LanceDataFrame):
                 statements = (*statements, *other.statements)
-        with execution_errors(statements):
+
+        def run() -> Any:
             result = method(self, *args, **kwargs)
             if type(result) is DataFrame and method.__name__.startswith("union"):
-                result = with_types_of_rows(self.ctx, result)
+                return with_types_of_rows(self.ctx, result)
+            return result
+
+        result = run_apart(statements, run)
         return _shown(result, statements, self.ctx)
 
     return call

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -30,9 +30,11 @@ from lance_df.errors import (
     UnsupportedFeatureError,
 )
 from lance_df.forks import Origin
-from lance_df.interrupts import raised_at_the_end
+from lance_df.interrupts import apart, raised_at_the_end
 
 _MAX_STATEMENT = 200
+
+R = TypeVar("R")
 
 
 NamesIn: TypeAlias = Callable[[str], tuple[str, Iterable[str]]]
@@ -78,6 +80,24 @@ def execution_errors(statements: Sequence[Statement]) -> Iterator[None]:
             raise
 
 
+def run_apart(statements: Sequence[Statement], work: Callable[[], R]) -> R:
+    """Return what ``work`` returns, which runs statements; errors are those of `execution_errors`.
+
+    An interrupt ends what DataFusion computes when it looks for signals, once a second. Where it may not look
+    for much longer the interrupt is raised all the same, and what it computes ends later.
+    """
+    late = [statement for statement in statements if statement.stops_late]
+    with execution_errors(statements):
+        if not late:
+            return work()
+
+        def abandoned() -> None:
+            for statement in late:
+                statement.abandon()
+
+        return apart(work, abandoned)
+
+
 def streamed_batches(
     begin: Callable[[], Iterable[Any]], statements: Sequence[Statement]
 ) -> Iterator[pa.RecordBatch]:
@@ -93,13 +113,11 @@ def streamed_batches(
     ForkedProcessError
         The stream was begun in the parent of this process.
     """
-    with execution_errors(statements):
-        stream = iter(begin())
+    stream = run_apart(statements, lambda: iter(begin()))
     origin = Origin()
     while True:
         origin.check()
-        with execution_errors(statements):
-            batch = next(stream, None)
+        batch = run_apart(statements, lambda: next(stream, None))
         if batch is None:
             return
         yield batch.to_pyarrow()

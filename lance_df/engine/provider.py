@@ -146,7 +146,7 @@ class ScanCounters:
             self.rows += rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ScanLog:
     """What the scans of one table of a statement have done.
 
@@ -158,11 +158,23 @@ class ScanLog:
         The plans of all scan nodes, in the order of planning.
     counters
         What has been read.
+    is_abandoned
+        Whether nobody wants their rows any more. What reads them ends with an error then.
     """
 
     errors: list[LanceError] = field(default_factory=list)
     scans: list[ScanPlan] = field(default_factory=list)
     counters: ScanCounters = field(default_factory=ScanCounters)
+    is_abandoned: bool = False
+
+    def check_wanted(self) -> None:
+        """Raise an error if nobody wants their rows any more."""
+        if self.is_abandoned:
+            raise LanceError("the statement was interrupted")
+
+    def abandon(self) -> None:
+        """End what scans read when they ask for the next batch."""
+        self.is_abandoned = True
 
 
 class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
@@ -335,6 +347,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
                     batch = next(batches, None)
                 if batch is None:
                     return
+                self.log.check_wanted()
                 self.log.counters.add(batches=1, rows=batch.num_rows)
                 yield batch
         except LanceError as err:

@@ -30,6 +30,7 @@ from lance_df.engine.optimizer.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
 from lance_df.engine.optimizer.settings import JoinSettings
 from lance_df.engine.plans.logical_scans import PlanScans, is_among
+from lance_df.engine.plans.walks import joins_without_keys, may_join_without_keys, nodes
 from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.statement import Statement, planning
 from lance_df.engine.tables.created import (
@@ -49,6 +50,7 @@ from lance_df.engine.tables.scan_function import register_scan_function
 from lance_df.engine.tables.source import TableSource, as_source, is_ours
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.interrupts import undisturbed
+from lance_df.records import replace
 from lance_df.scan.options import ALL, ScanOptions
 from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import quote_identifier
@@ -67,6 +69,7 @@ SomeContext = TypeVar("SomeContext", bound=PlainSessionContext)
 
 _log = logging.getLogger("lance_df")
 _NO_LIMIT = 2**62
+_SMALL_BATCH = 8192
 _SHOWS_FUNCTIONS = re.compile(r"\s*show\s+functions\b", re.IGNORECASE)
 _LISTS_FUNCTIONS = re.compile(r"\b(routines|parameters)\b", re.IGNORECASE)
 _ONLY_QUERIES = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
@@ -299,9 +302,10 @@ class LanceSession:
             )
             tables, _ = self._requests(statement, ahead.optimized_logical_plan(), can_prove)
         frame, slots = statement.planned_over(tables, plan)
-        if not statement.tables:
-            return LanceDataFrame(with_types_of_rows(self, frame).df, (statement,), self)
         plan_of_frame = frame.optimized_logical_plan()
+        if not statement.tables:
+            statement.stops_late = may_join_without_keys(nodes(plan_of_frame))
+            return LanceDataFrame(with_types_of_rows(self, frame, plan_of_frame).df, (statement,), self)
         tables, read = self._requests(statement, plan_of_frame, can_prove)
         statement.note(tables)
         if read is None:
@@ -328,8 +332,11 @@ class LanceSession:
     ) -> tuple[dict[int, PlannedTable], PlanScans | None]:
         """Return what the scans of a plan request, and what it reads; None where it has to be made anew."""
         read = PlanScans.of(plan)
+        statement.stops_late = may_join_without_keys(read.nodes)
         unpushed = [scan.unpushed() for scan in read.scans] if read.blocked else read.scans
         tables = requests_of(statement.tables, plan, unpushed, can_prove=can_prove)
+        if joins_without_keys(read.nodes):
+            tables = {key: _in_small_batches(table) for key, table in tables.items()}
         if not read.blocked:
             return tables, read
         self._stand_in(statement, tables, read.blocked)
@@ -559,6 +566,11 @@ def _add(ctx: PlainSessionContext, name: tuple[str, ...], source: TableSource) -
     source.open()
     schema, table = names_of(ctx).resolve(ctx, name)
     schema.add(table, source)
+
+
+def _in_small_batches(table: PlannedTable) -> PlannedTable:
+    """Let DataFusion come by often: a join without keys compares a batch with all rows of the other side."""
+    return replace(table, scan=table.scan.requesting(batch_rows=_SMALL_BATCH))
 
 
 def _name_of(function: Any) -> str:

@@ -135,6 +135,8 @@ class Statement:
         Whether its rows are to be changed: then it is planned as it is written.
     written
         The statement of which this is a query, for messages; None if it is one by itself.
+    stops_late
+        Whether DataFusion may compute for long without looking for signals.
     around
         Where expressions were written, not a statement: the name of the table in the statement around them.
     """
@@ -151,6 +153,7 @@ class Statement:
     is_change: bool = False
     written: str | None = None
     around: str | None = None
+    stops_late: bool = False
     _tables: dict[int, PlannedTable] = field(default_factory=dict)
     _slots: dict[int, TableSlot] = field(default_factory=dict)
     _planned: Mapping[int, PlannedTable] = field(default_factory=dict)
@@ -249,11 +252,16 @@ class Statement:
 
     def all_errors(self) -> list[LanceError]:
         """Return the errors of the statement and of its scans so far."""
-        logs = [
-            *(table.log for table in self._tables.values()),
-            *(provider.log for _, provider in self.units),
-        ]
-        return [*self.errors, *(error for log in logs for error in log.errors)]
+        return [*self.errors, *(error for log in self._logs() for error in log.errors)]
+
+    def abandon(self) -> None:
+        """End what its scans read: nobody waits for it."""
+        for log in self._logs():
+            log.abandon()
+
+    def _logs(self) -> list[ScanLog]:
+        tables = [table.log for table in self._tables.values()]
+        return [*tables, *(provider.log for _, provider in self.units)]
 
 
 _current: ContextVar[Statement | None] = ContextVar("lance_df_statement", default=None)

@@ -7,13 +7,14 @@ answered from its text, on the safe side.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from lance_df.compute import expressions
 from lance_df.compute.compat import LogicalPlan
 from lance_df.engine.plans.nodes import (
     Aggregate,
+    Join,
     Limit,
     PlanNode,
     Scan,
@@ -67,6 +68,20 @@ def chain(plan: LogicalPlan, path: Path) -> list[PlanNode]:
 def has_node(plan: LogicalPlan, *kinds: type[PlanNode]) -> bool:
     """Return whether a plan has a node of one of some classes, those inside expressions left out."""
     return any(isinstance(node, kinds) for node in nodes(plan))
+
+
+def may_join_without_keys(nodes: Iterable[PlanNode]) -> bool:
+    """Return whether one of some nodes joins rows without equal keys; or may do so inside an expression."""
+    return any(node.has_subquery or _has_no_keys(node) for node in nodes)
+
+
+def joins_without_keys(nodes: Iterable[PlanNode]) -> bool:
+    """Return whether one of some nodes joins rows without equal keys."""
+    return any(map(_has_no_keys, nodes))
+
+
+def _has_no_keys(node: PlanNode) -> bool:
+    return isinstance(node, Join) and not node.on
 
 
 def groups_rows(plan: LogicalPlan) -> bool:

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from lance_df.forks import Origin
+from lance_df.interrupts import workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -44,11 +45,11 @@ def map_ahead(function: Callable[[T], R], items: Iterable[T], *, ahead: int) -> 
 def iterate_ahead(items: Iterable[T]) -> Generator[T]:
     """Yield the items of an iterable, of which the next one is made in another thread while one is used.
 
-    Closing the generator waits for the one in the making, and drops it.
+    Closing the generator waits for the one in the making, unless that can be stopped, and drops it.
     """
     iterator = iter(items)
     origin = Origin()
-    with ThreadPoolExecutor(1, thread_name_prefix="lance_df-ahead") as pool:
+    with workers(1, "lance-df-ahead") as pool:
         coming = pool.submit(next, iterator, _END)
         while (item := coming.result()) is not _END:
             coming = pool.submit(next, iterator, _END)
