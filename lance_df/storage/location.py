@@ -26,7 +26,7 @@ from lance_df.errors import (
 from lance_df.records import dataclass
 from lance_df.storage.local import LocalFiles
 from lance_df.storage.local_files import check_regular, entries_of, read_start, replace
-from lance_df.storage.options import S3_SCHEMES, check_options, filesystem_options
+from lance_df.storage.options import S3_SCHEMES, check_options, filesystem_options, named_options
 from lance_df.storage.schemes import (
     ALLOWED_BASE_SCHEMES,
     allowed_schemes,
@@ -434,7 +434,8 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     Raises
     ------
     InvalidInputError
-        The scheme is unknown, the URL is malformed, or ``allowed_base_schemes`` are no names.
+        The scheme is unknown, the URL is malformed, ``allowed_base_schemes`` are no names, or S3 has no such
+        option, or none of this type.
     MissingDependencyError
         The scheme needs an extra that is not installed.
     """
@@ -445,10 +446,7 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
         is_usable = False
     if not is_usable:
         raise InvalidInputError(f"a path or URL is needed, got {uri!r}")
-    if storage_options is not None and not isinstance(storage_options, Mapping):
-        # its text may be a secret
-        raise InvalidInputError(f"storage_options are a mapping, not {type(storage_options).__name__}")
-    options = dict(storage_options or {})
+    options = named_options(storage_options)
     allowed = allowed_schemes(options.pop(ALLOWED_BASE_SCHEMES, ()))
     location = _opened(text, options)
     return dataclasses.replace(location, allowed_schemes=allowed) if allowed else location

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from lance_df.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 S3_SCHEMES = frozenset({"s3", "s3a"})
 # Filesystems that keep listings, which other writers make wrong.
@@ -25,6 +23,8 @@ _S3FS_NAMES = {
     "skip_signature": "anon",
 }
 _REGION_NAMES = frozenset({"region", "default_region"})
+_TEXTS = (_S3FS_NAMES.keys() - {"skip_signature"}) | {*_S3FS_NAMES.values(), *_REGION_NAMES} - {"anon"}
+_MAPPINGS = frozenset({"client_kwargs", "config_kwargs", "s3_additional_kwargs"})
 # what the stores of Lance are tuned with, and s3fs does without
 _NEEDLESS = frozenset(
     {
@@ -41,6 +41,22 @@ _FSSPEC_NAMES = frozenset(
 )
 
 
+def named_options(options: Any) -> dict[str, Any]:
+    """Return storage options as a dictionary.
+
+    Raises
+    ------
+    InvalidInputError
+        They are no mapping of names. The message has no value, which may be a secret.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInputError(f"storage_options are a mapping, not {type(options).__name__}")
+    for name in options or {}:
+        if not isinstance(name, str):
+            raise InvalidInputError(f"names of storage options are text, not {type(name).__name__}")
+    return dict(options or {})
+
+
 def filesystem_options(scheme: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what the fsspec filesystem of a scheme is made with."""
     renamed = s3_options(options) if scheme in S3_SCHEMES else dict(options or {})
@@ -50,7 +66,7 @@ def filesystem_options(scheme: str, options: Mapping[str, Any] | None) -> dict[s
 
 
 def check_options(scheme: str, options: Mapping[str, Any] | None, kind: Any) -> None:
-    """Raise for an option that the filesystem of S3 does not know: it would ignore it.
+    """Raise for an option that the filesystem of S3 would ignore, or fail with later.
 
     Parameters
     ----------
@@ -60,7 +76,7 @@ def check_options(scheme: str, options: Mapping[str, Any] | None, kind: Any) -> 
     Raises
     ------
     InvalidInputError
-        There is such an option; the message has its name, and no value.
+        There is no such option, or its value is of another type; the message has its name, and no value.
     """
     if scheme not in S3_SCHEMES:
         return
@@ -76,6 +92,13 @@ def check_options(scheme: str, options: Mapping[str, Any] | None, kind: Any) -> 
             f"{scheme}:// has no storage option {unknown[0]!r}{hint}; there are access_key_id, "
             "secret_access_key, session_token, region, endpoint, skip_signature, and those of s3fs"
         )
+    for name, value in (options or {}).items():
+        plain = name.lower().removeprefix(_PREFIX)
+        wanted: type = Mapping if plain in _MAPPINGS else str
+        is_checked = plain in _TEXTS or plain in _MAPPINGS
+        if is_checked and not isinstance(value, wanted | None):
+            what = "text" if wanted is str else "a mapping"
+            raise InvalidInputError(f"the storage option {name!r} is {what}, not {type(value).__name__}")
 
 
 def s3_options(options: Mapping[str, Any] | None) -> dict[str, Any]:

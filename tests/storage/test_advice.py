@@ -67,6 +67,27 @@ def test_unknown_options_are_named(options: dict[str, Any], name: str, near: str
     assert "secret-value" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({3: "secret-value"}, "names of storage options are text, not int"),
+        ({"aws_region": 3}, "the storage option 'aws_region' is text, not int"),
+        ({"secret": b"secret-value"}, "the storage option 'secret' is text, not bytes"),
+        ({"client_kwargs": "secret-value"}, "the storage option 'client_kwargs' is a mapping, not str"),
+        ("secret-value", "storage_options are a mapping, not str"),
+    ],
+)
+def test_options_of_other_types_are_named(options: Any, message: str) -> None:
+    for opened in (
+        lambda: lance_df.dataset("s3://bucket/t.lance", storage_options=options),
+        lambda: lance_df.PartitionedNamespace.open("s3://bucket/n", storage_options=options),
+        lambda: lance_df.connect("s3://bucket", storage_options=options),
+    ):
+        with pytest.raises(InvalidInputError, match=message) as raised:
+            opened()
+        assert "secret-value" not in str(raised.value)
+
+
 def test_options_of_lance_that_tune_are_no_error() -> None:
     assert as_s3fs({"timeout": "3s", "aws_conditional_put": "etag", "client_max_retries": "3"}) == {}
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 from lance_df.storage import open_location
+from lance_df.storage.options import named_options
 
 if TYPE_CHECKING:
     import os
@@ -52,7 +52,7 @@ def locate_table(
     Raises
     ------
     InvalidInputError
-        The URL is malformed.
+        The URL is malformed, or options are no mapping of names.
     MissingDependencyError
         Its scheme needs an extra that is not installed.
     """
@@ -61,10 +61,7 @@ def locate_table(
 
         uri, table_name = parse_dynamodb_url(uri)
         external_store = external_store or DynamoDBManifestStore(table_name, storage_options)
-    if storage_options is not None and not isinstance(storage_options, Mapping):
-        # its text may be a secret
-        raise InvalidInputError(f"storage_options are a mapping, not {type(storage_options).__name__}")
-    options = dict(storage_options or {})
+    options = named_options(storage_options)
     options.pop(_DYNAMODB_ENDPOINT, None)
     of_table, elsewhere = _split(options)
     elsewhere |= {path.rstrip("/"): params for path, params in (base_store_params or {}).items()}
