@@ -14,7 +14,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from collections.abc import Set as AbstractSet
 from contextlib import closing, contextmanager
 from typing import Final, NoReturn, TypeVar
 
@@ -26,15 +25,12 @@ _POLL_SECONDS: Final = 0.005
 # After a call has returned, a thread of DataFusion releases what it held, without a notification.
 _SETTLE_SECONDS: Final = 0.05
 _RECENT_SECONDS: Final = 0.5
-# native code may look for nothing for hours
-_ABANDONED_SECONDS: Final = 1.0
 
 _Item = TypeVar("_Item")
 
 _lock: Final = new_lock()
 _busy: Final[Counter[int]] = Counter()
 _parked: Final[set[int]] = set()
-_abandoned: Final[set[int]] = set()
 # when native code was given an item, by generator, while it has it
 _given: Final[dict[object, float]] = {}
 _last_end = float("-inf")
@@ -67,7 +63,6 @@ def busy() -> Iterator[None]:
             _busy[ident] -= 1
             if is_outermost := not _busy[ident]:
                 del _busy[ident]
-                _abandoned.discard(ident)
         if is_outermost and _closing and not _is_foreign():
             _park()
 
@@ -94,13 +89,6 @@ def stoppable(items: Generator[_Item]) -> Generator[_Item]:
                 yield item
             finally:
                 _given.pop(key, None)
-
-
-def abandon(ident: int) -> None:
-    """Let the exit wait only briefly for a thread, if it is `busy`: nobody wants what it does."""
-    with _lock:
-        if ident in _busy:
-            _abandoned.add(ident)
 
 
 def check_exit() -> None:
@@ -151,26 +139,23 @@ def _wait() -> None:
     for function in _functions:
         function()
     begin = time.monotonic()
-    while (now := time.monotonic()) < begin + _WAIT_SECONDS:
-        if _is_quiet(without=frozenset() if now < begin + _ABANDONED_SECONDS else _abandoned):
-            break
+    while time.monotonic() < begin + _WAIT_SECONDS and not _is_quiet():
         time.sleep(_POLL_SECONDS)
     if time.monotonic() - _last_end < _RECENT_SECONDS:
         time.sleep(_SETTLE_SECONDS)
 
 
-def _is_quiet(without: AbstractSet[int]) -> bool:
+def _is_quiet() -> bool:
     recently = time.monotonic() - _RECENT_SECONDS
     if any(moment > recently for moment in list(_given.values())):
         return False
     with _lock:
-        return _busy.keys() <= _parked | without
+        return _busy.keys() <= _parked
 
 
 def _forget_threads() -> None:
     _busy.clear()
     _parked.clear()
-    _abandoned.clear()
     _given.clear()
 
 

@@ -16,13 +16,13 @@ import time
 from _thread import interrupt_main, start_new_thread
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from types import FrameType
 from typing import Any, Final, ParamSpec, TypeVar
 
-from lance_df.exits import abandon, busy, is_main
+from lance_df.exits import busy, is_main
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -245,13 +245,14 @@ def apart(work: Callable[[], R], abandoned: Callable[[], None]) -> R:
     context = copy_context()
 
     def run() -> None:
-        try:
-            with busy():
-                result = context.run(work)
-        except BaseException as err:  # noqa: BLE001 - raised by whoever waits
-            outcome.set_exception(err)
-        else:
-            outcome.set_result(result)
+        with suppress(WorkStoppedError):
+            try:
+                with busy():
+                    result = context.run(work)
+            except BaseException as err:  # noqa: BLE001 - raised by whoever waits
+                outcome.set_exception(err)
+            else:
+                outcome.set_result(result)
 
     thread = threading.Thread(target=run, name="lance-df-apart", daemon=True)
     undisturbed(thread.start)
@@ -261,9 +262,16 @@ def apart(work: Callable[[], R], abandoned: Callable[[], None]) -> R:
             check_stopped()
         return outcome.result()
     finally:
-        if not outcome.done():
+        if not outcome.done() and thread.ident is not None:
             abandoned()
-            abandon(thread.ident or 0)
+            _raise_in(thread.ident)
+
+
+def _raise_in(ident: int) -> None:
+    """End what a thread does when it runs Python code next, which DataFusion lets threads do that wait."""
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(WorkStoppedError))
 
 
 class _Pool(ThreadPoolExecutor):

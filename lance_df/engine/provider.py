@@ -21,7 +21,6 @@ import pyarrow.dataset
 
 from lance_df.cache import CacheKind, Entries, TableCache
 from lance_df.compute.calls import check_process
-from lance_df.engine.pruning.arrow_filter import ArrowFilter
 from lance_df.engine.pruning.residual import ResidualFilter, as_datafusion
 from lance_df.engine.work import WorkList
 from lance_df.errors import LanceError
@@ -277,6 +276,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         filters = [] if self._row_filter is None else [self._row_filter]
         if (condition := self.scan.condition) is not None:
             if not has_tokens(condition):
+                from lance_df.engine.pruning.arrow_filter import ArrowFilter
+
                 filters.append(ArrowFilter(condition, self.scan.source.arrow_schema))
             else:
                 expression = condition if expression is None else expression & condition

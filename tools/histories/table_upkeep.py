@@ -97,8 +97,8 @@ class Restore(TableOperation):
         return f"api.dataset(root, version={arguments['version']}).restore()"
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
-        # indices are those of the version, which the model does not know
-        return model.with_state(model.versions[arguments["version"]], indices=())
+        # indices and runs are those of the version, which the model does not know
+        return model.with_state(model.versions[arguments["version"]], indices=(), runs=())
 
 
 @OPERATIONS.add

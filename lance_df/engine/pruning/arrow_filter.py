@@ -60,10 +60,10 @@ class ArrowFilter:
         rows = pa.array(np.arange(batch.num_rows))
         numbered = pa.Table.from_arrays([*columns, rows], [*self._schema.names, _unused(self._schema.names)])
         try:
-            kept = numbered.filter(self._expression).column(len(columns))
+            selected = numbered.filter(self._expression).column(len(columns))
         except pa.ArrowException as err:
             raise InvalidInputError(f"the filter {self._expression}: {err}") from err
-        return batch.take(pa.array(np.sort(kept.to_numpy())))
+        return batch.take(pa.array(np.sort(selected.to_numpy())))
 
 
 def _unused(names: list[str]) -> str:

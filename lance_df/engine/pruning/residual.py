@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.engine.pruning.arrow_calls import Term, call_arrow
-from lance_df.engine.pruning.arrow_filter import ArrowFilter
 from lance_df.engine.pruning.nested_order import compared, is_nested
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.evaluate import gather_columns
@@ -25,6 +24,7 @@ from lance_df.expr.literals import plain_array, plain_scalar, without_views
 from lance_df.expr.nodes import And, Column, In, IsNull, Not, Or, Predicate, Unknown
 
 if TYPE_CHECKING:
+    from lance_df.engine.pruning.arrow_filter import ArrowFilter
     from lance_df.expr.expression_tokens import Token
 
 _VIEWS: Final = (pa.string_view(), pa.binary_view())
@@ -52,7 +52,11 @@ def as_datafusion(predicate: Predicate) -> Predicate:
 
 def residual_filter(expression: pc.Expression, schema: pa.Schema) -> ResidualFilter | ArrowFilter:
     """Return what applies an expression over the columns of ``schema`` to batches."""
-    return ResidualFilter(expression) if has_tokens(expression) else ArrowFilter(expression, schema)
+    if has_tokens(expression):
+        return ResidualFilter(expression)
+    from lance_df.engine.pruning.arrow_filter import ArrowFilter
+
+    return ArrowFilter(expression, schema)
 
 
 class ResidualFilter:
