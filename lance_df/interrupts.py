@@ -255,8 +255,8 @@ def apart(work: Callable[[], R], abandoned: Callable[[], None]) -> R:
                 outcome.set_result(result)
 
     thread = threading.Thread(target=run, name="lance-df-apart", daemon=True)
-    undisturbed(thread.start)
     try:
+        undisturbed(thread.start)
         while events and not outcome.done():
             wait([outcome], _LATER_SECONDS)
             check_stopped()
