@@ -195,6 +195,20 @@ def leftovers(folder: str, roots: list[str]) -> list[str]:
     return sorted(str(each.relative_to(folder)) for each in found)
 
 
+def restores_under_way(root: str) -> set[int]:
+    """Return the versions that restores name which made none: they were killed, or go on."""
+    from lance_df.format.operations import Restore
+    from lance_df.format.transaction import Transaction
+
+    found = set()
+    for path in Path(root).glob("_transactions/*.txn"):
+        if path.name not in referenced_names(root):
+            operation = Transaction.parse(path.read_bytes(), source=path.name).operation
+            if isinstance(operation, Restore):
+                found.add(operation.version)
+    return found
+
+
 def unknown_in_bases(folder: str, root: str) -> list[str]:
     """Return the files in base paths that no version has named, of all versions that were there before."""
     bases = [each for each in Path(folder).glob("base*") if each.is_dir()]
@@ -229,6 +243,8 @@ def clean_up(folder: str, target: Any, root: str, **conditions: Any) -> list[int
     named |= {
         each["parent_version"] for each in theirs.branches.list().values() if each["parent_branch"] is None
     }
+    if not conditions.get("delete_unverified"):
+        named |= restores_under_way(root)
     first = before[-(conditions.get("retain_versions") or 1) :][0]
     roots = [root]
     for name in theirs.branches.list() if conditions.get("delete_unverified") else ():
