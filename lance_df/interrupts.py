@@ -3,8 +3,8 @@
 Python raises `KeyboardInterrupt` in the main thread, between any two instructions, and again each time the
 user presses Ctrl-C. Other threads are not interrupted: they ask whether they are to stop.
 
-While a write or a call of DataFusion is under way the handler of SIGINT is `_handle`, which calls the one
-that was there, or puts that off.
+While a write, a call of DataFusion or a command of the shell is under way the handler of SIGINT is `_handle`,
+which calls the one that was there, or puts that off.
 """
 
 from __future__ import annotations
@@ -149,6 +149,16 @@ def _handled(*, raises_once: bool = False) -> Iterator[bool]:
             restore()
     finally:  # again, for where an interrupt comes before it is done
         restore()
+
+
+@contextmanager
+def imports_finished() -> Iterator[None]:
+    """Let a SIGINT raise when the import that is under way is done, for programs that go on afterwards.
+
+    Python's lock of all imports may be held for ever by one that is broken off; other threads wait for it.
+    """
+    with _handled():
+        yield
 
 
 @contextmanager

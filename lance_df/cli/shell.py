@@ -15,6 +15,7 @@ from lance_df.cli.line_editing import PROMPTS, line_reader, plain_reader
 from lance_df.cli.shell_session import ShellSession, say
 from lance_df.cli.statements import is_blank, is_finished, split_statements
 from lance_df.errors import LanceError
+from lance_df.interrupts import imports_finished
 
 if TYPE_CHECKING:
     import argparse
@@ -93,11 +94,8 @@ class Shell:
     def _attempt(self, text: str) -> bool:
         """Run a command or statements; print an error in one line and return False if there was one."""
         try:
-            if text.startswith("\\"):
-                self._session.command(*text.split(maxsplit=1))
-            else:
-                for statement in split_statements(text):
-                    self._session.run(statement)
+            with imports_finished():
+                self._run(text)
         except LanceError as error:
             say(f"error: {' '.join(str(error).split())}")
             return False
@@ -107,3 +105,10 @@ class Shell:
             say("interrupted")
             return False
         return True
+
+    def _run(self, text: str) -> None:
+        if text.startswith("\\"):
+            self._session.command(*text.split(maxsplit=1))
+            return
+        for statement in split_statements(text):
+            self._session.run(statement)

@@ -127,6 +127,42 @@ def test_the_command_line(tables: Path, command: str) -> None:
     assert len(errors.splitlines()) <= 1, errors
 
 
+def test_the_shell_finishes_imports(tables: Path) -> None:
+    program = """
+import _imp
+from lance_df.cli.shell import Shell
+from lance_df.cli.shell_session import ShellSession
+session = ShellSession(lance_df.connect(folder))
+acquire_lock = _imp.acquire_lock
+def interrupted():
+    acquire_lock()
+    _imp.acquire_lock = acquire_lock
+    signal.raise_signal(signal.SIGINT)
+lines = iter(['\\\\d', '\\\\d small', 'SELECT 1;'])
+def read_line(prompt):
+    _imp.acquire_lock = interrupted
+    time.sleep(0.2)
+    for line in lines:
+        return line
+    raise EOFError
+while True:
+    try:
+        Shell(session, read_line).run()
+        break
+    except KeyboardInterrupt:
+        pass
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+other = threading.Thread(target=lambda: __import__('colorsys'), daemon=True)
+other.start()
+other.join(20)
+print('blocked' if other.is_alive() else 'imported')
+"""
+    process = started(program, tables)
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert out.splitlines()[-1] == "imported"
+
+
 def test_a_handler_of_the_users(tables: Path, tmp_path: Path) -> None:
     work = """
     class Stop(Exception):
