@@ -299,8 +299,8 @@ class LanceScanner(ArrowScanner):
         reader = scan_with_sql(
             self._table,
             columns=options.columns,
-            filter=options.filter if isinstance(options.filter, str) else None,
-            condition=options.condition if isinstance(options.filter, str) else options.filter,
+            filter=options.filter,
+            condition=options.condition,
             limit=options.limit,
             offset=options.offset,
             with_row_id=options.with_row_id,

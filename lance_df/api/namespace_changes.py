@@ -355,8 +355,7 @@ def _rows_by_member(
         check_addressable(table)
     asked = {**columns, MEMBER.name: MEMBER.name, ROW_ADDRESS: ROW_ADDRESS}
     members = NumberedMembers(snapshot, tables)
-    text, condition = (where, None) if isinstance(where, str) else (None, where)
-    with scan_with_sql(members, columns=asked, filter=text, condition=condition, types=types) as reader:
+    with scan_with_sql(members, columns=asked, filter=where, types=types) as reader:
         for batch in reader:
             numbers = batch.column(MEMBER.name).to_numpy()
             rows = batch.select([*columns, ROW_ADDRESS])

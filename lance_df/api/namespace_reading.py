@@ -166,6 +166,5 @@ class NamespaceReading(DatasetCalls):
                 f"a filter is SQL text or a pyarrow expression, not {type(filter).__name__}"
             )
         if isinstance(filter, str):
-            text = with_quoted_columns(filter, self._table.arrow_schema.names)
-            return plan_with_sql(self._table, filter=text)
-        return plan_with_sql(self._table, condition=filter)
+            filter = with_quoted_columns(filter, self._table.arrow_schema.names)  # noqa: A001
+        return plan_with_sql(self._table, filter=filter)

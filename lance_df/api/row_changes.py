@@ -188,8 +188,7 @@ def new_values(
         reader = scan_with_sql(
             table,
             columns=updates,
-            filter=where if isinstance(where, str) else None,
-            condition=where if isinstance(where, pc.Expression) else None,
+            filter=where,
             with_row_address=True,
             fragment_ids=fragment_ids,
             types=types,

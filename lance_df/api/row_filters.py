@@ -63,8 +63,7 @@ def matching_rows(
     reader = scan_with_sql(
         table,
         columns=[ROW_ADDRESS],
-        filter=where if isinstance(where, str) else None,
-        condition=where if isinstance(where, pc.Expression) else None,
+        filter=where,
         window_rows=_WINDOW_ROWS,
         fragment_ids=fragment_ids,
     )

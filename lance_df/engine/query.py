@@ -43,7 +43,7 @@ def scan_with_sql(
     table: Scannable,
     *,
     columns: Sequence[str] | Mapping[str, str] | None = None,
-    filter: str | None = None,  # noqa: A002 - pylance's name
+    filter: str | pc.Expression | None = None,  # noqa: A002 - pylance's name
     limit: int | None = None,
     offset: int | None = None,
     with_row_id: bool = False,
@@ -65,8 +65,8 @@ def scan_with_sql(
         Names of columns, of struct fields (``"a.b"``) or system columns; or a mapping from output names to
         SQL expressions.
     filter
-        An SQL expression. Names are read as pylance reads them, see `lance_df.sql.expressions`; the rest is
-        DataFusion's SQL.
+        An SQL expression, whose names are read as pylance reads them, see `lance_df.sql.expressions`, while
+        the rest is DataFusion's SQL; or a pyarrow expression.
     limit, offset
         Rows to return, after rows to leave out.
     with_row_id, with_row_address
@@ -78,7 +78,7 @@ def scan_with_sql(
     use_statistics
         Whether page statistics and indices may prune.
     condition
-        A pyarrow expression that must be true too.
+        A pyarrow expression that must be true besides ``filter``.
     types
         What to cast columns of the result to, as SQL's CAST does; others keep their types.
 
@@ -105,10 +105,9 @@ def scan_with_sql(
         include_deleted_rows=include_deleted_rows,
         blobs_as_bytes=blobs_as_bytes,
     )
-    text = f"SELECT {selected.sql()} FROM {_TABLE}"
-    if filter is not None:
-        text += f" WHERE (\n{condition_to_datafusion(filter, selected.known)}\n)"
-    written = ", where ".join(each for each in (_expressions(columns), filter) if each)
+    where, condition = _text_and_expression(filter, condition)
+    text = selected.query(where)
+    written = ", where ".join(each for each in (_expressions(columns), where) if each)
     statement = Statement(written or text, around=_TABLE)
     with planning_errors(statement):
         planned = _planned_table(table, request, condition, statement)
@@ -125,7 +124,7 @@ def plan_with_sql(
     table: Scannable,
     *,
     columns: Sequence[str] | None = None,
-    filter: str | None = None,  # noqa: A002
+    filter: str | pc.Expression | None = None,  # noqa: A002
     fragment_ids: tuple[int, ...] | None = None,
     use_statistics: bool = True,
     condition: pc.Expression | None = None,
@@ -140,10 +139,9 @@ def plan_with_sql(
         fragment_ids=fragment_ids,
         options=ALL if use_statistics else NO_STATISTICS,
     )
-    text = f"SELECT {selected.sql()} FROM {_TABLE}"
-    if filter is not None:
-        text += f" WHERE (\n{condition_to_datafusion(filter, selected.known)}\n)"
-    statement = Statement(filter or text, around=_TABLE)
+    where, condition = _text_and_expression(filter, condition)
+    text = selected.query(where)
+    statement = Statement(where or text, around=_TABLE)
     with planning_errors(statement):
         planned = _planned_table(table, request, condition, statement)
         _plan(text, planned, _BATCH_ROWS).execution_plan()
@@ -181,6 +179,16 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     return pa.Table.from_batches(_batches(frame, schema, statement), schema)
 
 
+def _text_and_expression(
+    filter: str | pc.Expression | None,  # noqa: A002
+    condition: pc.Expression | None,
+) -> tuple[str | None, pc.Expression | None]:
+    """Return the SQL expression and the pyarrow one that must both be true; None where there is none."""
+    if filter is None or isinstance(filter, str):
+        return filter, condition
+    return None, filter if condition is None else filter & condition
+
+
 def _expressions(columns: Sequence[str] | Mapping[str, str] | None) -> str:
     """Return the expressions as they are written, for errors; those that are mere columns are left out."""
     if not isinstance(columns, Mapping):
@@ -216,7 +224,14 @@ class _Selection:
         self.known = [*stored, *system]
         self.extra_columns = (*system, *paths)
 
-    def sql(self) -> str:
+    def query(self, where: str | None) -> str:
+        """Return the query of the rows for which an SQL expression is true, or of all."""
+        text = f"SELECT {self._items()} FROM {_TABLE}"
+        if where is None:
+            return text
+        return f"{text} WHERE (\n{condition_to_datafusion(where, self.known)}\n)"
+
+    def _items(self) -> str:
         items = [
             f"({to_datafusion(expression, self.known)}) AS {quote_identifier(name)}"
             for name, expression in self._expressions.items()

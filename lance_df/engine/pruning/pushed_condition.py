@@ -32,9 +32,8 @@ def pushed_condition(
         The filter is wrong.
     """
     listener = _Listener(snapshot.root, snapshot.manifest)
-    text, condition = (filter, None) if isinstance(filter, str) else (None, filter)
     names = snapshot.arrow_schema.names[:1]
-    with scan_with_sql(listener, columns=names, filter=text, condition=condition) as reader:
+    with scan_with_sql(listener, columns=names, filter=filter) as reader:
         reader.read_all()
     if listener.request is None:
         return None
