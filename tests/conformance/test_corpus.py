@@ -20,8 +20,6 @@ from lance_df.conformance.answers import Answers
 from lance_df.conformance.command import load_runner
 from lance_df.conformance.values import from_table
 
-pytestmark = pytest.mark.engine
-
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "conformance"
 SERVE = [sys.executable, "-m", "lance_df.conformance", "--serve"]
@@ -36,6 +34,7 @@ def steps(case: dict[str, Any]) -> list[dict[str, Any]]:
     return case.get("steps", [case])
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("topic", TOPICS)
 def test_lance_df_passes(topic: str) -> None:
     answers = Answers()

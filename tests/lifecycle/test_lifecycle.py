@@ -25,8 +25,6 @@ from tools.histories.shrinking import replay, shrunk
 from tools.histories.steps import Step
 from tools.histories.workers import Workers
 
-pytestmark = pytest.mark.engine
-
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, str(ROOT / "tools" / "lifecycle.py")]
 
@@ -38,6 +36,7 @@ def workers() -> Iterator[Workers]:
 
 
 # few partitions with mixed limits, and 316 whose `__manifest` has many fragments
+@pytest.mark.engine
 @pytest.mark.parametrize(
     ("kind", "seed", "steps"),
     [("namespace", 7, 8), ("namespace", 9, 8), ("namespace", 460, 3), ("table", 9, 6), ("table", 75, 8)],

@@ -10,8 +10,6 @@ import pytest
 from tools.histories import workers
 from tools.histories.workers import Worker, Workers
 
-pytestmark = pytest.mark.engine
-
 ROOT = Path(__file__).resolve().parents[2]
 BUSY = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end:\n    pass\n"
 

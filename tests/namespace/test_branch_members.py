@@ -14,8 +14,6 @@ from lance_df import PartitionedNamespace
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.namespace.health.findings import ProblemKind, Severity
 
-pytestmark = pytest.mark.engine
-
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64())])
 NAMES = ("branch", "tag of the branch")
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from lance_df.scan.plan import ScanTask
 
-pytestmark = pytest.mark.engine
-
 _SCHEMA = pa.schema([("a", pa.int64())])
 
 # Each argument is a statement that a process of its own runs.

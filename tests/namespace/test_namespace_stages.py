@@ -12,8 +12,6 @@ from lance_df import PartitionedNamespace
 from lance_df.errors import ColumnNotFoundError, ConflictError, InvalidInputError
 from lance_df.namespace.changes import stages
 
-pytestmark = pytest.mark.engine
-
 SCHEMA = pa.schema([("k", pa.int32()), ("country", pa.string()), ("day", pa.date32())])
 
 

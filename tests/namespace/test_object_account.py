@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from lance_df.format.fragments import Fragment
     from lance_df.format.operations import Operation
 
-pytestmark = pytest.mark.engine
-
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64())])
 NUM_MEMBERS = 300
 

@@ -19,8 +19,6 @@ from lance_df.namespace.health.repair_report import RepairKind, RepairReport
 from lance_df.namespace.manifest_table import open_manifest_table
 from lance_df.storage import open_location
 
-pytestmark = pytest.mark.engine
-
 _SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64())])
 
 

@@ -13,8 +13,6 @@ import pytest
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 
-pytestmark = pytest.mark.engine
-
 WIDE = {"path": "v", "data_type": pa.int64()}
 
 
