@@ -102,11 +102,17 @@ def test_deleted_and_updated_rows(tmp_path: Path) -> None:
     assert dataset.update({"i": "0"}, where=pc.is_nan(F)) == {"num_rows_updated": 1}
 
 
+@pytest.fixture(scope="module")
+def many_rows() -> pa.Table:
+    """Rows of which results have many batches."""
+    return pa.concat_tables([ROWS.append_column("at", pa.array(range(6)))] * 20_000).combine_chunks()
+
+
 @pytest.mark.parametrize("expression", BY_POSITION, ids=str)
-def test_positions_count_the_columns_of_the_table(tmp_path: Path, expression: pc.Expression) -> None:
-    rows = pa.concat_tables(
-        [ROWS.append_column("at", pa.array(range(6)))] * 20_000
-    )  # results of many batches
+def test_positions_count_the_columns_of_the_table(
+    tmp_path: Path, many_rows: pa.Table, expression: pc.Expression
+) -> None:
+    rows = many_rows
     expected = rows.filter(expression)
     dataset = lance_df.write_dataset(rows, tmp_path / "t", max_rows_per_file=50_000)
     assert dataset.scanner(["at"], filter=expression).to_table() == expected.select(["at"])
