@@ -76,9 +76,9 @@ def main_environment() -> Path:
     sources = [ROOT / "setup.py", *sorted(KERNELS.glob("*.py")), *sorted(KERNELS.glob("*.pxd"))]
     wanted = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     stamp = MAIN / "kernels.sha256"
-    if not stamp.is_file() or stamp.read_text() != wanted:
+    if stamp.is_file() and stamp.read_text() != wanted:
         run(interpreter, "setup.py", "-q", "build_ext", "--inplace")
-        stamp.write_text(wanted)
+    stamp.write_text(wanted)  # without a stamp the environment is new, and its installation has compiled them
     return interpreter
 
 
