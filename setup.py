@@ -59,13 +59,21 @@ def builds() -> dict[str, list[str]]:
     return {"base": [*usual, "-msse4.2"], "avx2": [*usual, "-mavx2"]}
 
 
-def generate() -> dict[str, Path]:
-    """Translate all kernels to C; return the source of each module."""
+def sources() -> dict[str, Path]:
+    """Return the C source of each module, which `generate` makes."""
+    kernels = [path for path in sorted(FOLDER.glob("*.py")) if is_kernel(path)]
+    return {SHARED_MODULE: GENERATED / f"{SHARED_MODULE}.c"} | {
+        path.stem: GENERATED / path.with_suffix(".c") for path in kernels
+    }
+
+
+def generate() -> None:
+    """Translate all kernels to C."""
     from Cython.Build import cythonize
 
-    modules = [path for path in sorted(FOLDER.glob("*.py")) if is_kernel(path)]
-    shared = GENERATED / f"{SHARED_MODULE}.c"
+    modules = [name for name in sources() if name != SHARED_MODULE]
     GENERATED.mkdir(parents=True, exist_ok=True)
+    shared = sources()[SHARED_MODULE]
     sharing = subprocess.Popen([sys.executable, "-m", "cython", f"--generate-shared={shared}"])
     directives = {
         "language_level": 3,
@@ -76,8 +84,8 @@ def generate() -> dict[str, Path]:
         "overflowcheck": IS_CHECKED,
         "cdivision": not IS_CHECKED,
     }
-    made = cythonize(
-        [Extension(f"{PACKAGE}.{path.stem}", [str(path)]) for path in modules],
+    cythonize(
+        [Extension(f"{PACKAGE}.{name}", [str(FOLDER / f"{name}.py")]) for name in modules],
         build_dir=str(GENERATED),
         compiler_directives=directives,
         shared_utility_qualified_name=SHARED,
@@ -86,7 +94,6 @@ def generate() -> dict[str, Path]:
     )
     if code := sharing.wait():
         raise subprocess.CalledProcessError(code, sharing.args)
-    return {SHARED_MODULE: shared} | {each.name.rpartition(".")[2]: Path(each.sources[0]) for each in made}
 
 
 def is_kernel(path: Path) -> bool:
@@ -96,11 +103,6 @@ def is_kernel(path: Path) -> bool:
 
 def extensions() -> list[Extension]:
     """Return each module once for each build, in a folder of that build."""
-    try:
-        sources = generate()
-    except Exception as error:  # noqa: BLE001 - whatever it is, the package works without
-        print(f"warning: the kernels of lance_df are not compiled: {error}", file=sys.stderr)
-        return []
     link = [f"-fsanitize={SANITIZERS}"] if IS_SANITIZED else []
     return [
         Extension(
@@ -111,13 +113,13 @@ def extensions() -> list[Extension]:
             optional=True,
         )
         for build, flags in builds().items()
-        for module, source in sources.items()
+        for module, source in sources().items()
         if build != "avx2" or module in WIDE
     ]
 
 
 class BuildKernels(build_ext):
-    """Compiles several modules at once, each build of them beside the others."""
+    """Translates the kernels, and compiles several modules at once, each build beside the others."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -128,6 +130,11 @@ class BuildKernels(build_ext):
         if not IS_MSVC and not has_compiler():
             os.environ["CC"] = f"{sys.executable} -m ziglang cc"
             os.environ["LDSHARED"] = f"{sys.executable} -m ziglang cc -shared"
+        try:
+            generate()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the package works without
+            print(f"warning: the kernels of lance_df are not compiled: {error}", file=sys.stderr)
+            self.extensions = []
         super().run()
 
     def copy_extensions_to_source(self) -> None:
