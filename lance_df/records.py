@@ -1,8 +1,8 @@
 """Frozen dataclasses with slots, made quickly: `dataclass` means what it means in the standard library.
 
 That compiles six methods for each class, which takes 1 ms, and a first small query needs a hundred classes.
-Here ``__init__`` is compiled, and the others are closures. ``InitVar`` is not known. `replace` means what it
-means there, too, and takes a quarter of the time for these classes.
+Here ``__init__`` is compiled once for classes of one shape, and the others are closures. ``InitVar`` is not
+known. `replace` means what it means there, too, and takes a quarter of the time for these classes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
+from functools import cache
 from operator import attrgetter
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 T = TypeVar("T")
@@ -64,34 +66,68 @@ def _frozen_with_slots(cls: type[Any], kw_only: bool) -> type[Any]:
 
 
 def _initialising(cls: type[Any], fields: Sequence[Field[Any]]) -> Callable[..., None]:
+    stored = [field for field in fields if field.init or _has_default(field)]
+    parameters = sorted((field for field in stored if field.init), key=lambda field: bool(field.kw_only))
+    code = _init_code(
+        tuple((field.init, field.default_factory is not MISSING) for field in stored),
+        tuple(map(stored.index, parameters)),
+        sum(bool(field.kw_only) for field in parameters),
+        hasattr(cls, "__post_init__"),
+    )
+    names = {f"f{number}": field.name for number, field in enumerate(stored)}
+    code = code.replace(
+        co_varnames=tuple(names.get(name, name) for name in code.co_varnames),
+        co_consts=tuple(names.get(value, value) for value in code.co_consts),
+    )
     given: dict[str, Any] = {"_set": _set, "_FACTORY": _FACTORY}
-    positional: list[str] = []
-    keywords: list[str] = []
-    lines = []
-    for field in fields:
-        name, value, parameter = field.name, field.name, field.name
-        if field.default_factory is not MISSING:
-            given[f"_make_{name}"] = field.default_factory
-            made = f"_make_{name}()"
-            value = f"{made} if {name} is _FACTORY else {name}" if field.init else made
-            parameter = f"{name}=_FACTORY"
-        elif field.default is not MISSING:
-            given[f"_default_{name}"] = field.default
-            value = name if field.init else f"_default_{name}"
-            parameter = f"{name}=_default_{name}"
-        elif not field.init:
-            continue
-        if field.init:
-            (keywords if field.kw_only else positional).append(parameter)
-        lines.append(f"_set(_self, {name!r}, {value})")
-    if hasattr(cls, "__post_init__"):
-        lines.append("_self.__post_init__()")
-    parameters = ", ".join(["_self", *positional, *(["*", *keywords] if keywords else [])])
-    exec(f"def __init__({parameters}):\n " + "\n ".join(lines or ["pass"]), given)
-    method: Callable[..., None] = given["__init__"]
+    for number, field in enumerate(stored):
+        given[f"_make{number}"], given[f"_default{number}"] = field.default_factory, field.default
+    defaults = {
+        field: _FACTORY if field.default is MISSING else field.default
+        for field in parameters
+        if _has_default(field)
+    }
+    method = FunctionType(code, given, "__init__")
+    method.__defaults__ = tuple(value for field, value in defaults.items() if not field.kw_only)
+    method.__kwdefaults__ = {field.name: value for field, value in defaults.items() if field.kw_only}
     method.__qualname__ = f"{cls.__qualname__}.__init__"
     method.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
     return method
+
+
+def _has_default(field: Field[Any]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+@cache
+def _init_code(
+    fields: tuple[tuple[bool, bool], ...], parameters: tuple[int, ...], num_keywords: int, has_post_init: bool
+) -> CodeType:
+    """Return the code of an ``__init__`` whose fields are called ``f0`` and so on.
+
+    Classes of the same shape share it: to compile it is what takes longest.
+
+    Parameters
+    ----------
+    fields
+        Of each field whether it is a parameter, and whether a factory makes it.
+    parameters
+        The numbers of those that are, the ones that are only keywords last.
+    """
+    names = ["_self", *(f"f{number}" for number in parameters)]
+    if num_keywords:
+        names.insert(-num_keywords, "*")
+    lines = []
+    for number, (is_parameter, is_made) in enumerate(fields):
+        value = f"_make{number}()" if is_made else f"_default{number}"
+        if is_parameter:
+            value = f"{value} if f{number} is _FACTORY else f{number}" if is_made else f"f{number}"
+        lines.append(f"_set(_self, 'f{number}', {value})")
+    if has_post_init:
+        lines.append("_self.__post_init__()")
+    text = f"def __init__({', '.join(names)}):\n " + "\n ".join(lines or ["pass"])
+    consts = compile(text, "<fields>", "exec").co_consts
+    return next(value for value in consts if isinstance(value, CodeType))
 
 
 def _representing(fields: Sequence[Field[Any]]) -> dict[str, Callable[..., Any]]:

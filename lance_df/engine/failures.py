@@ -13,14 +13,6 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from lance_df.compute.calls import engine_call
-from lance_df.engine.messages import (
-    missing_table,
-    of_expression,
-    raised_by_function,
-    readable,
-    unsupported,
-    with_similar_table,
-)
 from lance_df.engine.statement import Statement
 from lance_df.errors import (
     ColumnNotFoundError,
@@ -136,6 +128,15 @@ def _remembered(error: Exception, statements: Iterable[Statement]) -> LanceError
 def _planning_error(
     error: Exception, statement: Statement | None, names_in: NamesIn | None = None
 ) -> LanceError:
+    from lance_df.engine.messages import (
+        missing_table,
+        of_expression,
+        raised_by_function,
+        readable,
+        unsupported,
+        with_similar_table,
+    )
+
     if (raised := raised_by_function(str(error))) is not None:
         return raised
     message = readable(str(error))

@@ -46,6 +46,7 @@ OF_FUNCTIONS = {
     "namespace.pruning.partition_terms._normal_term",
     "namespace.pruning.partition_terms._type_of",
     "namespace.spec.partition_values._refusal",
+    "records._init_code",
     "sql.substitution._placeholders",
     "table.maintenance.zone_map_files._descriptor",
     "table.maintenance.zone_map_files._encoded_counts",

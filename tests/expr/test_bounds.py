@@ -14,27 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_df.expr import (
+from lance_df.expr.bounds import Match, ZoneBounds, bounds_of_legacy_pages, classify
+from lance_df.expr.evaluate import evaluate
+from lance_df.expr.nodes import (
     And,
     Column,
     Comparison,
     In,
     IsNull,
     Literal,
-    Match,
     Not,
     Operator,
     Or,
     Predicate,
     Truth,
     Unknown,
-    ZoneBounds,
-    classify,
-    evaluate,
-    simplify,
-    to_text,
 )
-from lance_df.expr.bounds import bounds_of_legacy_pages
+from lance_df.expr.simplify import simplify
+from lance_df.expr.text import to_text
 
 NEGATIVE_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000000))[0]
 FLOATS = [0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan, NEGATIVE_NAN]

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
-from lance_df.expr import (
+from lance_df.expr.evaluate import evaluate, gather_columns
+from lance_df.expr.nodes import (
     And,
     Column,
     Comparison,
@@ -26,8 +27,6 @@ from lance_df.expr import (
     Predicate,
     Truth,
     Unknown,
-    evaluate,
-    gather_columns,
 )
 
 NEGATIVE_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000000))[0]

@@ -8,7 +8,7 @@ import decimal
 import pyarrow as pa
 import pytest
 
-from lance_df.expr import (
+from lance_df.expr.nodes import (
     And,
     Column,
     Comparison,
@@ -21,12 +21,10 @@ from lance_df.expr import (
     Predicate,
     Truth,
     Unknown,
-    columns,
-    conjuncts,
-    has_unknown,
-    simplify,
-    to_text,
 )
+from lance_df.expr.simplify import simplify
+from lance_df.expr.text import to_text
+from lance_df.expr.walk import columns, conjuncts, has_unknown
 
 A, B = Column(("a",)), Truth(Column(("b",)))
 ONE = Comparison(A, Operator.EQ, pa.scalar(1))

@@ -15,7 +15,9 @@ import pyarrow.dataset as pads
 import pytest
 
 from lance_df.errors import ColumnNotFoundError
-from lance_df.expr import (
+from lance_df.expr.evaluate import evaluate, gather_columns
+from lance_df.expr.from_pyarrow import to_predicate
+from lance_df.expr.nodes import (
     And,
     Column,
     Comparison,
@@ -28,9 +30,6 @@ from lance_df.expr import (
     Predicate,
     Truth,
     Unknown,
-    evaluate,
-    gather_columns,
-    to_predicate,
 )
 from lance_df.expr.walk import columns, has_unknown
 

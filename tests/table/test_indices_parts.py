@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from lance_df.errors import CorruptDataError, LanceError
-from lance_df.expr import Column, Comparison, In, Operator, Predicate
+from lance_df.expr.nodes import Column, Comparison, In, Operator, Predicate
 from lance_df.table.indices import btree as btree_module
 from lance_df.table.indices import prune
 from lance_df.table.indices.row_address_map import MAX_RANGES, parse_row_address_map

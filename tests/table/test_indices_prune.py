@@ -14,18 +14,10 @@ import pyarrow.compute as pc
 import pytest
 
 from lance_df.errors import InvalidInputError
-from lance_df.expr import (
-    And,
-    Column,
-    Comparison,
-    Operator,
-    Predicate,
-    Unknown,
-    columns,
-    evaluate,
-    gather_columns,
-    to_predicate,
-)
+from lance_df.expr.evaluate import evaluate, gather_columns
+from lance_df.expr.from_pyarrow import to_predicate
+from lance_df.expr.nodes import And, Column, Comparison, Operator, Predicate, Unknown
+from lance_df.expr.walk import columns
 from lance_df.table.indices import PruneResult, prune
 from lance_df.table.open import open_table
 from lance_df.table.table import Table

@@ -11,18 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_df.expr import (
-    And,
-    Column,
-    Comparison,
-    In,
-    IsNull,
-    Not,
-    Operator,
-    Predicate,
-    Truth,
-    evaluate,
-)
+from lance_df.expr.evaluate import evaluate
+from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Not, Operator, Predicate, Truth
 from lance_df.table.indices import prune
 from lance_df.table.open import open_table
 from lance_df.table.table import Table
