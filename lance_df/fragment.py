@@ -124,6 +124,8 @@ class LanceFragment(FragmentChanges, ArrowFragment):
     def take(self, indices: Sequence[int] | pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
         """Return live rows by their numbers in the fragment, in the order asked for.
 
+        Fields of structs (``"s.a"``) are returned in their struct, as in pylance.
+
         Raises
         ------
         InvalidInputError
@@ -131,7 +133,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         """
         names = columns if columns is None or isinstance(columns, str) else list(dict.fromkeys(columns))
         return show_table(
-            take_offsets(self._ds._table, indices, columns=names, fragment_position=self._index)
+            take_offsets(self._ds._table, indices, columns=names, fragment_position=self._index, nested=True)
         )
 
     def open_session(

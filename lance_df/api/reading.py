@@ -15,6 +15,7 @@ from lance_df.file.arrow_types import show_table
 from lance_df.scanner_options import Columns, Filter, ScannerBuilder
 from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
 from lance_df.table.reading.take import take_offsets, take_row_ids
+from lance_df.table.scan.columns import resolve_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,32 +121,37 @@ class Reading(DatasetBase):
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None) -> pa.Table:
         """Return rows by their numbers in a scan of the whole table, in the order asked for.
 
-        A column that is named twice is there once, but for system columns, as in pylance.
+        As in pylance, fields of structs (``"s.a"``) are returned in their struct, where scans return them as
+        columns, and a column that is named twice is there once, but for system columns.
 
         Raises
         ------
         InvalidInputError
             There is no such row.
         """
-        return self._computed(columns, lambda names: take_offsets(self._table, indices, columns=names))
+        return self._computed(
+            columns, lambda names: take_offsets(self._table, indices, columns=names, nested=True)
+        )
 
     def _take_rows(self, row_ids: Sequence[int] | pa.Array, columns: Columns = None, **_: object) -> pa.Table:
         """Return rows by their row ids, in the order asked for; ids of deleted rows are left out."""
-        return self._computed(columns, lambda names: take_row_ids(self._table, row_ids, columns=names))
+        return self._computed(
+            columns, lambda names: take_row_ids(self._table, row_ids, columns=names, nested=True)
+        )
 
     def _computed(self, columns: Columns, take: Any) -> pa.Table:
         if columns is None or isinstance(columns, str):
             return show_table(take(columns))
         if not isinstance(columns, Mapping):
             names = list(columns)
-            once = list(dict.fromkeys(names))
-            taken = show_table(take(once))
+            taken = show_table(take(list(dict.fromkeys(names))))
+            tops = [resolve_name(self._table.schema, name).path[0] for name in names]
             shown = [
-                name
-                for index, name in enumerate(names)
-                if name in SYSTEM_COLUMNS or name not in names[:index]
+                top for index, top in enumerate(tops) if top in SYSTEM_COLUMNS or top not in tops[:index]
             ]
-            return taken if len(once) == len(shown) else taken.select([once.index(name) for name in shown])
+            if len(shown) == taken.num_columns:
+                return taken
+            return taken.select([taken.schema.names.index(name) for name in shown])
         from lance_df.engine.query import compute_columns
 
         return show_table(compute_columns(take(None), columns))

@@ -19,7 +19,7 @@ from lance_df.table.reading.deletions import deleted_offsets
 from lance_df.table.reading.prefetch import map_ahead
 from lance_df.table.reading.row_ids import split_addresses
 from lance_df.table.reading.system_columns import system_column
-from lance_df.table.scan.columns import StoredColumn, resolve_columns
+from lance_df.table.scan.columns import StoredColumn, nested_columns, resolve_columns
 from lance_df.table.scan.row_slice import conform
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def take_offsets(
     *,
     columns: Iterable[str] | None = None,
     fragment_position: int | None = None,
+    nested: bool = False,
     blobs_as_bytes: bool = False,
 ) -> pa.Table:
     """Return rows by their number among the live rows of the table.
@@ -55,6 +56,8 @@ def take_offsets(
         As in `ScanRequest`.
     fragment_position
         Count the live rows of the fragment at this position of the table's list instead.
+    nested
+        Fields of structs are returned in these; see `nested_columns`.
 
     Raises
     ------
@@ -76,7 +79,7 @@ def take_offsets(
         for position in np.unique(positions).tolist():
             chosen = positions == position
             local[chosen] = _physical(table, position, local[chosen])
-    return _take(table, positions, local, columns, blobs_as_bytes=blobs_as_bytes)
+    return _take(table, positions, local, columns, nested=nested, blobs_as_bytes=blobs_as_bytes)
 
 
 def take_row_ids(
@@ -84,6 +87,7 @@ def take_row_ids(
     row_ids: npt.ArrayLike,
     *,
     columns: Iterable[str] | None = None,
+    nested: bool = False,
     blobs_as_bytes: bool = False,
 ) -> pa.Table:
     """Return rows by their row ids; those that are deleted are left out.
@@ -95,9 +99,11 @@ def take_row_ids(
     """
     ids = _integers(row_ids, np.uint64)
     if not table.uses_stable_row_ids:
-        return take_addresses(table, ids, columns=columns, blobs_as_bytes=blobs_as_bytes)
+        return take_addresses(table, ids, columns=columns, nested=nested, blobs_as_bytes=blobs_as_bytes)
     addresses, exists = table.row_id_index().lookup(ids)
-    return take_addresses(table, addresses[exists], columns=columns, blobs_as_bytes=blobs_as_bytes)
+    return take_addresses(
+        table, addresses[exists], columns=columns, nested=nested, blobs_as_bytes=blobs_as_bytes
+    )
 
 
 def take_addresses(
@@ -105,6 +111,7 @@ def take_addresses(
     addresses: npt.ArrayLike,
     *,
     columns: Iterable[str] | None = None,
+    nested: bool = False,
     blobs_as_bytes: bool = False,
 ) -> pa.Table:
     """Return rows by their row addresses; those that are deleted are left out.
@@ -130,7 +137,7 @@ def take_addresses(
                 f"was asked for, which has {num_rows} rows"
             )
         live[chosen] = ~np.isin(offsets[chosen], _deleted(table, position))
-    return _take(table, positions[live], offsets[live], columns, blobs_as_bytes=blobs_as_bytes)
+    return _take(table, positions[live], offsets[live], columns, nested=nested, blobs_as_bytes=blobs_as_bytes)
 
 
 def _integers(values: npt.ArrayLike, dtype: type[Integer]) -> npt.NDArray[Integer]:
@@ -168,9 +175,13 @@ def _take(
     offsets: npt.NDArray[np.int64],
     names: Iterable[str] | None,
     *,
+    nested: bool,
     blobs_as_bytes: bool,
 ) -> pa.Table:
-    columns = resolve_columns(table.schema, names, blobs_as_bytes=blobs_as_bytes)
+    if nested and names is not None:
+        columns = nested_columns(table.schema, names)
+    else:
+        columns = resolve_columns(table.schema, names, blobs_as_bytes=blobs_as_bytes)
     if not columns:
         return pa.table({"rows": pa.nulls(len(offsets))}).select([])
     keys = positions.astype(np.int64) << OFFSET_BITS | offsets

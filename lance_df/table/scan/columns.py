@@ -172,6 +172,35 @@ def resolve_columns(
     return _recent.get(key, resolved, _COLUMN_BYTES * (1 + len(wanted)))[1]
 
 
+def nested_columns(schema: Schema, names: Iterable[str]) -> tuple[Column, ...]:
+    """Return columns in which fields of structs stay: ``s.a`` and ``s.b`` are one column ``s`` with both.
+
+    It is the first of its fields that says where the column is. The fields are in the order of the schema.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    """
+    resolved = [resolve_name(schema, name) for name in names]
+    ids: dict[str, set[int]] = {}
+    for column in resolved:
+        if isinstance(column, StoredColumn):
+            node = schema.field(column.path[0])
+            for name in column.path[1:]:
+                node = next(child for child in node.children if child.name == name)
+            ids.setdefault(column.path[0], set()).update(leaf.id for leaf in node.leaves())
+    columns: dict[str, Column] = {}
+    for column in resolved:
+        name = column.path[0]
+        if isinstance(column, SystemColumn):
+            columns[name] = column
+        elif (whole := schema.field(name).only(ids[name])) is not None:
+            field = blob_description(whole)
+            columns[name] = StoredColumn((name,), field, field.to_arrow())
+    return tuple(columns.values())
+
+
 def resolve_name(schema: Schema, name: str, *, blobs_as_bytes: bool = False) -> Column:
     """Return the column that a name means: a top-level one first, then a path with dots.
 
