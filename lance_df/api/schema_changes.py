@@ -132,9 +132,10 @@ class SchemaChanges(DatasetBase):
         ColumnNotFoundError
             There is no such column.
         InvalidInputError
-            Names clash, a column that must not be null holds nulls, or a value does not fit the new type.
+            Names clash, a column that must not be null holds nulls, a value does not fit the new type, or the
+            new type is of another kind.
         UnsupportedFeatureError
-            A cast to another kind of type, or of a column with an index that is no zone map.
+            A cast of a column with an index that is no zone map.
         """
         before = self._table
         with columns_altered(before, [as_alteration(each) for each in alterations]) as operation:

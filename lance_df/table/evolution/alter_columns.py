@@ -67,9 +67,10 @@ def columns_altered(
     ColumnNotFoundError
         There is no such column.
     InvalidInputError
-        Names clash, a column that must not be null holds nulls, or a value does not fit the new type.
+        Names clash, a column that must not be null holds nulls, a value does not fit the new type, or the
+        new type is of another kind.
     UnsupportedFeatureError
-        A cast between types of different kinds, or of a column with an index that is no zone map.
+        A cast of a column with an index that is no zone map.
     """
     changes, casts = _fields_to_change(table.schema, alterations), {}
     for way, alteration in changes.values():
@@ -168,7 +169,7 @@ class _Cast:
 def _checked_cast(table: Table, way: Sequence[Field], data_type: pa.DataType) -> _Cast:
     field, path = way[-1], ".".join(each.name for each in way)
     if not can_cast(field.arrow_type(), data_type):
-        raise UnsupportedFeatureError(
+        raise InvalidInputError(
             f'Cannot cast column "{path}" from {shown_type(field.arrow_type())} to {shown_type(data_type)}: '
             "casts are between integers, floats, times, decimals, or the sizes of text, binary and lists"
         )
