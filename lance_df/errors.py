@@ -7,7 +7,7 @@
     ├── NotFoundError (LookupError)            check the name
     │   ├── DatasetNotFoundError (ValueError, OSError)
     │   ├── VersionNotFoundError (ValueError, OSError)
-    │   ├── ColumnNotFoundError (ValueError, OSError)
+    │   ├── ColumnNotFoundError (KeyError, ValueError, OSError)
     │   └── IndexNotFoundError (KeyError, RuntimeError)
     ├── AlreadyExistsError (ValueError, OSError)  choose another name, or overwrite
     │   └── IndexAlreadyExistsError (RuntimeError)
@@ -57,7 +57,7 @@ class VersionNotFoundError(NotFoundError, ValueError, OSError):
     """The table has no such version, tag or branch."""
 
 
-class ColumnNotFoundError(NotFoundError, ValueError, OSError):
+class ColumnNotFoundError(NotFoundError, KeyError, ValueError, OSError):
     """The table has no such column."""
 
 

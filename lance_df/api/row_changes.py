@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lance_df.api.base import DatasetBase
 from lance_df.api.merge_insert import MergeInsertBuilder
 from lance_df.api.row_filters import check_addressable, checked_filter, matching_rows, retry_options
-from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.table.changes.delete import deletion
 from lance_df.table.changes.retry import RetryOptions, commit_with_retries
 from lance_df.table.changes.row_set import RowSet
@@ -234,11 +234,11 @@ def updatable(schema: Schema, name: str) -> Field:
     ------
     ColumnNotFoundError
         There is no such column.
-    UnsupportedFeatureError
+    InvalidInputError
         It is a field of a struct.
     """
     if name not in schema.names and name.partition(".")[0] in schema.names:
-        raise UnsupportedFeatureError(
+        raise InvalidInputError(
             f"{name!r} is a field of a struct; update the column {name.partition('.')[0]!r} as a whole"
         )
     return schema.field(name)

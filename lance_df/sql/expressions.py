@@ -64,8 +64,8 @@ def to_datafusion(expression: str, columns: Sequence[str]) -> str:
     Raises
     ------
     InvalidInputError
-        It is empty, or no single expression: a string does not end, parentheses do not match, or a ``;`` is
-        in it; or it is too deep, see `lance_df.sql.nesting`.
+        It is empty, or no single expression: a string does not end, parentheses do not match, or something
+        follows a ``;``; or it is too deep, see `lance_df.sql.nesting`.
     """
     try:
         tokens = tokenize(expression)
@@ -73,6 +73,8 @@ def to_datafusion(expression: str, columns: Sequence[str]) -> str:
         raise InvalidInputError(
             f"the expression {expression!r} is malformed: a quote or a comment in it does not end"
         ) from err
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        expression = expression[: tokens.pop().start]
     _check_shape(expression, tokens)
     return bounded(splice(expression, _edits(expression, tokens, columns)))
 

@@ -34,7 +34,7 @@ AS_PYLANCE = {
     "InvalidInputError": (ValueError, OSError),
     "DatasetNotFoundError": (ValueError, OSError),
     "VersionNotFoundError": (ValueError, OSError),
-    "ColumnNotFoundError": (ValueError, OSError),
+    "ColumnNotFoundError": (KeyError, ValueError, OSError),
     "IndexNotFoundError": (KeyError, RuntimeError),
     "AlreadyExistsError": (ValueError, OSError),
     "IndexAlreadyExistsError": (RuntimeError, ValueError),

@@ -19,7 +19,7 @@ import lance_df.progress
 import lance_df.util
 
 LIBRARIES = (lance, lance_df)
-ROWS = pa.table({"a": range(10), "s": [str(n) for n in range(10)]})
+ROWS = pa.table({"a": range(10), "s": [str(n) for n in range(10)], "st": [{"a": n} for n in range(10)]})
 
 
 MISTAKES = [
@@ -35,6 +35,8 @@ MISTAKES = [
     (ValueError, lambda lib, ds: ds.tags.delete("nope")),
     (RuntimeError, lambda lib, ds: ds.drop_index("nope")),
     (KeyError, lambda lib, ds: ds.stats.index_stats("nope")),
+    (KeyError, lambda lib, ds: ds.create_scalar_index("nope", "BTREE")),
+    (ValueError, lambda lib, ds: ds.update({"st.a": "1"})),
 ]
 
 
@@ -44,6 +46,14 @@ def test_error_types(tmp_path: Path, error: type[Exception], call: Any) -> None:
         dataset = library.write_dataset(ROWS, str(tmp_path / library.__name__))
         with pytest.raises(error):
             call(library, dataset)
+
+
+@pytest.mark.parametrize("text", ["a > 7;", "a > 7 ; ;", "a > 7; -- so"])
+def test_a_filter_may_end_with_a_semicolon(tmp_path: Path, text: str) -> None:
+    for library in LIBRARIES:
+        dataset = library.write_dataset(ROWS, str(tmp_path / library.__name__))
+        assert dataset.to_table(["a"], filter=text).num_rows == 2
+        assert dataset.count_rows(text) == 2
 
 
 # words of messages that both have; pylance names types as DataFusion does
