@@ -17,7 +17,7 @@
     ├── CommitStateUnknownError                read the table before trying again
     ├── RowCountMismatchError                  report it: a defect stopped a commit that would lose rows
     ├── CorruptDataError                       restore the file
-    ├── UnsupportedFeatureError (NotImplementedError)   valid data, newer than this reader
+    ├── UnsupportedFeatureError (NotImplementedError, OSError)   valid data, newer than this reader
     ├── StorageError (OSError)                 credentials, network, permissions
     ├── JobFailedError                         read the cause, and run the job again
     │   └── JobCancelledError                  run it again if it was not meant
@@ -102,7 +102,7 @@ class CorruptDataError(LanceError):
     """Stored bytes contradict the format."""
 
 
-class UnsupportedFeatureError(LanceError, NotImplementedError):
+class UnsupportedFeatureError(LanceError, NotImplementedError, OSError):
     """Stored bytes use a version, flag, encoding or type that this release does not know."""
 
 

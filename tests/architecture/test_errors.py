@@ -39,6 +39,7 @@ AS_PYLANCE = {
     "AlreadyExistsError": (ValueError, OSError),
     "IndexAlreadyExistsError": (RuntimeError, ValueError),
     "ConflictError": (OSError,),
+    "UnsupportedFeatureError": (OSError,),
 }
 CLASSES = {
     name: value

@@ -20,6 +20,7 @@ import lance_df.util
 
 LIBRARIES = (lance, lance_df)
 ROWS = pa.table({"a": range(10), "s": [str(n) for n in range(10)], "st": [{"a": n} for n in range(10)]})
+INTERVALS = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
 
 
 MISTAKES = [
@@ -37,6 +38,7 @@ MISTAKES = [
     (KeyError, lambda lib, ds: ds.stats.index_stats("nope")),
     (KeyError, lambda lib, ds: ds.create_scalar_index("nope", "BTREE")),
     (ValueError, lambda lib, ds: ds.update({"st.a": "1"})),
+    (OSError, lambda lib, ds: lib.write_dataset(pa.table({"a": INTERVALS}), ds.uri + "x")),
 ]
 
 

@@ -178,10 +178,9 @@ def _take(
     nested: bool,
     blobs_as_bytes: bool,
 ) -> pa.Table:
-    if nested and names is not None:
-        columns = nested_columns(table.schema, names)
-    else:
-        columns = resolve_columns(table.schema, names, blobs_as_bytes=blobs_as_bytes)
+    columns = resolve_columns(table.schema, names, blobs_as_bytes=blobs_as_bytes)
+    if nested and any(len(column.path) > 1 for column in columns):
+        columns = nested_columns(table.schema, columns)
     if not columns:
         return pa.table({"rows": pa.nulls(len(offsets))}).select([])
     keys = positions.astype(np.int64) << OFFSET_BITS | offsets

@@ -172,33 +172,30 @@ def resolve_columns(
     return _recent.get(key, resolved, _COLUMN_BYTES * (1 + len(wanted)))[1]
 
 
-def nested_columns(schema: Schema, names: Iterable[str]) -> tuple[Column, ...]:
+def nested_columns(schema: Schema, columns: Iterable[Column]) -> tuple[Column, ...]:
     """Return columns in which fields of structs stay: ``s.a`` and ``s.b`` are one column ``s`` with both.
 
-    It is the first of its fields that says where the column is. The fields are in the order of the schema.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        There is no such column.
+    It is where the first of its fields is. The fields are in the order of the schema.
     """
-    resolved = [resolve_name(schema, name) for name in names]
     ids: dict[str, set[int]] = {}
-    for column in resolved:
-        if isinstance(column, StoredColumn):
-            node = schema.field(column.path[0])
-            for name in column.path[1:]:
-                node = next(child for child in node.children if child.name == name)
-            ids.setdefault(column.path[0], set()).update(leaf.id for leaf in node.leaves())
-    columns: dict[str, Column] = {}
-    for column in resolved:
-        name = column.path[0]
+    system: dict[str, Column] = {}
+    for column in columns:
+        below = ids.setdefault(column.path[0], set())
         if isinstance(column, SystemColumn):
-            columns[name] = column
-        elif (whole := schema.field(name).only(ids[name])) is not None:
-            field = blob_description(whole)
-            columns[name] = StoredColumn((name,), field, field.to_arrow())
-    return tuple(columns.values())
+            system[column.name] = column
+            continue
+        node = schema.field(column.path[0])
+        for name in column.path[1:]:
+            node = next(child for child in node.children if child.name == name)
+        below.update(leaf.id for leaf in node.leaves())
+    nested = []
+    for name, below in ids.items():
+        if name in system:
+            nested.append(system[name])
+        elif (reduced := schema.field(name).only(below)) is not None:
+            field = blob_description(reduced)
+            nested.append(StoredColumn((name,), field, field.to_arrow()))
+    return tuple(nested)
 
 
 def resolve_name(schema: Schema, name: str, *, blobs_as_bytes: bool = False) -> Column:
