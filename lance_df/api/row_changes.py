@@ -115,9 +115,10 @@ class RowChanges(DatasetBase):
         Raises
         ------
         InvalidInputError, ColumnNotFoundError
-            An expression is wrong, a value cannot be cast, or is null where the column allows none.
+            An expression is wrong, a value cannot be cast, or is null where the column allows none; or a
+            field of a struct is to be updated.
         UnsupportedFeatureError
-            A field of a struct is to be updated, or the table has columns that cannot be written.
+            The table has columns that cannot be written.
         ConflictError
             Other writers changed the table in a way that forbids this.
         """

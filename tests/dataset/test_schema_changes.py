@@ -318,7 +318,7 @@ BAD: dict[str, tuple[type[LanceError], Step]] = {
         lambda ds: ds.alter_columns({"path": "big", "data_type": pa.int8()}),
     ),
     "a cast to another kind": (
-        UnsupportedFeatureError,
+        InvalidInputError,
         lambda ds: ds.alter_columns({"path": "a", "data_type": pa.string()}),
     ),
     "a cast of an indexed column": (

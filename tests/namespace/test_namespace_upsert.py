@@ -289,7 +289,7 @@ def test_nested_keys(tmp_path):
     assert sorted(made.to_table()["b"].to_pylist()) == [3, 4, 4, 4]
     with pytest.raises(UnsupportedFeatureError, match="cannot be a key"):
         made.upsert(new, on="m")
-    with pytest.raises(UnsupportedFeatureError, match="as a whole"):
+    with pytest.raises(InvalidInputError, match="as a whole"):
         made.update({"s.a": "1"})
 
 
