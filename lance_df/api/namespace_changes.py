@@ -304,9 +304,8 @@ class NamespaceChanges:
         Raises
         ------
         InvalidInputError, ColumnNotFoundError
-            An expression is wrong, a value cannot be cast, or is null where the column allows none.
-        UnsupportedFeatureError
-            A field of a struct is to be updated.
+            An expression is wrong, a value cannot be cast, or is null where the column allows none; or a
+            field of a struct is to be updated.
         ConflictError, CommitStateUnknownError
             See `append`.
         """

@@ -117,9 +117,10 @@ def update(
     NotFoundError
         There is no table or namespace.
     InvalidInputError, ColumnNotFoundError
-        An expression is wrong, a value cannot be cast, or is null where the column allows none.
+        An expression is wrong, a value cannot be cast, or is null where the column allows none; or a field of
+        a struct is to be updated.
     UnsupportedFeatureError
-        A field of a struct is to be updated, or the table has columns that cannot be written.
+        The table has columns that cannot be written.
     ConflictError, CommitStateUnknownError, LanceError
         As for `delete`.
     """
