@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lance.file
@@ -228,3 +230,24 @@ def test_a_folder_of_that_name(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         writer.close()
     assert [each.name for each in tmp_path.iterdir()] == ["f"]
+
+
+def test_threads_write_one_file(tmp_path: Path) -> None:
+    def rows(number: int) -> pa.Table:
+        names = ("a", "b", "c", "d")
+        values = [f"{number} {row}" for row in range(50)]
+        return pa.table([values] * len(names), names)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with LanceFileWriter(tmp_path / "t.lance", rows(0).schema) as writer, ThreadPoolExecutor(8) as pool:
+            list(pool.map(writer.write_batch, map(rows, range(200))))
+    finally:
+        sys.setswitchinterval(interval)
+    found = LanceFileReader(tmp_path / "t.lance").read_all().to_table()
+    assert found["a"] == found["b"] == found["c"] == found["d"]
+    calls = [found.slice(start, 50) for start in range(0, found.num_rows, 50)]
+    assert sorted(call["a"].to_pylist() for call in calls) == sorted(
+        rows(n)["a"].to_pylist() for n in range(200)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,7 @@ class LanceFileWriter:
                 raise InvalidInputError(f"{name} is {value}, expected an integer from 1")
         self.closed = False
         self.size_bytes: int | None = None
+        self._lock = threading.Lock()
         self._version = resolve_version(version)
         if self._version == "0.1":
             raise UnsupportedFeatureError("0.1 files are written as part of a table only: use write_dataset")
@@ -102,7 +104,7 @@ class LanceFileWriter:
             self._open(checked)
 
     def write_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Add rows.
+        """Add rows. Several threads may do so: those of a call stay together.
 
         Parameters
         ----------
@@ -114,16 +116,17 @@ class LanceFileWriter:
         InvalidInputError
             Columns that do not fit the file's schema, or a null where it allows none. The file is given up.
         """
-        if self.closed:
-            raise InvalidInputError(f"{self._sink.location.uri}: the writer is closed")
         if not isinstance(batch, pa.RecordBatch | pa.Table):
             raise InvalidInputError(f"{type(batch).__name__} is neither a RecordBatch nor a Table")
-        try:
-            for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
-                self._write(part)
-        except BaseException:
-            self._give_up()
-            raise
+        with self._lock:
+            if self.closed:
+                raise InvalidInputError(f"{self._sink.location.uri}: the writer is closed")
+            try:
+                for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
+                    self._write(part)
+            except BaseException:
+                self._give_up()
+                raise
 
     def close(self) -> int | None:
         """Complete the file and return its rows; ``None`` when it is closed already.
@@ -135,17 +138,18 @@ class LanceFileWriter:
         StorageError
             The store failed.
         """
-        if self.closed:
-            return None
-        try:
-            written = self._finish()
-        except BaseException:
-            self._give_up()
-            raise
-        self.closed = True
-        self._discard.detach()
-        self.size_bytes = written.size_bytes
-        return written.num_rows
+        with self._lock:
+            if self.closed:
+                return None
+            try:
+                written = self._finish()
+            except BaseException:
+                self._give_up()
+                raise
+            self.closed = True
+            self._discard.detach()
+            self.size_bytes = written.size_bytes
+            return written.num_rows
 
     def add_schema_metadata(self, key: str, value: str) -> None:
         """Set an entry of the schema's metadata."""
@@ -153,8 +157,9 @@ class LanceFileWriter:
 
     def add_global_buffer(self, data: bytes) -> int:
         """Store application data, and return the number by which it is read, from 1 on."""
-        self._global_buffers.append(bytes(data))
-        return len(self._global_buffers)
+        with self._lock:
+            self._global_buffers.append(bytes(data))
+            return len(self._global_buffers)
 
     def __enter__(self) -> Self:
         return self
