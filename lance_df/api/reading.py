@@ -144,13 +144,14 @@ class Reading(DatasetBase):
             return show_table(take(columns))
         if not isinstance(columns, Mapping):
             names = list(columns)
-            taken = show_table(take(list(dict.fromkeys(names))))
+            once = list(dict.fromkeys(names))
+            taken = show_table(take(once))
+            if len(once) == len(names):
+                return taken
             tops = [resolve_name(self._table.schema, name).path[0] for name in names]
             shown = [
                 top for index, top in enumerate(tops) if top in SYSTEM_COLUMNS or top not in tops[:index]
             ]
-            if len(shown) == taken.num_columns:
-                return taken
             return taken.select([taken.schema.names.index(name) for name in shown])
         from lance_df.engine.query import compute_columns
 

@@ -92,6 +92,7 @@ def test_changes_of_other_partitions(namespace, rows):
     check(namespace, expected)
 
 
+@pytest.mark.engine
 def test_conditions_that_no_row_of_it_fulfils(namespace, rows):
     """Partition values do not tell that: its rows do."""
     assert namespace.delete("b = 12345") == {"num_deleted_rows": 0}

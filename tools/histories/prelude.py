@@ -200,9 +200,9 @@ def restores_under_way(root: str) -> set[int]:
     from lance_df.format.operations import Restore
     from lance_df.format.transaction import Transaction
 
-    found = set()
+    found, known = set(), referenced_names(root)
     for path in Path(root).glob("_transactions/*.txn"):
-        if path.name not in referenced_names(root):
+        if path.name not in known:
             operation = Transaction.parse(path.read_bytes(), source=path.name).operation
             if isinstance(operation, Restore):
                 found.add(operation.version)
