@@ -238,10 +238,9 @@ def updatable(schema: Schema, name: str) -> Field:
     InvalidInputError
         It is a field of a struct.
     """
-    if name not in schema.names and name.partition(".")[0] in schema.names:
-        raise InvalidInputError(
-            f"{name!r} is a field of a struct; update the column {name.partition('.')[0]!r} as a whole"
-        )
+    top = name.partition(".")[0]
+    if name not in schema.names and top in schema.names and schema.field(top).is_struct:
+        raise InvalidInputError(f"{name!r} is a field of a struct; update the column {top!r} as a whole")
     return schema.field(name)
 
 

@@ -103,7 +103,7 @@ WRONG: list[tuple[Callable[[Any], Any], type[LanceError]]] = [
     (lambda ds: ds.update({}), InvalidInputError),
     (lambda ds: ds.update({"nobody": "1"}), ColumnNotFoundError),
     (lambda ds: ds.update({"_rowid": "1"}), ColumnNotFoundError),
-    (lambda ds: ds.update({"id.x": "1"}), InvalidInputError),
+    (lambda ds: ds.update({"id.x": "1"}), ColumnNotFoundError),
     (lambda ds: ds.update({"id": "nobody"}), ColumnNotFoundError),
     (lambda ds: ds.update({"id": "sum(id)"}), InvalidInputError),
     (lambda ds: ds.update({"id": 1}), InvalidInputError),
