@@ -18,7 +18,6 @@ from lance_df.errors import (
     InvalidInputError,
     NotFoundError,
     RetryableConflictError,
-    UnsupportedFeatureError,
 )
 
 pytestmark = pytest.mark.spark
@@ -239,7 +238,7 @@ def test_what_is_wrong_is_an_error_before_anything_is_done(tmp_path, tasks, kind
         (lambda: lance_df.spark.delete(NO_SPARK, path, 3), InvalidInputError),
         (lambda: lance_df.spark.update(NO_SPARK, path, {}), InvalidInputError),
         (lambda: lance_df.spark.update(NO_SPARK, path, {"nothing": "1"}), ColumnNotFoundError),
-        (lambda: lance_df.spark.update(NO_SPARK, path, {"n.a": "1"}), UnsupportedFeatureError),
+        (lambda: lance_df.spark.update(NO_SPARK, path, {"n.a": "1"}), InvalidInputError),
         (lambda: lance_df.spark.update(NO_SPARK, path, {"x": "wrong + 1"}), ColumnNotFoundError),
         (lambda: lance_df.spark.delete(NO_SPARK, tmp_path / "nothing", "true"), NotFoundError),
     ]:

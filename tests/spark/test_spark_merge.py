@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from test_spark_changes import contents, files, made, opened, rows
 
 import lance_df
-from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError
 
 pytestmark = pytest.mark.spark
 
@@ -214,7 +214,7 @@ def test_what_is_wrong_is_an_error(spark, tmp_path):
             "cast it",
         ),
         (lambda: merge(frame).when_matched_update({"s": "target.y"}).execute(), ColumnNotFoundError, "y"),
-        (lambda: merge(frame).when_matched_update({"n.a": "1"}), UnsupportedFeatureError, "struct"),
+        (lambda: merge(frame).when_matched_update({"n.a": "1"}), InvalidInputError, "struct"),
         (lambda: merge(frame).when_matched_update({"s": 3}), InvalidInputError, "F.lit"),
         (
             lambda: merge(frame).when_matched_update({"s": "to_json(struct(target.*))"}),
