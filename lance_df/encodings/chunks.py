@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lance_df.encodings.dictionary.coded_values import CodedValues
+    from lance_df.encodings.loaded_page import Form, RowReader
     from lance_df.encodings.plan import RowPositions
-    from lance_df.encodings.resident import Form, RowReader
     from lance_df.format.encodings_v2_1 import MiniBlockLayout
 
     Wrap: TypeAlias = Callable[[int, pa.Buffer], pa.Array]
@@ -60,11 +60,13 @@ class Chunks:
     @property
     def levels(self) -> int:
         """How many level buffers come before the values."""
-        return int(self.layout.definition is not None)
+        return (self.layout.repetition is not None) + (self.layout.definition is not None)
 
     def find(self, chunks: Counts) -> tuple[Counts, Counts]:
         """Return a row for each buffer, levels first: where it starts in the chunks, and its bytes."""
         num_buffers = self.levels + self.layout.num_buffers
+        if 2 * num_buffers * len(chunks) > len(self.data):
+            raise CorruptDataError(f"{len(chunks)} chunks of {num_buffers} buffers in {len(self.data)} bytes")
         starts, sizes = np.empty((2, num_buffers, len(chunks)), np.int64)
         check(pages.chunk_buffers(self.page(1), chunks, starts, sizes))
         return starts, sizes

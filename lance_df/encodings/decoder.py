@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from lance_df.encodings.loaded_array import LoadedArray
+from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
 from lance_df.format.encodings_v2_0 import BufferKind
 from lance_df.records import dataclass
@@ -13,12 +16,13 @@ from lance_df.storage import ByteRange
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lance_df.encodings.loaded_page import LoadedPage
     from lance_df.encodings.plan import IoPlan, Rows
     from lance_df.format.encodings_v2_0 import BufferRef
 
 
-class Decoder(Protocol):
-    """Reads rows of a page as an array that starts at offset 0.
+class Decoder(ABC):
+    """Reads rows of a page.
 
     Attributes
     ----------
@@ -28,21 +32,34 @@ class Decoder(Protocol):
         Rows of the page.
     """
 
-    @property
-    def data_type(self) -> pa.DataType: ...
+    __slots__ = ()
 
-    @property
-    def num_values(self) -> int: ...
+    data_type: pa.DataType
+    num_values: int
 
+    @abstractmethod
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
-        """Plan to read ``rows``, all of them inside the page.
+        """Plan to read ``rows``, all of them inside the page, as an array that starts at offset 0.
 
         Raises
         ------
         CorruptDataError
             While it runs: what is stored is impossible. Names neither file nor column.
         """
-        ...
+
+    def load(self, rows: Rows) -> IoPlan[tuple[LoadedPage, Rows]]:
+        """Plan the bytes that ``rows`` need.
+
+        Returns
+        -------
+        What reads them, and the same rows as that numbers them.
+        """
+        return LoadedArray((yield from self.read(rows))), RowRange(0, len(rows))
+
+    def whole(self) -> IoPlan[LoadedPage | None]:
+        """Plan the page of a plain column of a file in memory; None where rows have to be loaded."""
+        yield from ()
+        return None
 
 
 @dataclass(frozen=True, slots=True)

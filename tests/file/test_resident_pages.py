@@ -11,21 +11,33 @@ import pyarrow as pa
 import pytest
 
 from lance_df.encodings.kernels import fastlanes
+from lance_df.encodings.loaded_page import Form
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.resident import Form
 from lance_df.errors import LanceError
 from lance_df.file.open import open_file
 from lance_df.storage.source import BytesSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lance_df.encodings.plan import Rows
     from lance_df.file.reader import FileReader
     from lance_df.format.schema import Field
+    from lance_df.storage import ByteRange
 
 ROWS = 5000
 _FLIPS = 50
+
+
+class Fetched(BytesSource):
+    """A file that is read like a remote one, into memory that is aligned to nothing."""
+
+    @property
+    def is_memory_mapped(self) -> bool:
+        return False
+
+    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        return [pa.py_buffer(b"!" + part.to_pybytes()).slice(1) for part in super()._read_ranges(ranges)]
 
 
 def _columns() -> dict[str, pa.Array]:
@@ -104,9 +116,12 @@ def _plain(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     return array if array.type == data_type else array.cast(data_type)
 
 
-def test_pages_of_any_encoding_are_read_in_every_form(stored: tuple[pa.Table, bytes]) -> None:
+@pytest.mark.parametrize("source", [BytesSource, Fetched])
+def test_pages_of_any_encoding_are_read_in_every_form(
+    stored: tuple[pa.Table, bytes], source: type[BytesSource]
+) -> None:
     table, data = stored
-    reader = open_file(BytesSource("memory", data))
+    reader = open_file(source("memory", data))
     fields = list(reader.schema.fields)
     for rows in _chosen(1, 40, 300, 2000):
         for arrays in _forms(reader, fields, rows):
@@ -151,6 +166,22 @@ def test_readers_of_ranges_give_the_form_that_is_asked_for(stored: tuple[pa.Tabl
     assert read > 1000
 
 
+def test_fetched_pages_come_in_the_form_of_mapped_ones_without_views(stored: tuple[pa.Table, bytes]) -> None:
+    _, data = stored
+    mapped, fetched = (open_file(source("memory", data)) for source in (BytesSource, Fetched))
+    fields = list(mapped.schema.fields)
+    kept = viewed = 0
+    for rows in _chosen(1, 40, 2000):
+        for arrays in zip(_forms(mapped, fields, rows), _forms(fetched, fields, rows), strict=True):
+            for field, of_map, of_fetch in zip(fields, *arrays, strict=True):
+                is_viewed = of_map.type == pa.string_view()
+                assert of_fetch.type == (pa.string() if is_viewed else of_map.type), (field.name, rows)
+                kept += isinstance(of_fetch, pa.DictionaryArray)
+                viewed += is_viewed
+    assert kept > 50
+    assert viewed > 50
+
+
 def test_damaged_pages_give_a_typed_error_or_what_plans_read(stored: tuple[pa.Table, bytes]) -> None:
     _, data = stored
     generator = np.random.default_rng(11)
@@ -161,7 +192,9 @@ def test_damaged_pages_give_a_typed_error_or_what_plans_read(stored: tuple[pa.Ta
         broken = bytearray(data)
         for place in generator.integers(0, len(data) * 9 // 10, 20).tolist():
             broken[place] ^= 1 << int(generator.integers(8))
-        reader, other = (open_file(BytesSource("memory", bytes(broken))) for _ in range(2))
+        reader, other, fetched = (
+            open_file(source("memory", bytes(broken))) for source in (BytesSource, BytesSource, Fetched)
+        )
         picked = [
             field for field in generator.choice(np.array(fields, object), 3) if field.name[:4] != "real"
         ]
@@ -170,7 +203,9 @@ def test_damaged_pages_give_a_typed_error_or_what_plans_read(stored: tuple[pa.Ta
                 answers = [
                     _answer(lambda: reader.read([field], wanted)),  # noqa: B023 - called at once
                     _answer(lambda: reader.read([field], wanted, keep_dictionaries=True, views=[field])),  # noqa: B023
-                    _answer(lambda: other._read_planned([field], wanted))  # noqa: B023
+                    _answer(lambda: fetched.read([field], wanted)),  # noqa: B023
+                    _answer(lambda: fetched.read([field], wanted, keep_dictionaries=True, views=[field])),  # noqa: B023
+                    _answer(lambda: other._read_planned([field], wanted, [Form.PLAIN]))  # noqa: B023
                     if hasattr(other, "_read_planned")
                     else None,
                 ]

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.arrays import fixed_array
+from lance_df.encodings.decoder import Decoder
 from lance_df.encodings.fetch import check_size
 from lance_df.encodings.flat.page import bits_of, select
 from lance_df.encodings.kernels import fastlanes
@@ -35,7 +36,7 @@ _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 @dataclass(frozen=True, slots=True)
-class BitpackedDecoder:
+class BitpackedDecoder(Decoder):
     """A dense bit stream."""
 
     data_type: pa.DataType
@@ -49,6 +50,7 @@ class BitpackedDecoder:
         check_size(self.buffer, self.num_values, self.packed_bits, "bit-packed values")
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read rows. See `Decoder`."""
         around = _enclosing(rows)
         first_bit, stop_bit = around.start * self.packed_bits, around.stop * self.packed_bits
         first_byte = first_bit // 8
@@ -68,7 +70,7 @@ class BitpackedDecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class BitpackedForNonNegDecoder:
+class BitpackedForNonNegDecoder(Decoder):
     """FastLanes blocks."""
 
     data_type: pa.DataType
@@ -82,6 +84,7 @@ class BitpackedForNonNegDecoder:
         check_size(self.buffer, whole, self.packed_bits, "blocks of bit-packed values")
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read rows. See `Decoder`."""
         around = _enclosing(rows)
         first, stop = around.start // _BLOCK, -(-around.stop // _BLOCK)
         block_bytes = _BLOCK // 8 * self.packed_bits

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.chunks import Wrap
     from lance_df.encodings.dictionary.coded_values import CodedValues, LookupTable
     from lance_df.encodings.kernels.pages import Page
-    from lance_df.encodings.resident import Form, RowReader
+    from lance_df.encodings.loaded_page import Form, RowReader
 
 _BLOCK = 1024
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.arrays import fixed_array
+from lance_df.encodings.decoder import Decoder
 from lance_df.encodings.flat.page import bits_of
 from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.records import dataclass
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ConstantDecoder:
+class ConstantDecoder(Decoder):
     """Repeats ``value``: little-endian, as in a flat buffer."""
 
     data_type: pa.DataType
@@ -30,6 +31,7 @@ class ConstantDecoder:
             raise CorruptDataError(f"a constant of {self.data_type} is stored in {len(self.value)} bytes")
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read rows. See `Decoder`."""
         yield from ()
         if bits_of(self.data_type) == 1:
             data = np.full((len(rows) + 7) // 8, 0xFF if self.value[0] & 1 else 0, np.uint8)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_df.encodings.gather import Lookup
 from lance_df.encodings.kernels.lookup import look_up
-from lance_df.encodings.resident import Form
+from lance_df.encodings.loaded_page import Form
 from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.dictionary.coded_values import CodedValues
 from lance_df.encodings.gather import Lookup
 from lance_df.errors import CorruptDataError
 
@@ -26,12 +27,20 @@ class Dictionary:
         values are kept apart.
     """
 
-    __slots__ = ("_data_type", "_lookup", "values")
+    __slots__ = ("_coded", "_data_type", "_lookup", "values")
 
     def __init__(self, values: pa.Array, data_type: pa.DataType) -> None:
         self.values = values
         self._data_type = data_type
         self._lookup = Lookup(values)
+        self._coded: CodedValues | None = None
+
+    @property
+    def coded(self) -> CodedValues:
+        """The values of a plain column, in every form that readers of plain columns return."""
+        if self._coded is None:
+            self._coded = CodedValues(self.values, null_first=False)
+        return self._coded
 
     def look_up(self, indices: pa.Array, is_null: npt.NDArray[np.bool_] | None) -> pa.Array:
         """Return the values that ``indices`` (unsigned) mean.

@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.encodings.arrays import null_array
-from lance_df.encodings.gather import Lookup
+from lance_df.encodings.arrays import empty_array, null_array
+from lance_df.encodings.decoder import Decoder
+from lance_df.encodings.dictionary.coded_values import CodedValues
+from lance_df.encodings.dictionary.loaded import LoadedDictionary
+from lance_df.encodings.flat.loaded import LoadedFlat
+from lance_df.encodings.flat.page import FlatDecoder
+from lance_df.encodings.loaded_array import LoadedArray
+from lance_df.encodings.loaded_page import Form, is_plain_type, read_rows
 from lance_df.encodings.plan import RowRange, together
 from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
-    from lance_df.encodings.decoder import Decoder
+    from lance_df.encodings.loaded_page import LoadedPage
     from lance_df.encodings.plan import IoPlan, Rows
 
 
 @dataclass(frozen=True, slots=True)
-class DictionaryDecoder:
+class DictionaryDecoder(Decoder):
     """Dictionary arrays. ``indices`` decodes the index type."""
 
     data_type: pa.DataType
@@ -32,6 +38,7 @@ class DictionaryDecoder:
     items: Decoder
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read rows. See `Decoder`."""
         indices, items = yield from _read_parts(self.indices, self.items, rows)
         _check_indices(indices, 0, len(items) - 1)
         if items.null_count:
@@ -41,26 +48,49 @@ class DictionaryDecoder:
 
 
 @dataclass(slots=True)
-class DictionaryCodedDecoder:
+class DictionaryCodedDecoder(Decoder):
     """Plain values that the writer chose to store as a dictionary. ``indices`` decodes unsigned integers."""
 
     data_type: pa.DataType
     num_values: int
     indices: Decoder
     items: Decoder
-    _lookup: Lookup | None = None
+    _coded: CodedValues | None = None
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
-        if self._lookup is None:
-            indices, items = yield from _read_parts(self.indices, self.items, rows)
-            self._lookup = Lookup(items)
-        else:
+        """Plan to read rows. See `Decoder`."""
+        page, within = yield from self.load(rows)
+        return read_rows(page, within, Form.PLAIN) if len(rows) else empty_array(self.data_type)
+
+    def load(self, rows: Rows) -> IoPlan[tuple[LoadedPage, Rows]]:
+        """Plan indices of rows, and the items if they are not there yet. See `Decoder`."""
+        within = RowRange(0, len(rows))
+        if self._coded is not None:
             indices = yield from self.indices.read(rows)
-        numbers, items = indices.to_numpy(), self._lookup.values
-        if items.null_count or not len(items) or (len(numbers) and not numbers.min()):
-            _check_indices(indices, 0, len(items))
-            return pa.concat_arrays([null_array(self.data_type, 1), items]).take(indices)
-        return self._lookup.look_up(numbers - numbers.dtype.type(1))
+            return LoadedDictionary(LoadedFlat.of(indices), self._coded), within
+        indices, items = yield from _read_parts(self.indices, self.items, rows)
+        if (coded := self._keep(items)) is not None:
+            return LoadedDictionary(LoadedFlat.of(indices), coded), within
+        _check_indices(indices, 0, len(items))
+        return LoadedArray(self._with_null(items).take(indices)), within
+
+    def whole(self) -> IoPlan[LoadedPage | None]:
+        """Plan the page. See `Decoder`."""
+        if not isinstance(self.indices, FlatDecoder):
+            return None
+        indices = yield from self.indices.whole()
+        items = yield from self.items.read(RowRange(0, self.items.num_values))
+        coded = self._keep(items)
+        return None if indices is None or coded is None else LoadedDictionary(indices, coded)
+
+    def _keep(self, items: pa.Array) -> CodedValues | None:
+        """Return what indices mean; None where not only the first of them is null."""
+        if self._coded is None and not items.null_count and is_plain_type(self.data_type):
+            self._coded = CodedValues(self._with_null(items), null_first=True)
+        return self._coded
+
+    def _with_null(self, items: pa.Array) -> pa.Array:
+        return pa.concat_arrays([null_array(self.data_type, 1), items])
 
 
 def _read_parts(indices: Decoder, items: Decoder, rows: Rows) -> IoPlan[list[pa.Array]]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_df.encodings.arrays import fixed_size_lists
+from lance_df.encodings.decoder import Decoder
 from lance_df.encodings.rows import item_rows
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lance_df.encodings.decoder import Decoder
     from lance_df.encodings.plan import IoPlan, Rows
 
 
 @dataclass(frozen=True, slots=True)
-class FixedSizeListDecoder:
+class FixedSizeListDecoder(Decoder):
     """Lists over a decoder of the items. (Flat items are rows of one wide flat buffer instead.)"""
 
     data_type: pa.DataType
@@ -24,5 +24,6 @@ class FixedSizeListDecoder:
     items: Decoder
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read rows. See `Decoder`."""
         items = yield from self.items.read(item_rows(rows, self.data_type.list_size))
         return fixed_size_lists(self.data_type, len(rows), items)

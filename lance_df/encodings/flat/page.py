@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df.encodings.arrays import fixed_array, fixed_width_bits
+from lance_df.encodings.decoder import Decoder
 from lance_df.encodings.fetch import check_size, fetch_bits, fetch_fixed
+from lance_df.encodings.flat.loaded import LoadedFlat
 from lance_df.encodings.general.codecs import decompress
-from lance_df.encodings.plan import RowRange
+from lance_df.encodings.loaded_page import is_plain_type
+from lance_df.encodings.plan import RowRange, read_whole
 from lance_df.encodings.rows import item_rows
 from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class FlatDecoder:
+class FlatDecoder(Decoder):
     """Values that can be read row by row."""
 
     data_type: pa.DataType
@@ -37,6 +40,7 @@ class FlatDecoder:
         check_size(self.buffer, self.num_values, bits_of(self.data_type), "flat values")
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read rows. See `Decoder`."""
         bits = bits_of(self.data_type)
         if bits == 0:
             data = pa.py_buffer(b"")
@@ -46,9 +50,20 @@ class FlatDecoder:
             data = yield from fetch_bits(self.buffer, item_rows(rows, bits))
         return fixed_array(self.data_type, len(rows), data)
 
+    def whole(self) -> IoPlan[LoadedFlat | None]:
+        """Plan the page; None where Arrow cannot view it. See `Decoder`."""
+        data_type = self.data_type
+        if not is_plain_type(data_type) or not (width := bits_of(data_type) // 8):  # strings of no bytes
+            return None
+        data = yield from read_whole(self.buffer)
+        if data.size < self.num_values * width:
+            raise CorruptDataError(f"{self.num_values} values of {width} bytes in {data.size} bytes")
+        is_aligned = pa.types.is_fixed_size_binary(data_type) or data.address % min(width, 8) == 0
+        return LoadedFlat(data_type, width, data) if is_aligned else None
+
 
 @dataclass(frozen=True, slots=True)
-class CompressedFlatDecoder:
+class CompressedFlatDecoder(Decoder):
     """Values that can be read all together only."""
 
     data_type: pa.DataType
@@ -57,6 +72,7 @@ class CompressedFlatDecoder:
     scheme: str
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read rows. See `Decoder`."""
         num_bytes = (self.num_values * bits_of(self.data_type) + 7) // 8
         (packed,) = yield [self.buffer]
         data = decompress(self.scheme, packed, max_bytes=num_bytes)

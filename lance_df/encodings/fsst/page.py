@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_df.encodings.arrays import variable_array
+from lance_df.encodings.decoder import Decoder
 from lance_df.encodings.fsst.symbol_table import expand
 from lance_df.records import dataclass
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class FsstDecoder:
+class FsstDecoder(Decoder):
     """Expands what ``codes`` reads."""
 
     data_type: pa.DataType
@@ -25,6 +26,7 @@ class FsstDecoder:
     symbol_table: bytes
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read rows. See `Decoder`."""
         coded = yield from self.codes.read_values(rows)
         data, ends = expand(self.symbol_table, coded.data, coded.ends)
         return variable_array(self.data_type, ends, data, coded.valid)

@@ -11,7 +11,7 @@ from lance_df.encodings.buffers import allocate
 from lance_df.encodings.chunks import check
 from lance_df.encodings.gather import take
 from lance_df.encodings.kernels import fsst
-from lance_df.encodings.resident import Form, is_text, viewed
+from lance_df.encodings.loaded_page import Form, is_text, viewed
 from lance_df.encodings.text import check_utf8
 from lance_df.encodings.variable.decode import check_total_bytes
 from lance_df.encodings.variable.values import find_strings, string_array
@@ -20,8 +20,8 @@ from lance_df.errors import CorruptDataError
 if TYPE_CHECKING:
     from lance_df.encodings.chunks import Chunks
     from lance_df.encodings.fsst.symbol_table import SymbolTable
+    from lance_df.encodings.loaded_page import RowReader
     from lance_df.encodings.plan import RowPositions
-    from lance_df.encodings.resident import RowReader
 
 # what the positions of expanded codes within a chunk are counted with has 32 bits
 MAX_CODED_CHUNK = 1 << 27
@@ -58,7 +58,7 @@ class CodedStrings:
 
     def reader(self, form: Form) -> RowReader:
         """See `Values`."""
-        return viewed(self._read, self._data_type, form)
+        return viewed(self._read, form)
 
     def _read(self, start: int, stop: int) -> pa.Array:
         count, width = stop - start, self._width

@@ -49,7 +49,7 @@ class Page:
     items
         The first value of each chunk, and of what follows the last: ascending from 0.
     levels
-        How many level buffers come before the values of a chunk, 0 or 1.
+        How many level buffers come before the values of a chunk: 0 or 1, for `chunk_buffers` also 2.
     wide
         Whether sizes of value buffers have 32 bits, not 16.
     width
@@ -551,7 +551,7 @@ def chunk_buffers(
     Parameters
     ----------
     page
-        Where it has levels, values and levels of a chunk must be as many.
+        Where it has one level buffer, values and levels of a chunk must be as many.
     chunks
         Which are meant; they exist.
     starts, sizes
@@ -592,7 +592,7 @@ def _chunk_buffers(
         at = word + header
         if at > stop:
             return chunk
-        if levels and load_16(page.data, word) != page.items[chunk + 1] - page.items[chunk]:
+        if levels == 1 and load_16(page.data, word) != page.items[chunk + 1] - page.items[chunk]:
             return chunk
         word += 2
         for number in range(num_buffers):

@@ -5,13 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from lance_df.encodings.levels.decode import Slots
+    from lance_df.encodings.layouts.leveled_page import LeveledPage
     from lance_df.encodings.plan import IoPlan, Rows
 
 
 class PageDecoder(Protocol):
-    """Decodes rows of one page; keeps what it learns of the page as a whole."""
+    """Loads rows of one page; keeps what it learns of the page as a whole."""
 
-    def decode(self, rows: Rows) -> IoPlan[Slots]:
-        """Plan the slots of ``rows``, which are relative to the page and lie within it."""
+    def load(self, rows: Rows) -> IoPlan[tuple[LeveledPage, Rows]]:
+        """Plan the bytes that ``rows`` need, which are relative to the page and lie within it.
+
+        Returns
+        -------
+        What reads them, and the same rows as that numbers them.
+        """
+        ...
+
+    def whole(self) -> IoPlan[LeveledPage | None]:
+        """Plan the page of a plain column of a file in memory; None where rows have to be loaded."""
         ...

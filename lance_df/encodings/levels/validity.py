@@ -1,4 +1,4 @@
-"""Definition levels of nullable values that have no lists above them: which values are null."""
+"""Definition levels of values that have no lists above them: which values are null."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lance_df.encodings.buffers import Chunked
 from lance_df.encodings.chunks import check
 from lance_df.encodings.kernels import pages
 from lance_df.encodings.levels.decode import decode_levels
+from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
 from lance_df.format.encodings_v2_1 import OutOfLineBitpacking
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from lance_df.encodings.buffers import Counts
     from lance_df.encodings.chunks import Chunks
     from lance_df.encodings.kernels.pages import Page
-    from lance_df.encodings.plan import RowPositions
+    from lance_df.encodings.levels.decode import Levels
+    from lance_df.encodings.plan import RowPositions, Rows
     from lance_df.format.encodings_v2_1 import MiniBlockLayout
 
     Mask = npt.NDArray[np.bool_]
@@ -50,27 +52,40 @@ class Validity:
                 raise _beyond(-2 - status)
             check(status)
             return valid
-        first, last = self._chunks.span(start, stop)
-        return self._decode(np.arange(first, last))[start - int(self._chunks.items[first]) :][: stop - start]
+        return self._are_valid(RowRange(start, stop))
 
     def take(self, rows: RowPositions) -> Mask:
         """Return a mask of single values of chunks that are decoded."""
-        items = self._chunks.items
-        chunks, index = np.unique(self._chunks.chunks_of(rows), return_inverse=True)
-        counts = items[chunks + 1] - items[chunks]
-        shift = np.cumsum(counts) - counts - items[chunks]
-        return self._decode(chunks)[rows + shift[index]]
+        return self._are_valid(rows)
 
-    def _decode(self, chunks: Counts) -> Mask:
-        page = self._chunks
-        encoding = page.layout.definition
-        assert encoding is not None
-        starts, sizes = page.find(chunks)
-        counts = page.items[chunks + 1] - page.items[chunks]
-        levels = decode_levels(encoding, Chunked(page.data, starts[0], sizes[0]), counts)
+    def _are_valid(self, rows: Rows) -> Mask:
+        levels = definition_levels(self._chunks, rows)
         if int(levels.max(initial=0)) > 1:
             raise _beyond(int(levels.max()))
         return levels == 0
+
+
+def definition_levels(chunks: Chunks, rows: Rows) -> Levels:
+    """Return the definition levels of rows, each of which is a value."""
+    if not len(rows):
+        return np.empty(0, np.uint16)
+    if isinstance(rows, RowRange):
+        first, last = chunks.span(rows.start, rows.stop)
+        start = rows.start - int(chunks.items[first])
+        return _levels_of(chunks, np.arange(first, last))[start : start + len(rows)]
+    numbers, index = np.unique(chunks.chunks_of(rows), return_inverse=True)
+    counts = chunks.items[numbers + 1] - chunks.items[numbers]
+    shift = np.cumsum(counts) - counts - chunks.items[numbers]
+    return _levels_of(chunks, numbers)[rows + shift[index]]
+
+
+def _levels_of(chunks: Chunks, numbers: Counts) -> Levels:
+    encoding = chunks.layout.definition
+    assert encoding is not None
+    starts, sizes = chunks.find(numbers)
+    counts = chunks.items[numbers + 1] - chunks.items[numbers]
+    last = chunks.levels - 1
+    return decode_levels(encoding, Chunked(chunks.data, starts[last], sizes[last]), counts)
 
 
 def _header_bytes(layout: MiniBlockLayout) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.arrays import fixed_array, struct_array
+from lance_df.encodings.decoder import Decoder
 from lance_df.encodings.fetch import check_size, fetch_fixed
 from lance_df.encodings.flat.page import bits_of
 from lance_df.errors import CorruptDataError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedStructDecoder:
+class PackedStructDecoder(Decoder):
     """Structs of the children in stored order. ``data_type`` names and types all that are stored."""
 
     data_type: pa.DataType
@@ -37,6 +38,7 @@ class PackedStructDecoder:
         check_size(self.buffer, self.num_values, 8 * sum(self._widths()), "packed structs")
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read rows. See `Decoder`."""
         widths = self._widths()
         data = yield from fetch_fixed(self.buffer, sum(widths), rows)
         table = np.frombuffer(data, np.uint8).reshape(len(rows), sum(widths))

@@ -10,7 +10,7 @@ from lance_df.encodings.kernels import pages, row_take
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
-    from lance_df.encodings.resident import Form, RowReader
+    from lance_df.encodings.loaded_page import Form, RowReader
 
 _MAX_RUN = 255
 

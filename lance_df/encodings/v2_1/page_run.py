@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.buffers import Chunked, as_bytes
-from lance_df.encodings.layouts.constant.page import ConstantPage, repeated, scalar
+from lance_df.encodings.buffers import as_bytes
+from lance_df.encodings.chunks import Chunks
+from lance_df.encodings.layouts.constant.loaded import repeated
+from lance_df.encodings.layouts.constant.page import ConstantPage, scalar
 from lance_df.encodings.layouts.full_zip.per_value import decode_fixed_records
-from lance_df.encodings.layouts.mini_block.page import MiniBlockPage
+from lance_df.encodings.layouts.mini_block.chunk_table import check_counts, starts_of
+from lance_df.encodings.layouts.mini_block.loaded import LoadedChunks
 from lance_df.encodings.levels.decode import LevelScheme, Slots
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
@@ -116,7 +119,8 @@ def decode_run(run: PageRun, rows: Rows, data_type: pa.DataType, *, mapped: bool
     layout, num_rows = run.layout, run.num_rows
     match layout:
         case ConstantLayout(inline_value=None):
-            return (yield from ConstantPage(layout, (), int(num_rows.sum()), data_type).decode(rows))
+            constant, rows = yield from ConstantPage(layout, (), int(num_rows.sum()), data_type).load(rows)
+            return constant.slots(rows)
         case ConstantLayout():
             stored = iter((yield from run.read(mapped=mapped)))
             values = [
@@ -129,12 +133,8 @@ def decode_run(run: PageRun, rows: Rows, data_type: pa.DataType, *, mapped: bool
             buffers = yield from run.read(mapped=mapped)
             return _records(layout, buffers, num_rows, data_type).select(rows, None)
         case MiniBlockLayout():
-            first = [ByteRange(start, stop) for start, stop in run.spans[:2].tolist()]
-            decoder = MiniBlockPage(layout, first, 0, data_type, mapped=True)
             buffers = yield from run.read(mapped=mapped)
-            chunks, counts = _chunks(layout, buffers, num_rows)
-            slots, _ = decoder.decode_chunks(chunks, counts)
-            return decoder.finish(slots.select(rows, None))
+            return LoadedChunks(_chunks(layout, buffers, num_rows), data_type).slots(rows)
     raise CorruptDataError(f"a run of pages of {type(layout).__name__}")
 
 
@@ -161,8 +161,8 @@ def _records(
     return Slots(LevelScheme.of(layout.layers), None, None, values).checked()
 
 
-def _chunks(layout: MiniBlockLayout, buffers: Sequence[Any], num_rows: Counts) -> tuple[Chunked, Counts]:
-    """Return the chunks of all pages, and how many items each holds."""
+def _chunks(layout: MiniBlockLayout, buffers: Sequence[Any], num_rows: Counts) -> Chunks:
+    """Return the chunks of all pages."""
     width = 4 if layout.has_large_chunk else 2
     num_bytes = np.fromiter(map(len, buffers[::2]), np.int64, len(num_rows))
     if (num_bytes % width).any() or not num_bytes.all():
@@ -178,7 +178,8 @@ def _chunks(layout: MiniBlockLayout, buffers: Sequence[Any], num_rows: Counts) -
     available = np.fromiter(map(len, buffers[1::2]), np.int64, len(num_rows))
     if (counts < 0).any() or (used > available).any():
         raise CorruptDataError("the chunks of a page do not hold its rows")
-    return Chunked(_joined(buffers[1::2], used), np.cumsum(sizes) - sizes, sizes), counts
+    check_counts(int(counts.max()))
+    return Chunks(_joined(buffers[1::2], used), starts_of(sizes), starts_of(counts), layout)
 
 
 def _joined(buffers: Sequence[Any], sizes: Counts) -> Bytes:

@@ -9,7 +9,7 @@ An end of at least the adjustment marks a null; the real end is less by the adju
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,10 @@ from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lance_df.encodings.decoder import Decoder
     from lance_df.encodings.plan import IoPlan, RowPositions, Rows
+
+    Unsigned: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,53 +68,83 @@ class EndPositions:
         if not len(rows):
             none = np.zeros(0, np.int64)
             return Spans(none, none, None, np.zeros(1, np.int64))
-        if isinstance(rows, RowRange):
-            return (yield from self._read_range(rows, limit))
-        return (yield from self._read_positions(rows, limit))
+        stored = yield from self.ends.read(needed_ends(rows))
+        return find_spans(stored.to_numpy(zero_copy_only=False), rows, Adjustment(self.adjustment), limit)
 
-    def _read_range(self, rows: RowRange, limit: int) -> IoPlan[Spans]:
-        first = max(rows.start - 1, 0)
-        stored = yield from self.ends.read(RowRange(first, rows.stop))
-        ends, is_null = self._resolve(stored, limit)
+
+class Adjustment(NamedTuple):
+    """What is added to the ends of nulls, and what all ends, after that, count from."""
+
+    added: int
+    base: int = 0
+
+    @property
+    def lowest(self) -> int:
+        """The lowest end of a null."""
+        return max(self.added - self.base, 0)
+
+
+def needed_ends(rows: Rows) -> Rows:
+    """Return the values whose ends say where ``rows``, of which there are some, start and end."""
+    if isinstance(rows, RowRange):
+        return RowRange(max(rows.start - 1, 0), rows.stop)
+    return _with_previous(rows)
+
+
+def _with_previous(rows: RowPositions) -> RowPositions:
+    both = with_next(rows - 1)
+    return both[both >= 0]
+
+
+def find_spans(stored: Unsigned, rows: Rows, adjustment: Adjustment, limit: int) -> Spans:
+    """Return the spans of rows.
+
+    Parameters
+    ----------
+    stored
+        The ends of :func:`needed_ends`.
+    rows
+        Row 0 starts at 0.
+
+    Raises
+    ------
+    CorruptDataError
+        Ends do not ascend, or one is beyond ``limit``.
+    """
+    ends, is_null = resolve_ends(stored, adjustment, limit)
+    if isinstance(rows, RowRange):
+        bounds = ends
         if rows.start == 0:
             bounds = np.empty(len(ends) + 1, np.int64)
             bounds[0] = 0
             bounds[1:] = ends
         else:
-            bounds = ends
             is_null = None if is_null is None else is_null[1:]
         _check_ascending(bounds[:-1], bounds[1:])
         return Spans(bounds[:-1], bounds[1:], _valid(is_null), bounds)
+    index = np.searchsorted(_with_previous(rows), rows)
+    row_ends = ends[index]
+    starts = np.where(rows == 0, 0, ends[np.maximum(index - 1, 0)])
+    _check_ascending(starts, row_ends)
+    _check_ascending(row_ends[:-1], starts[1:])
+    return Spans(starts, row_ends, _valid(None if is_null is None else is_null[index]))
 
-    def _read_positions(self, rows: RowPositions, limit: int) -> IoPlan[Spans]:
-        wanted = with_next(rows - 1)
-        wanted = wanted[wanted >= 0]
-        stored = yield from self.ends.read(wanted)
-        ends, is_null = self._resolve(stored, limit)
-        index = np.searchsorted(wanted, rows)
-        row_ends = ends[index]
-        starts = np.where(rows == 0, 0, ends[np.maximum(index - 1, 0)])
-        _check_ascending(starts, row_ends)
-        _check_ascending(row_ends[:-1], starts[1:])
-        return Spans(starts, row_ends, _valid(None if is_null is None else is_null[index]))
 
-    def _resolve(
-        self, stored: pa.Array, limit: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_] | None]:
-        """Take the adjustment off. Returns the ends, all of them at most ``limit``, and what is null."""
-        raw = stored.to_numpy(zero_copy_only=False)
+def resolve_ends(
+    raw: Unsigned, adjustment: Adjustment, limit: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_] | None]:
+    """Take the adjustment off. Returns the ends, all of them at most ``limit``, and what is null."""
+    largest = int(raw.max())
+    is_null = None
+    if largest >= adjustment.lowest:
+        if adjustment.added == 0:
+            return np.zeros(len(raw), np.int64), np.ones(len(raw), np.bool_)
+        is_null = raw >= raw.dtype.type(adjustment.lowest)
+        raw = np.where(is_null, raw - raw.dtype.type(adjustment.added), raw)
         largest = int(raw.max())
-        is_null = None
-        if largest >= self.adjustment:
-            if self.adjustment == 0:
-                return np.zeros(len(raw), np.int64), np.ones(len(raw), np.bool_)
-            adjustment = raw.dtype.type(self.adjustment)
-            is_null = raw >= adjustment
-            raw = np.where(is_null, raw - adjustment, raw)
-            largest = int(raw.max())
-        if largest > limit:
-            raise CorruptDataError(f"a value ends at {largest}, there are {limit} bytes or items")
-        return raw.astype(np.int64, copy=False) if raw.dtype.itemsize < 8 else raw.view(np.int64), is_null
+    if largest > limit:
+        raise CorruptDataError(f"a value ends at {largest}, there are {limit} bytes or items")
+    return raw.astype(np.int64, copy=False) if raw.dtype.itemsize < 8 else raw.view(np.int64), is_null
 
 
 def _valid(is_null: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.encodings.arrays import variable_array
+from lance_df.encodings.decoder import Decoder
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lance_df.encodings.decoder import Decoder
     from lance_df.encodings.plan import IoPlan, Rows
 
 
 @dataclass(frozen=True, slots=True)
-class FixedSizeBinaryDecoder:
+class FixedSizeBinaryDecoder(Decoder):
     """``values`` decodes the fixed-size binary type of the same width."""
 
     data_type: pa.DataType
@@ -28,6 +28,7 @@ class FixedSizeBinaryDecoder:
     values: Decoder
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read rows. See `Decoder`."""
         values = yield from self.values.read(rows)
         ends = np.arange(len(rows) + 1, dtype=np.int64) * values.type.byte_width
         return variable_array(self.data_type, ends, values.buffers()[1], None)

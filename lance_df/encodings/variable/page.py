@@ -10,33 +10,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.arrays import variable_array
-from lance_df.encodings.fetch import fetch_spans, pack_bits, take_spans
+from lance_df.encodings.decoder import Decoder
+from lance_df.encodings.fetch import fetch_spans
+from lance_df.encodings.flat.page import FlatDecoder
 from lance_df.encodings.general.codecs import decompress
+from lance_df.encodings.loaded_page import is_bytes, is_text
+from lance_df.encodings.plan import RowRange, read_whole
+from lance_df.encodings.variable.ends import Adjustment, needed_ends, resolve_ends
+from lance_df.encodings.variable.loaded import LoadedBinary, VariableValues, bitmap_of
+from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+    from lance_df.encodings.loaded_page import LoadedPage
     from lance_df.encodings.plan import IoPlan, Rows
-    from lance_df.encodings.variable.ends import EndPositions, Spans
+    from lance_df.encodings.variable.ends import EndPositions
 
 
 @dataclass(frozen=True, slots=True)
-class VariableValues:
-    """0 and the end of each value in ``data``, and a bitmap of the valid ones (None: all)."""
-
-    ends: npt.NDArray[np.int64]
-    data: pa.Buffer
-    valid: pa.Buffer | None
-
-
-@dataclass(frozen=True, slots=True)
-class BinaryDecoder:
+class BinaryDecoder(Decoder):
     """Values of any width. A range of rows views the bytes where they are not compressed."""
 
     data_type: pa.DataType
@@ -46,8 +43,42 @@ class BinaryDecoder:
     scheme: str | None = None
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read rows. See `Decoder`."""
         values = yield from self.read_values(rows)
         return variable_array(self.data_type, values.ends, values.data, values.valid)
+
+    def load(self, rows: Rows) -> IoPlan[tuple[LoadedPage, Rows]]:
+        """Plan the ends and the bytes of a range; single rows are read. See `Decoder`."""
+        if not isinstance(rows, RowRange) or not len(rows) or not self._is_plain:
+            return (yield from Decoder.load(self, rows))
+        stored = yield from self.positions.ends.read(needed_ends(rows))
+        words, adjustment = stored.to_numpy(), Adjustment(self.positions.adjustment)
+        edges, _ = resolve_ends(words[[0, -1]], adjustment, self.data.num_bytes)
+        first, stop = int(rows.start > 0), int(edges[1])
+        base = int(edges[0]) if first else 0
+        if base > stop:
+            raise CorruptDataError(f"values start at {base}, and end at {stop}")
+        (data,) = yield [ByteRange(self.data.start + base, self.data.start + stop)]
+        words = words - np.uint64(base) if base else words
+        within = RowRange(first, first + len(rows))
+        return LoadedBinary(self.data_type, words, data, Adjustment(adjustment.added, base)), within
+
+    def whole(self) -> IoPlan[LoadedPage | None]:
+        """Plan the page. See `Decoder`."""
+        ends = self.positions.ends
+        if not self._is_plain or not isinstance(ends, FlatDecoder):
+            return None
+        stored = yield from ends.whole()
+        if stored is None:
+            return None
+        words = np.frombuffer(stored.data, np.uint64, stored.data.size // 8)
+        data = yield from read_whole(self.data)
+        return LoadedBinary(self.data_type, words, data, Adjustment(self.positions.adjustment))
+
+    @property
+    def _is_plain(self) -> bool:
+        is_plain = is_text(self.data_type) or is_bytes(self.data_type)
+        return is_plain and self.scheme is None and self.positions.ends.data_type == pa.uint64()
 
     def read_values(self, rows: Rows) -> IoPlan[VariableValues]:
         """Plan to read the bytes of the values, whatever they mean."""
@@ -56,29 +87,13 @@ class BinaryDecoder:
         spans = yield from self.positions.read(rows, limit=self.data.num_bytes)
         if spans.bounds is None:
             ends, data = yield from fetch_spans(self.data, spans.starts, spans.ends)
-            return VariableValues(ends, data, _bitmap(spans))
+            return VariableValues(ends, data, bitmap_of(spans))
         first, stop = int(spans.bounds[0]), int(spans.bounds[-1])
         (data,) = yield [ByteRange(self.data.start + first, self.data.start + stop)]
-        return VariableValues(_from_zero(spans.bounds), data, _bitmap(spans))
+        return VariableValues(spans.bounds - first if first else spans.bounds, data, bitmap_of(spans))
 
     def _read_compressed(self, rows: Rows, scheme: str) -> IoPlan[VariableValues]:
         (packed,) = yield [self.data]
         data = decompress(scheme, packed, max_bytes=max(self.positions.adjustment - 1, 0))
         spans = yield from self.positions.read(rows, limit=data.size)
-        return _pick(data, spans)
-
-
-def _pick(data: pa.Buffer, spans: Spans) -> VariableValues:
-    if spans.bounds is not None:
-        first, stop = int(spans.bounds[0]), int(spans.bounds[-1])
-        return VariableValues(_from_zero(spans.bounds), data.slice(first, stop - first), _bitmap(spans))
-    ends, taken = take_spans(data, spans.starts, spans.ends)
-    return VariableValues(ends, taken, _bitmap(spans))
-
-
-def _from_zero(bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return bounds - bounds[0] if bounds[0] else bounds
-
-
-def _bitmap(spans: Spans) -> pa.Buffer | None:
-    return None if spans.valid is None else pack_bits(spans.valid)
+        return VariableValues.of(data, spans)

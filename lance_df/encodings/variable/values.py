@@ -13,7 +13,7 @@ from lance_df.encodings.buffers import allocate
 from lance_df.encodings.chunks import check
 from lance_df.encodings.fetch import take_spans
 from lance_df.encodings.kernels import strings
-from lance_df.encodings.resident import Form, is_text
+from lance_df.encodings.loaded_page import Form, is_text
 from lance_df.encodings.string_views import as_views
 from lance_df.encodings.text import check_utf8
 from lance_df.encodings.variable.decode import check_total_bytes
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from lance_df.encodings.buffers import Counts
     from lance_df.encodings.chunks import Chunks
     from lance_df.encodings.kernels.pages import Page
+    from lance_df.encodings.loaded_page import RowReader
     from lance_df.encodings.plan import RowPositions
-    from lance_df.encodings.resident import RowReader
 
 _VIEW_BYTES = 16
 # what views, and offsets of 32 bits, point with

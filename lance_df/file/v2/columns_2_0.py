@@ -17,6 +17,7 @@ import pyarrow as pa
 from lance_df.encodings.arrays import concat_arrays, empty_array, list_array, struct_array, variable_array
 from lance_df.encodings.fetch import pack_bits
 from lance_df.encodings.flat.page import select
+from lance_df.encodings.loaded_page import Form, read_rows
 from lance_df.encodings.plan import RowRange, together
 from lance_df.encodings.rows import joined_starts, rows_of_spans, split_rows
 from lance_df.encodings.v2_0.build import build_decoder, build_end_positions
@@ -24,15 +25,15 @@ from lance_df.encodings.v2_0.page_run import StoredPage, kind_of, read_run
 from lance_df.encodings.variable.ends import Spans
 from lance_df.errors import CorruptDataError
 from lance_df.file.io import named, named_errors, run_plan
-from lance_df.file.v2.page_groups import SMALL_BYTES, grouped, in_order, rows_of_run
+from lance_df.file.v2.page_groups import SMALL_BYTES, form_of_parts, grouped, in_order, rows_of_run
 from lance_df.file.v2.read_ahead import pages_ahead
 from lance_df.file.v2.resident_column import ResidentColumn
 from lance_df.format.encodings_v2_0 import AllNulls, ListOffsets
 
 if TYPE_CHECKING:
     from lance_df.encodings.decoder import Decoder
+    from lance_df.encodings.loaded_page import LoadedPage
     from lance_df.encodings.plan import IoPlan, Rows
-    from lance_df.encodings.resident import ResidentPage
     from lance_df.encodings.variable.ends import EndPositions
     from lance_df.file.v2.page_groups import Part
     from lance_df.file.v2.pages_2_0 import ColumnPages
@@ -69,7 +70,7 @@ class LeafColumn:
 
     def __post_init__(self) -> None:
         self.resident = (
-            ResidentColumn(self.pages.starts.tolist(), self._open_resident, self.pages.page_label)
+            ResidentColumn(self.pages.starts.tolist(), self._load_whole, self.pages.page_label)
             if self.pages.source.is_memory_mapped
             else None
         )
@@ -78,11 +79,15 @@ class LeafColumn:
     def num_rows(self) -> int:
         return self.pages.num_rows
 
-    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+    def read(self, rows: Rows, form: Form = Form.PLAIN) -> IoPlan[pa.Array]:
+        """Plan to read ``rows``, perhaps in another form: see `Column` of 2.1 files."""
         parts = list(split_rows(rows, self.pages.starts))
         groups = grouped(parts, self._kind_of)
-        arrays = yield from together([self._read_group([parts[part] for part in group]) for group in groups])
-        return in_order(concat_arrays(arrays, self.data_type), parts, groups)
+        form = form_of_parts(form, rows, len(parts), len(groups), mapped=self.pages.source.is_memory_mapped)
+        arrays = yield from together(
+            [self._read_group([parts[part] for part in group], form) for group in groups]
+        )
+        return in_order(concat_arrays(arrays, arrays[0].type if arrays else self.data_type), parts, groups)
 
     def ahead(self, rows: Rows) -> Iterator[ByteRange]:
         """Yield what the plan for these rows will ask for in several steps, and can be read at once."""
@@ -101,11 +106,12 @@ class LeafColumn:
             return None
         return kind_of(self.pages.encoding(number))
 
-    def _read_group(self, parts: Sequence[Part]) -> IoPlan[pa.Array]:
+    def _read_group(self, parts: Sequence[Part], form: Form) -> IoPlan[pa.Array]:
         (number, rows), *others = parts
         if not others:
             with named_errors(self.pages.page_label(number)):
-                return (yield from self._read_page(number, rows))
+                page, within = yield from self._decoder(number).load(rows)
+                return read_rows(page, within, form)
         with named_errors(f"{self.pages.page_label(number)} to {others[-1][0]}"):
             pages = [
                 StoredPage(
@@ -115,9 +121,6 @@ class LeafColumn:
             ]
             values = yield from read_run(pages, self.data_type)
             return select(values, rows_of_run(parts, [page.num_values for page in pages]))
-
-    def _read_page(self, number: int, rows: Rows) -> IoPlan[pa.Array]:
-        return (yield from self._decoder(number).read(rows))
 
     def _decoder(self, number: int) -> Decoder:
         if number not in self._decoders:
@@ -129,10 +132,8 @@ class LeafColumn:
             )
         return self._decoders[number]
 
-    def _open_resident(self, number: int) -> ResidentPage | None:
-        from lance_df.encodings.v2_0.resident import open_resident
-
-        return open_resident(self._decoder(number), lambda plan: run_plan(self.pages.source, plan))
+    def _load_whole(self, number: int) -> LoadedPage | None:
+        return run_plan(self.pages.source, self._decoder(number).whole())
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.levels.nested import empty_path_array, path_array
+from lance_df.encodings.loaded_page import Form, read_rows
 from lance_df.encodings.plan import RowRange, together
 from lance_df.encodings.rows import item_rows, split_rows
 from lance_df.encodings.v2_1.page import open_page
@@ -16,7 +17,14 @@ from lance_df.encodings.v2_1.page_run import CommonLayout, PageRun, common_layou
 from lance_df.errors import CorruptDataError
 from lance_df.file.footprints import OPEN_PAGE_BYTES
 from lance_df.file.io import named_errors, run_plan
-from lance_df.file.v2.page_groups import MANY_PAGES, SMALL_BYTES, grouped, in_order, rows_of_run
+from lance_df.file.v2.page_groups import (
+    MANY_PAGES,
+    SMALL_BYTES,
+    form_of_parts,
+    grouped,
+    in_order,
+    rows_of_run,
+)
 from lance_df.file.v2.read_ahead import pages_ahead
 from lance_df.file.v2.resident_column import ResidentColumn
 from lance_df.format.encodings_v2_1 import MiniBlockLayout
@@ -30,8 +38,8 @@ if TYPE_CHECKING:
     from lance_df.cache import Footprint
     from lance_df.encodings.layouts.page_decoder import PageDecoder
     from lance_df.encodings.levels.shape import Leaf
+    from lance_df.encodings.loaded_page import LoadedPage
     from lance_df.encodings.plan import IoPlan, Rows
-    from lance_df.encodings.resident import ResidentPage
     from lance_df.file.v2.container import Container
     from lance_df.file.v2.joined_files import JoinedContainer
     from lance_df.file.v2.page_groups import Part
@@ -77,21 +85,28 @@ class Column:
             raise CorruptDataError(f"{self._label}: {sum(counts)} rows, the file has {expected}")
         self.row_starts: npt.NDArray[np.int64] = np.cumsum(np.array(counts, np.int64))
         self.resident = (
-            ResidentColumn(self.row_starts.tolist(), self._open_resident, self._page_label)
+            ResidentColumn(self.row_starts.tolist(), self._load_whole, self._page_label)
             if self._mapped and not leaf.ancestors and leaf.selected_children is None
             else None
         )
         self.page_bytes = self._info.page_bytes()
 
-    def read(self, leaf: Leaf, rows: Rows) -> IoPlan[pa.Array]:
-        """Plan the values of ``rows``, with all that lies above them."""
+    def read(self, leaf: Leaf, rows: Rows, form: Form = Form.PLAIN) -> IoPlan[pa.Array]:
+        """Plan the values of ``rows``, with all that lies above them.
+
+        Leaves with nothing above them may come in another form: dictionaries where one page has all rows, and
+        views of ranges in mapped files.
+        """
         if self._is_whole(rows) and leaf.page_rows_per_row == 1 and (run := self._all_pages()) is not None:
             return (yield from self._plan_run(leaf, run, rows, f"{self._label}, all pages"))
         parts = list(split_rows(item_rows(rows, leaf.page_rows_per_row), self.row_starts))
         if not parts:
             return empty_path_array(leaf.stored_type, leaf.ancestors)
         groups = grouped(parts, self._layout if leaf.page_rows_per_row == 1 else None)
-        arrays = yield from together([self._plan([parts[part] for part in group], leaf) for group in groups])
+        form = form_of_parts(form, rows, len(parts), len(groups), mapped=self._mapped)
+        arrays = yield from together(
+            [self._plan([parts[part] for part in group], leaf, form) for group in groups]
+        )
         with named_errors(self._label):
             values = concat_arrays(arrays, arrays[0].type)
             return in_order(values, parts, groups)
@@ -112,13 +127,15 @@ class Column:
             known[key] = common_layout(layout, value, len(page.buffers), page.num_rows)
         return known[key]
 
-    def _plan(self, parts: Sequence[Part], leaf: Leaf) -> IoPlan[pa.Array]:
+    def _plan(self, parts: Sequence[Part], leaf: Leaf, form: Form) -> IoPlan[pa.Array]:
         (number, rows), *others = parts
         run = self._page_run([number for number, _ in parts], self._common) if others else None
         if run is None:
             with named_errors(f"{self._label}, page {number}"):
-                slots = yield from self._open(number).decode(rows)
-                return path_array(slots, leaf.ancestors)
+                page, rows = yield from self._open(number).load(rows)
+                if leaf.ancestors:
+                    return path_array(page.slots(rows), leaf.ancestors)
+                return read_rows(page, rows, form)
         label = f"{self._label}, pages {number} to {others[-1][0]}"
         return (yield from self._plan_run(leaf, run, rows_of_run(parts, run.num_rows), label))
 
@@ -172,10 +189,8 @@ class Column:
             [layouts[kind].value for kind in kinds],
         )
 
-    def _open_resident(self, number: int) -> ResidentPage | None:
-        from lance_df.encodings.v2_1.resident import open_resident
-
-        return open_resident(self._open(number), self._stored_type, lambda plan: run_plan(self._source, plan))
+    def _load_whole(self, number: int) -> LoadedPage | None:
+        return run_plan(self._source, self._open(number).whole())
 
     def _page_label(self, number: int) -> str:
         return f"{self._label}, page {number}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.loaded_page import Form
 from lance_df.encodings.plan import RowRange, Rows
 from lance_df.encodings.rows import as_positions, rows_of_spans
 
@@ -40,6 +41,16 @@ def grouped(parts: Sequence[Part], kind_of: Callable[[int], object | None] | Non
         kind = kind_of(number)
         groups.setdefault(number if kind is None else (kind,), []).append(part)
     return list(groups.values())
+
+
+def form_of_parts(form: Form, rows: Rows, num_parts: int, num_groups: int, *, mapped: bool) -> Form:
+    """Return the form that all parts of a column have: groups of pages are plain, and so are single rows.
+
+    Views of fetched bytes would hold all of them in memory for a few rows that a filter leaves.
+    """
+    if not mapped or num_groups < num_parts or not isinstance(rows, RowRange):
+        form &= ~Form.VIEWS
+    return form if num_parts == 1 else form & ~Form.DICTIONARY
 
 
 def rows_of_run(parts: Sequence[Part], num_rows: Sequence[int] | npt.NDArray[np.int64]) -> Rows:

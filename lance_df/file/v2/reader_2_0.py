@@ -90,18 +90,22 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         rows = checked_rows(rows, self.num_rows)
         columns = self._open(fields)
         resident = [column.resident if isinstance(column, LeafColumn) else None for column in columns]
-        arrays = read_resident(
-            resident, rows, forms_of(fields, keep_dictionaries=keep_dictionaries, views=views)
-        )
-        if not any(array is None for array in arrays):
+        forms = forms_of(fields, keep_dictionaries=keep_dictionaries, views=views)
+        arrays = read_resident(resident, rows, forms)
+        planned = [index for index, array in enumerate(arrays) if array is None]
+        if not planned:
             return arrays
-        planned = [column for column, array in zip(columns, arrays, strict=True) if array is None]
         source = self._container.source
+        leaves = {index: column for index in planned if isinstance(column := columns[index], LeafColumn)}
         if not source.is_memory_mapped:
-            leaves = (column for column in planned if isinstance(column, LeafColumn))
-            source = read_ahead(source, chain.from_iterable(column.ahead(rows) for column in leaves))
-        rest = iter(run_plans(source, [column.read(rows) for column in planned]))
-        return [next(rest) if array is None else array for array in arrays]
+            source = read_ahead(source, chain.from_iterable(leaf.ahead(rows) for leaf in leaves.values()))
+        plans = [
+            leaves[index].read(rows, forms[index]) if index in leaves else columns[index].read(rows)
+            for index in planned
+        ]
+        for index, array in zip(planned, run_plans(source, plans), strict=True):
+            arrays[index] = array
+        return arrays
 
     def resident_column(self, field: Field) -> ResidentColumn | None:
         """Return a leaf in memory. See `FileReader.resident_column`."""

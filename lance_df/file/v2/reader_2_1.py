@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lance_df.encodings.levels.merge import merge
 from lance_df.encodings.levels.shape import Leaf, leaves, shape_of
+from lance_df.encodings.loaded_page import Form
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import joined_starts
 from lance_df.errors import InvalidInputError
@@ -82,15 +83,17 @@ class V2_1FileReader:  # noqa: N801 - the version's name
     ) -> list[pa.Array]:
         """Return one array for each field. See `FileReader.read`."""
         self._check_rows(rows)
-        columns = self._resident_columns(fields)
-        arrays = read_resident(
-            columns, rows, forms_of(fields, keep_dictionaries=keep_dictionaries, views=views)
-        )
-        if not any(array is None for array in arrays):
+        forms = forms_of(fields, keep_dictionaries=keep_dictionaries, views=views)
+        arrays = read_resident(self._resident_columns(fields), rows, forms)
+        planned = [index for index, array in enumerate(arrays) if array is None]
+        if not planned:
             return arrays
-        planned = [field for field, array in zip(fields, arrays, strict=True) if array is None]
-        rest = iter(self._read_planned(planned, rows))
-        return [next(rest) if array is None else array for array in arrays]
+        rest = self._read_planned(
+            [fields[index] for index in planned], rows, [forms[index] for index in planned]
+        )
+        for index, array in zip(planned, rest, strict=True):
+            arrays[index] = array
+        return arrays
 
     def resident_column(self, field: Field) -> ResidentColumn | None:
         """Return a leaf in memory. See `FileReader.resident_column`."""
@@ -109,18 +112,26 @@ class V2_1FileReader:  # noqa: N801 - the version's name
                 self._resident[field] = column.resident if column is not None and is_plain else None
         return [self._resident[field] for field in fields]
 
-    def _read_planned(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
+    def _read_planned(self, fields: Sequence[Field], rows: Rows, forms: Sequence[Form]) -> list[pa.Array]:
         shapes = [self._shape(field) for field in fields]
-        needed = [leaf for shape in shapes for leaf in leaves(shape)]
-        columns = self._open_columns(needed)
-        stored = [pair for pair in zip(needed, columns, strict=True) if not pair[0].is_empty_struct]
+        needed = [
+            (leaf, form if leaf is shape else Form.PLAIN)
+            for shape, form in zip(shapes, forms, strict=True)
+            for leaf in leaves(shape)
+        ]
+        columns = self._open_columns([leaf for leaf, _ in needed])
+        stored = [
+            (leaf, form, column)
+            for (leaf, form), column in zip(needed, columns, strict=True)
+            if not leaf.is_empty_struct
+        ]
         source = self._container.source
         if not source.is_memory_mapped:
             source = read_ahead(
-                source, chain.from_iterable(column.ahead(leaf, rows) for leaf, column in stored)
+                source, chain.from_iterable(column.ahead(leaf, rows) for leaf, _, column in stored)
             )
-        parts = iter(run_plans(source, [column.read(leaf, rows) for leaf, column in stored]))
-        paths = [None if leaf.is_empty_struct else next(parts) for leaf in needed]
+        parts = iter(run_plans(source, [column.read(leaf, rows, form) for leaf, form, column in stored]))
+        paths = [None if leaf.is_empty_struct else next(parts) for leaf, _ in needed]
         arrays, position = [], 0
         for field, shape in zip(fields, shapes, strict=True):
             stop = position + sum(1 for _ in leaves(shape))

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays
+from lance_df.encodings.loaded_page import Form
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.resident import Form
 from lance_df.errors import LanceError
 from lance_df.file.io import named_errors
 from lance_df.file.v2.page_groups import MANY_PAGES
@@ -18,9 +18,9 @@ from lance_df.file.v2.page_groups import MANY_PAGES
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from lance_df.encodings.loaded_page import LoadedPage, RowReader
     from lance_df.encodings.page_take import PageTake
     from lance_df.encodings.plan import RowPositions, Rows
-    from lance_df.encodings.resident import ResidentPage, RowReader
     from lance_df.format.schema import Field
 
     RangeReader: TypeAlias = Callable[[int, int], pa.Array | None]
@@ -71,14 +71,14 @@ class ResidentColumn:
     def __init__(
         self,
         starts: Sequence[int],
-        open_page: Callable[[int], ResidentPage | None],
+        open_page: Callable[[int], LoadedPage | None],
         label: Callable[[int], str],
     ) -> None:
         self._starts = starts
         self._bounds = np.array(starts, np.int64)
         self._open_page = open_page
         self._label = label
-        self._pages: dict[int, ResidentPage | None] = {}
+        self._pages: dict[int, LoadedPage | None] = {}
         self._readers: dict[Form, RangeReader] = {}
 
     def reader(self, form: Form) -> RangeReader:
@@ -170,7 +170,7 @@ class ResidentColumn:
             parts.append(part)
         return concat_arrays(parts, parts[0].type)
 
-    def _page(self, number: int) -> ResidentPage | None:
+    def _page(self, number: int) -> LoadedPage | None:
         if number not in self._pages:
             self._pages[number] = self._open_page(number)
         return self._pages[number]

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays
+from lance_df.encodings.loaded_page import Form
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.resident import Form
 from lance_df.encodings.rows import as_positions
 from lance_df.encodings.selected_rows import SelectedRows
 from lance_df.encodings.string_views import as_views

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lance_df.encodings.loaded_page import Form
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.resident import Form
 from lance_df.table.blobs.columns import values_of
 from lance_df.table.reading.small_columns import is_cached
 from lance_df.table.scan.columns import StoredColumn

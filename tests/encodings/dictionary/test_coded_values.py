@@ -12,7 +12,7 @@ import pytest
 import lance_df
 from lance_df.encodings.dictionary import coded_values
 from lance_df.encodings.dictionary.coded_values import CodedValues, LookupTable
-from lance_df.encodings.resident import Form
+from lance_df.encodings.loaded_page import Form
 from lance_df.table.open import open_table
 
 ROWS = 20_000

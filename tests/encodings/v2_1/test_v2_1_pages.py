@@ -69,8 +69,8 @@ def decode(
     for mapped in (True, False):
         source = Buffers(buffers, mapped=mapped)
         page = open_page(layout, source.ranges, num_rows, data_type, mapped=mapped)
-        slots = run_plan(source, page.decode(RowRange(0, num_rows) if rows is None else rows))
-        array = path_array(slots, ancestors)
+        loaded, within = run_plan(source, page.load(RowRange(0, num_rows) if rows is None else rows))
+        array = path_array(loaded.slots(within), ancestors)
         array.validate(full=True)
         found.append(array.to_pylist())
     assert found[0] == found[1]
@@ -296,6 +296,16 @@ def test_broken_chunk_tables(changes: dict[str, int], buffers: list[bytes]) -> N
     )
     with pytest.raises(CorruptDataError):
         decode(layout, buffers, layout.num_items, pa.int32(), rows=RowRange(0, 1))
+
+
+@pytest.mark.parametrize("num_items", [2**31, 2**62])
+def test_chunks_of_so_many_items_that_their_bytes_are_no_number(num_items: int) -> None:
+    """Kernels would count 2**62 items of 4 bytes as none."""
+    layout = MiniBlockLayout(values=Flat(32), num_items=num_items, num_buffers=1, layers=(ITEM,))
+    source = Buffers([u16(0x10), bytes(16)], mapped=True)
+    page = open_page(layout, source.ranges, num_items, pa.int32(), mapped=True)
+    with pytest.raises(CorruptDataError, match=f"a chunk of {num_items} items"):
+        run_plan(source, page.whole())
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.layouts.leveled_page import LeveledPage
 from lance_df.encodings.levels.decode import LevelScheme, Slots
 from lance_df.errors import UnsupportedFeatureError
 
@@ -35,7 +36,7 @@ DESCRIPTOR_2_2 = pa.struct(
 
 
 class BlobPage:
-    """Decodes descriptors, and the levels within them."""
+    """Loads descriptors, and the levels within them."""
 
     __slots__ = ("_inner", "_scheme")
 
@@ -45,9 +46,29 @@ class BlobPage:
         if self._scheme.max_repetition:
             raise UnsupportedFeatureError("blobs within lists, which no writer makes")
 
-    def decode(self, rows: Rows) -> IoPlan[Slots]:
-        """Plan the slots of ``rows``."""
-        slots = yield from self._inner.decode(rows)
-        position, size = (np.asarray(child) for child in slots.values.flatten())
+    def load(self, rows: Rows) -> IoPlan[tuple[LoadedDescriptors, Rows]]:
+        """Plan descriptors. See `PageDecoder`."""
+        inner, rows = yield from self._inner.load(rows)
+        return LoadedDescriptors(inner, self._scheme), rows
+
+    def whole(self) -> IoPlan[None]:
+        """Return None: descriptors are structs. See `PageDecoder`."""
+        yield from ()
+        return None
+
+
+class LoadedDescriptors(LeveledPage):
+    """Descriptors of a blob page in memory."""
+
+    __slots__ = ("_inner", "_scheme")
+
+    def __init__(self, inner: LeveledPage, scheme: LevelScheme) -> None:
+        self._inner = inner
+        self._scheme = scheme
+
+    def slots(self, rows: Rows) -> Slots:
+        """Return the slots of rows. See `LeveledPage`."""
+        descriptors = self._inner.slots(rows).values
+        position, size = (np.asarray(child) for child in descriptors.flatten())
         definition = np.where(size == 0, np.minimum(position >> 16, 0xFFFF), 0).astype(np.uint16)
-        return Slots(self._scheme, None, definition, slots.values).checked()
+        return Slots(self._scheme, None, definition, descriptors).checked()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lance_df.encodings.levels.decode import Levels
     from lance_df.encodings.plan import Rows
 
+_MAX_ITEMS = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
@@ -60,6 +62,7 @@ class ChunkTable:
             The chunks do not make up the items and rows.
         """
         if len(words) == 1 and index is None and num_items == num_rows:  # most pages of small files
+            check_counts(num_items)
             items = np.array((0, num_items))
             return cls(np.array((0, ((int(words[0]) >> 4) + 1) * 8)), items, items, items)
         numbers = words.astype(np.int64)
@@ -68,7 +71,8 @@ class ChunkTable:
             counts[-1] = num_items - int(counts[:-1].sum())
         if (counts < 0).any() or int(counts.sum()) != num_items:
             raise CorruptDataError(f"{len(counts)} chunks cannot hold {num_items} items")
-        positions, items = _starts(((numbers >> 4) + 1) * 8), _starts(counts)
+        check_counts(int(counts.max(initial=0)))
+        positions, items = starts_of(((numbers >> 4) + 1) * 8), starts_of(counts)
         if index is not None:
             return cls(positions, items, *_row_starts(index, len(counts), num_rows))
         if num_items != num_rows:
@@ -112,7 +116,13 @@ class ChunkTable:
         return row_of_slot + np.repeat(self.rows[chunks] - (started - in_chunk), num_slots)
 
 
-def _starts(counts: Counts) -> Counts:
+def check_counts(highest: int) -> None:
+    """Raise `CorruptDataError` where a chunk has more items than kernels can count the bytes of."""
+    if highest > _MAX_ITEMS:
+        raise CorruptDataError(f"a chunk of {highest} items")
+
+
+def starts_of(counts: Counts) -> Counts:
     """Return where each part starts, and where the last one ends."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
 
@@ -130,4 +140,4 @@ def _row_starts(index: Bytes, num_chunks: int, num_rows: int) -> tuple[Counts, C
     started = finished + continues - preamble
     if (started < 0).any() or int(finished.sum()) != num_rows or continues[-1:].any():
         raise CorruptDataError(f"the repetition index does not make up {num_rows} rows")
-    return _starts(started), _starts(finished)
+    return starts_of(started), starts_of(finished)

@@ -8,24 +8,25 @@ import numpy as np
 
 from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.buffers import Chunked
+from lance_df.encodings.codecs.values import decode_codes, decode_indices, decode_values, expand_codes
 from lance_df.encodings.gather import take
+from lance_df.format.encodings_v2_1 import Fsst
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.encodings.chunks import Chunks
-    from lance_df.encodings.layouts.mini_block.page import MiniBlockPage
+    from lance_df.encodings.loaded_page import Form, RowReader
     from lance_df.encodings.plan import RowPositions
-    from lance_df.encodings.resident import Form, RowReader
 
 
 @dataclass(frozen=True, slots=True)
 class GeneralValues:
-    """Whatever the decoder of the page can do."""
+    """Values of any type and encoding, or indices of any width."""
 
     chunks: Chunks
-    decoder: MiniBlockPage
+    data_type: pa.DataType
     is_coded: bool
 
     dense: ClassVar[int] = 4
@@ -33,16 +34,8 @@ class GeneralValues:
     def reader(self, form: Form) -> RowReader:
         """See `Values`."""
         del form
-        return self.chunks.by_chunk(self._read)
-
-    def _read(self, first: int, last: int) -> pa.Array:
-        chunks = self.chunks
-        buffers = zip(*chunks.values(first, last), strict=True)
-        stored = self.decoder.decode_stored(
-            tuple(Chunked(chunks.data, starts, sizes) for starts, sizes in buffers),
-            chunks.counts(first, last),
-        )
-        return stored if self.is_coded else self.decoder.finish_values(stored)
+        read_stored = self.chunks.by_chunk(self._decode)
+        return lambda start, stop: self._finish(read_stored(start, stop))
 
     def take(self, rows: RowPositions) -> pa.Array:
         """Decode whole chunks, each run of neighbours by itself."""
@@ -52,6 +45,24 @@ class GeneralValues:
         parts = []
         for part in np.split(np.arange(len(rows)), cuts):
             first, last = int(chunk_of_row[part[0]]), int(chunk_of_row[part[-1]])
-            result = self._read(first, last + 1)
-            parts.append(take(result, rows[part] - int(items[first])))
-        return concat_arrays(parts, parts[0].type)
+            stored = self._decode(first, last + 1)
+            parts.append(take(stored, rows[part] - int(items[first])))
+        return self._finish(concat_arrays(parts, parts[0].type))
+
+    def _decode(self, first: int, last: int) -> pa.Array:
+        """Decode as far as values depend on each other: the rest is left until rows have been selected."""
+        encoding, chunks = self.chunks.layout.values, self.chunks
+        parts = zip(*chunks.values(first, last), strict=True)
+        buffers = tuple(Chunked(chunks.data, starts, sizes) for starts, sizes in parts)
+        counts = chunks.counts(first, last)
+        if self.is_coded:
+            return decode_indices(encoding, buffers, counts)
+        if isinstance(encoding, Fsst):
+            return decode_codes(encoding, buffers, counts, self.data_type)
+        return decode_values(encoding, buffers, counts, self.data_type)
+
+    def _finish(self, stored: pa.Array) -> pa.Array:
+        encoding = self.chunks.layout.values
+        if self.is_coded or not isinstance(encoding, Fsst):
+            return stored
+        return expand_codes(encoding, stored, self.data_type)

@@ -1,4 +1,4 @@
-"""Dictionary indices of a page in memory, of which 0 is null."""
+"""Dictionary indices in memory, of which 0 is null."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import pyarrow as pa
 from lance_df.encodings import kernels
 from lance_df.encodings.dictionary.coded_values import CodedValues
 from lance_df.encodings.fetch import pack_bits
-from lance_df.encodings.flat.resident import ResidentFlat
+from lance_df.encodings.flat.loaded import LoadedFlat
 from lance_df.encodings.gather import take_words
 from lance_df.encodings.kernels.lookup import look_up
-from lance_df.encodings.resident import Form, viewed
+from lance_df.encodings.loaded_page import Form, viewed
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.encodings.dictionary.coded_values import LookupTable
+    from lance_df.encodings.loaded_page import RowReader
     from lance_df.encodings.page_take import PageTake
     from lance_df.encodings.plan import RowPositions
-    from lance_df.encodings.resident import RowReader
 
 
 _NO_BYTES = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class ResidentDictionary:
+class LoadedDictionary:
     """Indices, of which 0 is null, into values."""
 
-    indices: ResidentFlat
+    indices: LoadedFlat
     values: CodedValues
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows. See `ResidentPage`."""
+        """Return what reads rows. See `LoadedPage`."""
         table = None if Form.DICTIONARY in form else self.values.table(form)
-        read = viewed(partial(self._read, form=form), self.values.values.type, form)
+        read = viewed(partial(self._read, form=form), form)
         return read if table is None else self._value_reader(table, read)
 
     def _read(self, start: int, stop: int, form: Form) -> pa.Array:
@@ -67,11 +67,11 @@ class ResidentDictionary:
         return read
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
-        """Return single rows. See `ResidentPage`."""
+        """Return single rows. See `LoadedPage`."""
         data = take_words(self.indices.data, self.indices.width, rows)
         numbers = np.frombuffer(data, f"<u{self.indices.width}") if len(rows) else np.empty(0, np.uint8)
         return self.values.read(numbers, data, form)
 
     def page_take(self) -> PageTake:
-        """Return how kernels take single rows. See `ResidentPage`."""
+        """Return how kernels take single rows. See `LoadedPage`."""
         return self.indices.page_take().decoding(self.values)

@@ -1,27 +1,22 @@
-"""Pages of files in memory: their rows are read without a plan, and what is read of a page once is cached.
-
-Most pages of most tables are plain: no lists, an encoding that every writer uses. Such pages of a
-memory-mapped file are read by a few calls for a range of rows. Any other page is read by its general decoder.
-"""
+"""Pages whose bytes are in memory, be they mapped as a whole, or fetched for some rows."""
 
 from __future__ import annotations
 
 from enum import Flag
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from lance_df.encodings.plan import RowRange
 from lance_df.encodings.string_views import as_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lance_df.encodings.page_take import PageTake
-    from lance_df.encodings.plan import IoPlan, RowPositions
+    from lance_df.encodings.plan import RowPositions, Rows
 
     RowReader: TypeAlias = Callable[[int, int], pa.Array]
-    # runs the plans of decoders
-    Run: TypeAlias = Callable[[IoPlan[Any]], Any]
 
 
 class Form(Flag):
@@ -35,8 +30,8 @@ class Form(Flag):
     VIEWS = 2
 
 
-class ResidentPage(Protocol):
-    """Reads rows of one page."""
+class LoadedPage(Protocol):
+    """Reads rows of one page whose bytes are in memory."""
 
     def reader(self, form: Form) -> RowReader:
         """Return what reads rows from a first to a last (exclusive), at least one, all of which exist.
@@ -58,20 +53,27 @@ class ResidentPage(Protocol):
         ...
 
 
-def viewed(read: RowReader, data_type: pa.DataType, form: Form) -> RowReader:
+def read_rows(page: LoadedPage, rows: Rows, form: Form) -> pa.Array:
+    """Return rows, at least one, of a page; single ones never as views."""
+    if isinstance(rows, RowRange):
+        return page.reader(form)(rows.start, rows.stop)
+    return page.take(rows, form)
+
+
+def viewed(read: RowReader, form: Form) -> RowReader:
     """Return a reader of strings as views, if that is the form, for one of arrays of their type."""
-    if Form.VIEWS not in form or data_type != pa.string():
+    if Form.VIEWS not in form:
         return read
 
     def read_views(start: int, stop: int) -> pa.Array:
         array = read(start, stop)
-        return as_views(array) if array.type == data_type else array
+        return as_views(array) if array.type == pa.string() else array
 
     return read_views
 
 
 def is_plain_type(data_type: pa.DataType) -> bool:
-    """Return whether values are words or strings, as resident pages have them."""
+    """Return whether values are words or strings, as pages of plain columns have them."""
     types = pa.types
     return (
         is_text(data_type)

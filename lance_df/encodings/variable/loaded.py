@@ -1,25 +1,29 @@
-"""Ends and bytes of strings and binaries of a page in memory."""
+"""Ends and bytes of strings and binaries in memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings.arrays import variable_array
-from lance_df.encodings.fetch import take_spans
-from lance_df.encodings.flat.resident import ResidentFlat
+from lance_df.encodings.fetch import pack_bits, take_spans
 from lance_df.encodings.kernels import strings
-from lance_df.encodings.plan import RowRange, read_whole
-from lance_df.encodings.resident import Form, is_large, is_text, viewed
+from lance_df.encodings.loaded_page import Form, is_large, is_text, viewed
+from lance_df.encodings.plan import RowRange
 from lance_df.encodings.string_views import as_views
 from lance_df.encodings.text import check_utf8
-from lance_df.encodings.variable.page import BinaryDecoder
+from lance_df.encodings.variable.ends import find_spans, needed_ends
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
-    from lance_df.encodings.plan import RowPositions
-    from lance_df.encodings.resident import RowReader, Run
+    from typing import Self
+
+    from lance_df.encodings.loaded_page import RowReader
+    from lance_df.encodings.plan import RowPositions, Rows
+    from lance_df.encodings.variable.ends import Adjustment, Spans
 
 
 _INT32_MAX = 2**31 - 1
@@ -27,32 +31,74 @@ _VIEW_BYTES = 16
 _MOST_CHECKED = 4096
 
 
-class ResidentBinary:
-    """Ends of values, none of them null, and their bytes, which are viewed."""
+@dataclass(frozen=True, slots=True)
+class VariableValues:
+    """0 and the end of each value in ``data``, and a bitmap of the valid ones (None: all)."""
 
-    __slots__ = ("_bytes", "_checked", "_data", "_data_type", "_decoder", "_limit", "_run", "_words")
+    ends: npt.NDArray[np.int64]
+    data: pa.Buffer
+    valid: pa.Buffer | None
 
-    def __init__(self, decoder: BinaryDecoder, ends: ResidentFlat, run: Run) -> None:
-        self._decoder = decoder
-        self._data_type = decoder.data_type
-        self._words = np.frombuffer(ends.data, np.uint64, ends.data.size // 8)
-        self._bytes = run(read_whole(decoder.data))
-        self._data = np.frombuffer(self._bytes, np.uint8) if self._bytes.size else np.empty(0, np.uint8)
-        self._limit = min(self._bytes.size, decoder.positions.adjustment - 1)
-        self._run = run
+    @classmethod
+    def of(cls, data: pa.Buffer, spans: Spans) -> Self:
+        """Return the values at spans of ``data``."""
+        if spans.bounds is None:
+            return cls(*take_spans(data, spans.starts, spans.ends), bitmap_of(spans))
+        first, stop = int(spans.bounds[0]), int(spans.bounds[-1])
+        return cls(spans.bounds - first, data.slice(first, stop - first), bitmap_of(spans))
+
+
+def bitmap_of(spans: Spans) -> pa.Buffer | None:
+    """Return which of the rows are valid."""
+    return None if spans.valid is None else pack_bits(spans.valid)
+
+
+class LoadedBinary:
+    """Values whose bytes are viewed.
+
+    Parameters
+    ----------
+    words
+        Ends as they are stored, of all rows of a page, or of some and the one before them, which then is row
+        0 here.
+    data
+        What ends count in.
+    adjustment
+        Which ends are of nulls.
+    """
+
+    __slots__ = ("_adjustment", "_bytes", "_checked", "_data", "_data_type", "_limit", "_words")
+
+    def __init__(
+        self, data_type: pa.DataType, words: npt.NDArray[np.uint64], data: pa.Buffer, adjustment: Adjustment
+    ) -> None:
+        self._data_type = data_type
+        self._words = words
+        self._bytes = data
+        self._data = np.frombuffer(data, np.uint8) if data.size else np.empty(0, np.uint8)
+        self._adjustment = adjustment
+        self._limit = min(data.size, adjustment.lowest - 1)
         # ranges of rows that are UTF-8; what is written stays as it is
         self._checked: set[tuple[int, int]] = set()
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows. See `ResidentPage`."""
+        """Return what reads rows. See `LoadedPage`."""
         if self._limit < 0:
-            return viewed(self._read_generally, self._data_type, form)
+            return viewed(self._read_generally, form)
         if Form.VIEWS in form and self._data_type == pa.string() and self._limit <= _INT32_MAX:
             return self._read_views
-        return viewed(self._read, self._data_type, form)
+        return viewed(self._read, form)
 
     def _read_generally(self, start: int, stop: int) -> pa.Array:
-        return self._run(self._decoder.read(RowRange(start, stop)))
+        return self._generally(RowRange(start, stop))
+
+    def _generally(self, rows: Rows) -> pa.Array:
+        """Return rows of which some are null, or broken."""
+        needed = needed_ends(rows)
+        index = slice(needed.start, needed.stop) if isinstance(needed, RowRange) else needed
+        spans = find_spans(self._words[index], rows, self._adjustment, self._bytes.size)
+        values = VariableValues.of(self._bytes, spans)
+        return variable_array(self._data_type, values.ends, values.data, values.valid)
 
     def _read(self, start: int, stop: int) -> pa.Array:
         count, width = stop - start, 8 if is_large(self._data_type) else 4
@@ -89,7 +135,7 @@ class ResidentBinary:
             self._checked.add((start, stop))
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
-        """Return single rows. See `ResidentPage`."""
+        """Return single rows. See `LoadedPage`."""
         del form
         stored = self._words
         ends = stored.take(rows)
@@ -97,9 +143,9 @@ class ResidentBinary:
         if len(rows) and not rows[0]:
             starts[0] = 0
         if not len(rows) or int(ends.max()) > self._limit or (starts > ends).any():
-            return self._run(self._decoder.read(rows))  # some are null, or broken
+            return self._generally(rows)
         bounds, data = take_spans(self._bytes, starts.view(np.int64), ends.view(np.int64))
         return variable_array(self._data_type, bounds, data, None)
 
     def page_take(self) -> None:
-        """Return None: values have no width. See `ResidentPage`."""
+        """Return None: values have no width. See `LoadedPage`."""

@@ -1,4 +1,4 @@
-"""Nullable values of a page in memory."""
+"""Nullable values in memory."""
 
 from __future__ import annotations
 
@@ -9,30 +9,26 @@ import pyarrow as pa
 
 from lance_df.encodings.arrays import with_validity
 from lance_df.encodings.fetch import pack_bits
-from lance_df.encodings.flat.page import FlatDecoder
-from lance_df.encodings.flat.resident import ResidentFlat
-from lance_df.encodings.plan import read_whole
-from lance_df.encodings.resident import Form
+from lance_df.encodings.flat.loaded import LoadedFlat
+from lance_df.encodings.loaded_page import Form
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
+    from lance_df.encodings.loaded_page import RowReader
     from lance_df.encodings.plan import RowPositions
-    from lance_df.encodings.resident import RowReader, Run
 
 
 @dataclass(frozen=True, slots=True)
-class ResidentNullable:
-    """Views of the file, and bits that say which values are valid."""
+class LoadedNullable:
+    """Values, and bits that say which of them are valid."""
 
-    values: ResidentFlat
-    validity: FlatDecoder
-    run: Run
+    values: LoadedFlat
+    validity: pa.Buffer
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows. See `ResidentPage`."""
+        """Return what reads rows. See `LoadedPage`."""
         del form
-        values, data_type = self.values, self.values.data_type
-        bits = self.run(read_whole(self.validity.buffer))
+        values, data_type, bits = self.values, self.values.data_type, self.validity
 
         def read(start: int, stop: int) -> pa.Array:
             # arrays start within a byte of the bits
@@ -45,11 +41,11 @@ class ResidentNullable:
         return read
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
-        """Return single rows. See `ResidentPage`."""
+        """Return single rows. See `LoadedPage`."""
         del form
-        bitmap = np.frombuffer(self.run(read_whole(self.validity.buffer)), np.uint8)
+        bitmap = np.frombuffer(self.validity, np.uint8)
         bits = bitmap[rows >> 3] >> (rows & 7).astype(np.uint8) & np.uint8(1)
         return with_validity(self.values.take(rows), pack_bits(bits))
 
     def page_take(self) -> None:
-        """Return None: nulls are elsewhere. See `ResidentPage`."""
+        """Return None: nulls are elsewhere. See `LoadedPage`."""
