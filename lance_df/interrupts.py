@@ -116,7 +116,13 @@ def _num_imports(frame: FrameType | None) -> int:
 
 def _interrupt_later() -> None:
     time.sleep(_LATER_SECONDS)
-    interrupt_main(signal.SIGINT)
+    if sys.platform == "win32":
+        interrupt_main(signal.SIGINT)
+        return
+    # what `interrupt_main` simulates does not end a wait for a lock
+    ident = threading.main_thread().ident
+    if ident is not None:
+        signal.pthread_kill(ident, signal.SIGINT)
 
 
 @contextmanager

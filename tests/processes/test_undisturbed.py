@@ -16,7 +16,7 @@ import pytest
 
 from lance_df import interrupts
 from lance_df.compute.calls import engine_call
-from lance_df.interrupts import callback, interrupted_once, raised_at_the_end, undisturbed, workers
+from lance_df.interrupts import apart, callback, interrupted_once, raised_at_the_end, undisturbed, workers
 
 
 def press() -> None:
@@ -182,7 +182,20 @@ def test_workers_have_ended_when_they_are_interrupted_while_they_begin(
     assert ended == [True]
 
 
-def test_an_import_is_finished_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _wait_apart() -> None:
+    abandoned = threading.Event()
+    apart(lambda: abandoned.wait(60), abandoned.set)
+
+
+WAITS: dict[str, Callable[[], object]] = {
+    "a while": lambda: time.sleep(60),
+    "for a lock": lambda: threading.Event().wait(60),
+    "for another thread": _wait_apart,
+}
+
+
+@pytest.mark.parametrize("kind", WAITS)
+def test_an_import_is_finished_first(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "interrupted_import.py").write_text(
         "import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(0.1)\nis_whole = True\n"
     )
@@ -191,10 +204,12 @@ def test_an_import_is_finished_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
     @engine_call()
     def call() -> None:
         importlib.import_module("interrupted_import")
-        time.sleep(5)
+        WAITS[kind]()
 
+    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         call()
+    assert time.monotonic() - began < 30
     assert sys.modules.pop("interrupted_import").is_whole
 
 
