@@ -11,6 +11,7 @@ from lance_df.encodings.buffers import Bytes, Counts, allocate
 from lance_df.encodings.kernels import pages
 from lance_df.encodings.kernels.pages import Page
 from lance_df.encodings.page_take import PageTake
+from lance_df.encodings.rows import as_positions, as_rows, shift_rows
 from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from lance_df.encodings.dictionary.coded_values import CodedValues
     from lance_df.encodings.loaded_page import Form, RowReader
-    from lance_df.encodings.plan import RowPositions
+    from lance_df.encodings.plan import RowPositions, Rows
     from lance_df.format.encodings_v2_1 import MiniBlockLayout
 
     Wrap: TypeAlias = Callable[[int, pa.Buffer], pa.Array]
@@ -71,11 +72,6 @@ class Chunks:
         check(pages.chunk_buffers(self.page(1), chunks, starts, sizes))
         return starts, sizes
 
-    def values(self, first: int, last: int) -> tuple[Counts, Counts]:
-        """Do the same for the value buffers of chunks ``first`` to ``last`` (exclusive)."""
-        starts, sizes = self.find(np.arange(first, last))
-        return starts[self.levels :], sizes[self.levels :]
-
     def page(
         self, width: int, *, table: Bytes | None = None, table_size: int = -1, out_width: int = 0
     ) -> Page:
@@ -96,22 +92,29 @@ class Chunks:
         """Return the first chunk of rows, and the one after their last."""
         return int(self.items.searchsorted(start, "right")) - 1, int(self.items.searchsorted(stop, "left"))
 
-    def by_chunk(self, read: Callable[[int, int], pa.Array]) -> RowReader:
-        """Return a reader of rows for one of all values of chunks from a first to a last (exclusive)."""
-
-        def read_rows(start: int, stop: int) -> pa.Array:
-            first, last = self.span(start, stop)
-            return read(first, last).slice(start - int(self.items[first]), stop - start)
-
-        return read_rows
-
-    def counts(self, first: int, last: int) -> Counts:
-        """Return how many values chunks ``first`` to ``last`` (exclusive) have."""
-        return np.diff(self.items[first : last + 1])
+    def counts(self, chunks: Counts) -> Counts:
+        """Return how many values chunks have."""
+        return self.items[chunks + 1] - self.items[chunks]
 
     def chunks_of(self, rows: RowPositions) -> Counts:
         """Return the chunk of each row."""
         return self.items.searchsorted(rows, "right") - 1
+
+    def rows_of(self, chunks: Counts, positions: Rows) -> Rows:
+        """Return the rows at positions among the values of some chunks alone, at least one. See `locate`."""
+        counts = self.counts(chunks)
+        before = np.cumsum(counts) - counts
+        shifts = self.items[chunks] - before
+        if (shifts == shifts[0]).all():
+            return shift_rows(positions, int(shifts[0]))
+        positions = as_positions(positions)
+        return as_rows(positions + shifts[before.searchsorted(positions, "right") - 1])
+
+    def locate(self, rows: RowPositions) -> tuple[Counts, Counts]:
+        """Return the chunks that rows lie in, and where the rows are among the values of these alone."""
+        numbers, index = np.unique(self.chunks_of(rows), return_inverse=True)
+        counts = self.counts(numbers)
+        return numbers, rows + (np.cumsum(counts) - counts - self.items[numbers])[index]
 
     def words(self, word: str) -> np.ndarray[Any, np.dtype[Any]]:
         """Return the whole of ``data`` as words."""

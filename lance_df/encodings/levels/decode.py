@@ -9,6 +9,7 @@ Format: docs/format/levels.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow as pa
 from lance_df.encodings.codecs.fixed_width import decode_fixed_width_block
 from lance_df.encodings.gather import take
 from lance_df.encodings.plan import RowRange
+from lance_df.encodings.rows import rows_of_spans
 from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
 
@@ -130,7 +132,14 @@ class Slots:
         return self
 
     def select(self, rows: Rows, row_of_slot: Counts | None) -> Slots:
-        """Return the slots of ``rows``.
+        """Return the slots of ``rows``, as `select_levels` does, with their values."""
+        slots, chosen = self.select_levels(rows, row_of_slot)
+        if isinstance(chosen, RowRange):
+            return replace(slots, values=self.values.slice(chosen.start, len(chosen)))
+        return replace(slots, values=take(self.values, chosen))
+
+    def select_levels(self, rows: Rows, row_of_slot: Counts | None) -> tuple[Slots, Rows]:
+        """Return the slots of ``rows`` with nulls for values, and which values are theirs.
 
         Parameters
         ----------
@@ -139,36 +148,26 @@ class Slots:
         row_of_slot
             The row that each slot belongs to, ascending; None when there are no lists.
         """
-        if row_of_slot is None:
-            return self._select_slots(rows)
-        if isinstance(rows, RowRange):
-            start, stop = np.searchsorted(row_of_slot, [rows.start, rows.stop]).tolist()
-            return self._select_slots(RowRange(start, stop))
-        starts = np.searchsorted(row_of_slot, rows)
-        stops = np.searchsorted(row_of_slot, rows, side="right")
-        sizes = stops - starts
-        ends = np.cumsum(sizes)
-        return self._select_slots(
-            np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
-        )
-
-    def _select_slots(self, slots: Rows) -> Slots:
+        slots = rows if row_of_slot is None else _slots_of_rows(rows, row_of_slot)
         index = slice(slots.start, slots.stop) if isinstance(slots, RowRange) else slots
+        chosen, visible = slots, self.visible()
+        if visible is not None:
+            if isinstance(slots, RowRange):
+                start = int(np.count_nonzero(visible[: slots.start]))
+                chosen = RowRange(start, start + int(np.count_nonzero(visible[index])))
+            else:
+                chosen = (np.cumsum(visible) - 1)[slots][visible[slots]]
         repetition = None if self.repetition is None else self.repetition[index]
         definition = None if self.definition is None else self.definition[index]
-        visible = self.visible()
-        if isinstance(slots, RowRange):
-            start, stop = slots.start, slots.stop
-            if visible is not None:
-                start = int(np.count_nonzero(visible[:start]))
-                stop = start + int(np.count_nonzero(visible[slots.start : slots.stop]))
-            values = self.values if (start, stop) == (0, len(self.values)) else self.values[start:stop]
-        else:
-            chosen = slots
-            if visible is not None:
-                chosen = (np.cumsum(visible) - 1)[slots][visible[slots]]
-            values = take(self.values, chosen)
-        return Slots(self.scheme, repetition, definition, values)
+        return Slots(self.scheme, repetition, definition, pa.nulls(len(chosen))), chosen
+
+
+def _slots_of_rows(rows: Rows, row_of_slot: Counts) -> Rows:
+    if isinstance(rows, RowRange):
+        start, stop = np.searchsorted(row_of_slot, [rows.start, rows.stop]).tolist()
+        return RowRange(start, stop)
+    starts = np.searchsorted(row_of_slot, rows)
+    return rows_of_spans(starts, np.searchsorted(row_of_slot, rows, side="right") - starts)
 
 
 def decode_levels(encoding: Encoding, blocks: Chunked, counts: Counts) -> Levels:

@@ -73,19 +73,16 @@ def definition_levels(chunks: Chunks, rows: Rows) -> Levels:
         first, last = chunks.span(rows.start, rows.stop)
         start = rows.start - int(chunks.items[first])
         return _levels_of(chunks, np.arange(first, last))[start : start + len(rows)]
-    numbers, index = np.unique(chunks.chunks_of(rows), return_inverse=True)
-    counts = chunks.items[numbers + 1] - chunks.items[numbers]
-    shift = np.cumsum(counts) - counts - chunks.items[numbers]
-    return _levels_of(chunks, numbers)[rows + shift[index]]
+    numbers, positions = chunks.locate(rows)
+    return _levels_of(chunks, numbers)[positions]
 
 
 def _levels_of(chunks: Chunks, numbers: Counts) -> Levels:
     encoding = chunks.layout.definition
     assert encoding is not None
     starts, sizes = chunks.find(numbers)
-    counts = chunks.items[numbers + 1] - chunks.items[numbers]
     last = chunks.levels - 1
-    return decode_levels(encoding, Chunked(chunks.data, starts[last], sizes[last]), counts)
+    return decode_levels(encoding, Chunked(chunks.data, starts[last], sizes[last]), chunks.counts(numbers))
 
 
 def _header_bytes(layout: MiniBlockLayout) -> int:

@@ -109,11 +109,15 @@ class ChunkTable:
     ) -> Counts:
         """Return the row of every slot; a chunk may begin with the rest of a row of the chunk before it."""
         row_of_slot = rows_of_slots(repetition, max_repetition, 0)
-        started = np.append(row_of_slot, -1)[np.cumsum(num_slots) - 1] + 1
+        ends = np.cumsum(num_slots)
+        started = np.zeros(len(ends), np.int64)
+        started[ends > 0] = row_of_slot[ends[ends > 0] - 1] + 1
         in_chunk = np.diff(started, prepend=0)
         if (in_chunk != self.rows[chunks + 1] - self.rows[chunks]).any():
             raise CorruptDataError("levels and repetition index disagree about the rows of a chunk")
-        return row_of_slot + np.repeat(self.rows[chunks] - (started - in_chunk), num_slots)
+        shifts = self.rows[chunks] - (started - in_chunk)
+        row_of_slot += shifts[0] if len(set(shifts.tolist())) == 1 else np.repeat(shifts, num_slots)
+        return row_of_slot
 
 
 def check_counts(highest: int) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.buffers import Chunked
 from lance_df.encodings.codecs.values import decode_codes, decode_indices, decode_values, expand_codes
 from lance_df.encodings.gather import take
@@ -16,6 +15,7 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lance_df.encodings.buffers import Counts
     from lance_df.encodings.chunks import Chunks
     from lance_df.encodings.loaded_page import Form, RowReader
     from lance_df.encodings.plan import RowPositions
@@ -34,27 +34,25 @@ class GeneralValues:
     def reader(self, form: Form) -> RowReader:
         """See `Values`."""
         del form
-        read_stored = self.chunks.by_chunk(self._decode)
-        return lambda start, stop: self._finish(read_stored(start, stop))
+
+        def read(start: int, stop: int) -> pa.Array:
+            first, last = self.chunks.span(start, stop)
+            stored = self._decode(np.arange(first, last))
+            return self._finish(stored.slice(start - int(self.chunks.items[first]), stop - start))
+
+        return read
 
     def take(self, rows: RowPositions) -> pa.Array:
-        """Decode whole chunks, each run of neighbours by itself."""
-        items = self.chunks.items
-        chunk_of_row = self.chunks.chunks_of(rows)
-        cuts = np.flatnonzero(np.diff(chunk_of_row) > 1) + 1
-        parts = []
-        for part in np.split(np.arange(len(rows)), cuts):
-            first, last = int(chunk_of_row[part[0]]), int(chunk_of_row[part[-1]])
-            stored = self._decode(first, last + 1)
-            parts.append(take(stored, rows[part] - int(items[first])))
-        return self._finish(concat_arrays(parts, parts[0].type))
+        """Decode whole chunks."""
+        numbers, positions = self.chunks.locate(rows)
+        return self._finish(take(self._decode(numbers), positions))
 
-    def _decode(self, first: int, last: int) -> pa.Array:
+    def _decode(self, numbers: Counts) -> pa.Array:
         """Decode as far as values depend on each other: the rest is left until rows have been selected."""
         encoding, chunks = self.chunks.layout.values, self.chunks
-        parts = zip(*chunks.values(first, last), strict=True)
-        buffers = tuple(Chunked(chunks.data, starts, sizes) for starts, sizes in parts)
-        counts = chunks.counts(first, last)
+        parts = zip(*chunks.find(numbers), strict=True)
+        buffers = tuple(Chunked(chunks.data, starts, sizes) for starts, sizes in parts)[chunks.levels :]
+        counts = chunks.counts(numbers)
         if self.is_coded:
             return decode_indices(encoding, buffers, counts)
         if isinstance(encoding, Fsst):

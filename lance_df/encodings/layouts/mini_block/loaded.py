@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import empty_array, fixed_array
+from lance_df.encodings.arrays import empty_array
 from lance_df.encodings.bitpacked.values import PackedValues
 from lance_df.encodings.buffers import Chunked, with_validity
 from lance_df.encodings.codecs.values import INDEX_TYPES, bits_per_offset, bits_per_value
@@ -24,7 +24,6 @@ from lance_df.encodings.levels.validity import Validity, definition_levels
 from lance_df.encodings.loaded_page import Form, is_plain_type, viewed
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rle.values import RunValues
-from lance_df.encodings.rows import as_rows, rows_of_spans
 from lance_df.encodings.variable.values import PlainStrings
 from lance_df.errors import CorruptDataError
 from lance_df.format.encodings_v2_1 import Flat, Fsst, InlineBitpacking, RepDefLayer, Rle, Variable
@@ -174,15 +173,14 @@ class LoadedChunks(LeveledPage):
         assert table is not None
         numbers = table.chunks_of(rows) if len(rows) else np.empty(0, np.int64)
         here = numbers if self._numbers is None else np.searchsorted(self._numbers, numbers)
-        items = self._chunks.items
-        positions = rows_of_spans(items[here], items[here + 1] - items[here])
         repetition, definition, num_slots = self._levels(here)
         row_of_slot = table.rows_of_slots(repetition, num_slots, self._scheme.max_repetition, numbers)
-        # items are decoded once it is known which of them are wanted
-        slots = Slots(self._scheme, repetition, definition, _as_array(positions)).checked()
-        slots = slots.select(rows, row_of_slot)
-        wanted = as_rows(np.asarray(slots.values))
-        return replace(slots, values=self._decoded(wanted, slots.nulls()))
+        num_items = int(self._chunks.counts(here).sum())
+        slots = Slots(self._scheme, repetition, definition, pa.nulls(num_items)).checked()
+        slots, chosen = slots.select_levels(rows, row_of_slot)
+        if not len(chosen):
+            return replace(slots, values=empty_array(self._data_type))
+        return replace(slots, values=self._decoded(self._chunks.rows_of(here, chosen), slots.nulls()))
 
     def _levels(self, numbers: Counts) -> tuple[Levels, Levels | None, Counts]:
         """Return the levels of chunks of lists, and how many slots each of them has."""
@@ -192,8 +190,7 @@ class LoadedChunks(LeveledPage):
         starts, sizes = chunks.find(numbers)
         num_slots = chunks.words("<u2")[chunks.positions[numbers] // 2].astype(np.int64)
         num_bytes = chunks.positions[numbers + 1] - chunks.positions[numbers]
-        num_items = chunks.items[numbers + 1] - chunks.items[numbers]
-        if (num_slots > num_items + num_bytes * _MAX_LEVELS_PER_BYTE).any():
+        if (num_slots > chunks.counts(numbers) + num_bytes * _MAX_LEVELS_PER_BYTE).any():
             raise CorruptDataError(f"a chunk claims {int(num_slots.max())} slots")
         repetition = decode_levels(layout.repetition, Chunked(chunks.data, starts[0], sizes[0]), num_slots)
         if layout.definition is None:
@@ -227,11 +224,6 @@ def _is_flat(layout: MiniBlockLayout) -> bool:
         return False
     nullable = layout.layers == (RepDefLayer.NULLABLE_ITEM,)
     return nullable or (layout.definition is None and layout.layers == (RepDefLayer.ALL_VALID_ITEM,))
-
-
-def _as_array(rows: Rows) -> pa.Array:
-    positions = np.arange(rows.start, rows.stop) if isinstance(rows, RowRange) else rows
-    return fixed_array(pa.int64(), len(rows), pa.py_buffer(positions))
 
 
 def _values_of(chunks: Chunks, data_type: pa.DataType, *, is_coded: bool) -> Values:
