@@ -23,7 +23,7 @@ else:
     from lance_df.encodings.kernels.strings import offsets_start
 
 # so many codes are expanded before the values that end within them are looked at: these stay in the cache
-_PIECE = cython.declare(cython.Py_ssize_t, 4096)
+_PIECE = cython.declare(cython.Py_ssize_t, 2048)
 
 
 @cython.cfunc
@@ -37,7 +37,7 @@ def _expand(
     count: cython.Py_ssize_t,
     out: cython.uchar[::1],
     to: cython.Py_ssize_t,
-    marks: cython.p_longlong,
+    marks: cython.p_int,
     state: cython.p_longlong,
 ) -> cython.Py_ssize_t:
     """Expand ``count`` codes from ``at`` on; return where their bytes end in ``out``.
@@ -47,14 +47,14 @@ def _expand(
     out, to
         Has room for 8 bytes a code from ``to`` on.
     marks
-        Receives, for each fourth code, 4 times where its bytes start; plus 2 where one of the next four may
-        be an escape, or is not there; plus 1 where the code is an escaped byte.
+        Receives where the bytes of each code start, from ``to`` on, -1 for an escaped byte; and at last where
+        the last ones end.
     state
         Item 3 is set to whether the last code is an escape, item 4 receives the bits of escaped bytes.
     """
     i: cython.Py_ssize_t = 0
     k: cython.Py_ssize_t
-    _k: cython.Py_ssize_t
+    start: cython.Py_ssize_t = to
     stop: cython.Py_ssize_t
     code: cython.Py_ssize_t
     block: cython.ulonglong
@@ -67,24 +67,17 @@ def _expand(
         if i + 8 <= count and not is_escaped:
             block = load_64(codes, at + i)
             if not (((block & low_bits) + ones) & block & high_bits):
-                marks[i >> 2] = 4 * to
-                for _k in range(4):
+                for k in range(8):
                     code = block & 255
                     block >>= 8
-                    store_64(out, to, load_64(table, 8 * code))
-                    to += table[2048 + code]
-                marks[(i >> 2) + 1] = 4 * to
-                for _k in range(4):
-                    code = block & 255
-                    block >>= 8
+                    marks[i + k] = to - start
                     store_64(out, to, load_64(table, 8 * code))
                     to += table[2048 + code]
                 i += 8
                 continue
         stop = min(i + 8, count)
         for k in range(i, stop):
-            if k & 3 == 0:
-                marks[k >> 2] = 4 * to + 2 + is_escaped
+            marks[k] = -1 if is_escaped else to - start
             code = codes[at + k]
             if is_escaped:
                 out[to] = code
@@ -97,53 +90,10 @@ def _expand(
                 store_64(out, to, load_64(table, 8 * code))
                 to += table[2048 + code]
         i = stop
-    if count & 3 == 0:
-        marks[count >> 2] = 4 * to + 2 + is_escaped
+    marks[count] = -1 if is_escaped else to - start
     state[3] = is_escaped
     state[4] |= literals
     return to
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.overflowcheck(False)
-def _code_end(
-    table: cython.const[cython.uchar][::1],
-    codes: cython.const[cython.uchar][::1],
-    at: cython.Py_ssize_t,
-    index: cython.Py_ssize_t,
-    marks: cython.p_longlong,
-) -> cython.Py_ssize_t:
-    """Return where the bytes of the code ``index`` after ``at`` start, -1 for an escaped one."""
-    mark: cython.longlong = marks[index >> 2]
-    to: cython.Py_ssize_t = mark >> 2
-    block: cython.uint
-    is_escaped: cython.bint
-    code: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    ones: cython.ulonglong = 0xFFFFFFFF
-    if mark & 2 == 0:
-        # codes from this one on become such that have no bytes
-        block = load_32(codes, at + (index & ~3)) | (ones << 8 * (index & 3) & ones)
-        return (
-            to
-            + table[2048 + (block & 255)]
-            + table[2048 + (block >> 8 & 255)]
-            + table[2048 + (block >> 16 & 255)]
-        )
-    is_escaped = mark & 1
-    for k in range(index & ~3, index):
-        code = codes[at + k]
-        if is_escaped:
-            to += 1
-            is_escaped = False
-        elif code == 255:
-            is_escaped = True
-        else:
-            to += table[2048 + code]
-    return -1 if is_escaped else to
 
 
 @cython.cfunc
@@ -198,15 +148,17 @@ def _expand_values(
     size: cython.Py_ssize_t
     index: cython.Py_ssize_t
     before: cython.Py_ssize_t = 0
+    first: cython.Py_ssize_t
     end: cython.Py_ssize_t
     offset: cython.ulonglong
-    marks: cython.longlong[1032]
+    marks: cython.int[2049]
     if not cython.compiled:
-        marks = [0] * 1032
+        marks = [0] * 2049
     while value < count:
         size = min(high - begin, _PIECE)
         if state[2] + 8 * size > out.shape[0]:
             return True
+        first = state[2]
         state[2] = _expand(table, codes, base + begin, size, out, state[2], marks, state)
         if state[3]:
             # it goes with the byte that follows
@@ -221,9 +173,10 @@ def _expand_values(
                 break
             if index < before:
                 return False
-            end = _code_end(table, codes, base + begin, index, marks)
+            end = marks[index]
             if end < 0:
                 return False
+            end += first
             if width == 4:
                 store_32(ends, to_end + 4 * value, end & mask)
             else:
