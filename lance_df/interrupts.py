@@ -273,7 +273,8 @@ def apart(work: Callable[[], R], abandoned: Callable[[], None]) -> R:
     thread = threading.Thread(target=run, name="lance-df-apart", daemon=True)
     try:
         undisturbed(thread.start)
-        while events and not outcome.done():
+        # on Windows no signal ends a wait for a lock
+        while (events or sys.platform == "win32") and not outcome.done():
             wait([outcome], _LATER_SECONDS)
             check_stopped()
         return outcome.result()
