@@ -120,7 +120,8 @@ def read_spans(
     ]
     if len(parts) == 1:
         return as_bytes(parts[0]), starts - starts[0]
-    data = np.concatenate([np.frombuffer(part, np.uint8) for part in parts if part.size])
+    filled = [np.frombuffer(part, np.uint8) for part in parts if part.size]
+    data = np.concatenate(filled) if filled else np.empty(0, np.uint8)
     data.flags.writeable = False
     sizes = run_stops - run_starts
     shift = np.repeat(np.cumsum(sizes) - sizes - run_starts, np.diff(np.append(first, len(starts))))

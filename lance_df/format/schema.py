@@ -112,8 +112,11 @@ class Field:
             raise type(err)(f"field {self.name!r}: {err}") from err
 
     def to_arrow(self) -> pa.Field:
-        """Return the Arrow field, of storage type, with its metadata."""
-        return pa.field(self.name, self.arrow_type(), self.nullable, _arrow_metadata(self.metadata))
+        """Return the Arrow field, of storage type, with its metadata. Raises as `arrow_type` does."""
+        data_type = self.arrow_type()
+        if pa.types.is_null(data_type) and not self.nullable:  # as keys of a map may be
+            raise UnsupportedFeatureError(f"field {self.name!r} is of the null type, and must not be null")
+        return pa.field(self.name, data_type, self.nullable, _arrow_metadata(self.metadata))
 
     def walk(self) -> Iterator[Field]:
         """Yield this field and all below it, depth first, parents before children."""

@@ -1,4 +1,4 @@
-"""Values that take no bytes: binary of size 0, and fixed-size lists of null, which have validity only."""
+"""Values that take no bytes: binary of size 0, and fixed-size lists of nulls, which have validity only."""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ LISTS = {
     "in lists": pa.array([[[None, None]], None, [], [[None, None], None]], pa.list_(NULLS)),
     "in structs": pa.array([{"a": [None, None]}, {"a": None}] * 2, pa.struct([("a", NULLS)])),
     "no rows": pa.array([], NULLS),
+    "of no numbers": pa.FixedSizeListArray.from_arrays(pa.nulls(16 * 256, pa.int64()), 16),
+    "of no numbers, with nulls": pa.FixedSizeListArray.from_arrays(
+        pa.nulls(16 * 256, pa.int64()), 16, mask=pa.array([number > 4 for number in range(256)])
+    ),
+    "of no flags, with nulls": pa.FixedSizeListArray.from_arrays(
+        pa.nulls(3 * 256, pa.bool_()), 3, mask=pa.array([number % 2 > 0 for number in range(256)])
+    ),
 }
 BINARY = {
     "with nulls": pa.array([b"", None] * 2500, EMPTY),

@@ -172,6 +172,13 @@ def test_blobs_that_cannot_be_stored(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_maps_need_keys(tmp_path: Path) -> None:
+    column = pa.MapArray.from_arrays([0, 0, 0], pa.nulls(0), pa.array([], pa.int32()))
+    with pytest.raises(UnsupportedFeatureError, match="'key' is of the null type, and must not be null"):
+        write(tmp_path / "f", pa.field("c", column.type), column, "2.2")
+    assert list(tmp_path.iterdir()) == []
+
+
 JSON = [
     *("0", "-0", "1", "-1", "127", "-128", "-129", "255", "256", "65536", "4294967296"),
     *("18446744073709551615", "18446744073709551616", "-9223372036854775808", "-9223372036854775809"),

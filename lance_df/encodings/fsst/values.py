@@ -80,9 +80,8 @@ class CodedStrings:
             data.resize(max(wanted, total + reserve))
         check_total_bytes(total, width)
         self._bytes_per_row = max(self._bytes_per_row * 0.99, total / count)
-        self._is_ascii = self._is_ascii and literals < 0x80
         data = data.slice(0, total)
-        if is_text(self._data_type) and not self._is_ascii:
+        if is_text(self._data_type) and not (self._is_ascii and literals < 0x80):
             check_utf8(data, placed.view(f"<i{width}"))
         return string_array(self._data_type, count, offsets, data)
 
@@ -99,8 +98,7 @@ class CodedStrings:
         if literals < 0:
             raise CorruptDataError("a coded string ends within an escape")
         data = data.slice(0, int(bounds[-1]))
-        self._is_ascii = self._is_ascii and literals < 0x80
-        if is_text(self._data_type) and not self._is_ascii:
+        if is_text(self._data_type) and not (self._is_ascii and literals < 0x80):
             check_utf8(data, bounds)
         offsets = pa.py_buffer(bounds.astype(f"<i{self._width}", copy=False))
         return string_array(self._data_type, len(rows), offsets, data)

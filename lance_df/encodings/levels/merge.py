@@ -19,8 +19,8 @@ def merge(shape: Shape, paths: Sequence[pa.Array | None], count: int) -> pa.Arra
     Parameters
     ----------
     paths
-        One array for each leaf, depth first, without offsets of their own; None for empty structs, which
-        take the shape of their siblings.
+        One array for each leaf, depth first; None for empty structs, which take the shape of their siblings.
+        Lists and structs above leaves have no offsets of their own.
     count
         Values in the result.
 
@@ -53,7 +53,8 @@ def _leaf(leaf: Leaf, values: pa.Array | None, count: int) -> pa.Array:
     if leaf.selected_children is None:
         return values
     children = [values.field(number) for number in leaf.selected_children]
-    return _like(values, leaf.data_type, children)
+    mask = values.is_null() if values.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(leaf.data_type), mask=mask)
 
 
 def _struct(

@@ -317,5 +317,10 @@ def test_spans_that_touch_are_read_together() -> None:
     joined, at = end.value.value
     assert at.tolist() == [0, 8, 16, 24]
     assert joined.tobytes() == data[10:26] + data[34:50]
+    plan = read_spans(ByteRange(10, 90), counts(8, 24), counts(8, 24), mapped=False)
+    empty = [pa.py_buffer(b"") for _ in next(plan)]
+    with pytest.raises(StopIteration) as end:
+        plan.send(empty)
+    assert len(end.value.value[0]) == 0
     with pytest.raises(CorruptDataError, match="the buffer has 80"):
         next(read_spans(ByteRange(10, 90), counts(0), counts(81), mapped=True))

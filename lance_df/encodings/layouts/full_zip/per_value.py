@@ -141,14 +141,17 @@ def _decode_lists(encoding: Encoding, records: Bytes, value_bytes: int, data_typ
             position += (num_items + 7) // 8
         else:
             bitmaps.append((position, 0))
-    is_null = pa.types.is_null(item_type)
+    # of the null type, or as no item has a value
+    is_null = items == Constant(None)
     item_bits = 0 if is_null else bits_per_value(item_type)
-    expected = Constant(None) if is_null else Flat(item_bits)
-    if items != expected or position + -(-num_items * item_bits // 8) != value_bytes:
+    if not (is_null or items == Flat(item_bits)) or position + -(-num_items * item_bits // 8) != value_bytes:
         raise CorruptDataError(f"lists of {value_bytes} bytes, the column's type is {data_type}")
     count = len(records) // value_bytes if value_bytes else 0
     table = records.reshape(count, value_bytes)
-    array = _list_items(table[:, position:], count * num_items, num_items, item_type)
+    if is_null:
+        array = pa.nulls(count * num_items, item_type)
+    else:
+        array = _list_items(table[:, position:], count * num_items, num_items, item_type)
     for depth in reversed(range(len(lists))):
         start, bits = bitmaps[depth]
         if bits and not pa.types.is_null(array.type):
@@ -163,8 +166,6 @@ def _decode_lists(encoding: Encoding, records: Bytes, value_bytes: int, data_typ
 
 
 def _list_items(table: Bytes, count: int, per_value: int, item_type: pa.DataType) -> pa.Array:
-    if pa.types.is_null(item_type):
-        return pa.nulls(count)
     if pa.types.is_boolean(item_type):
         bits = np.unpackbits(np.ascontiguousarray(table), axis=1, count=per_value, bitorder="little")
         return fixed_width_array(np.packbits(bits.reshape(-1), bitorder="little"), count, item_type)
