@@ -35,6 +35,7 @@ from lance_df.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from lance_df.interrupts import undisturbed
 
 if TYPE_CHECKING:
     from lance_df import (
@@ -234,8 +235,15 @@ def __getattr__(name: str) -> Any:
 
 
 def _imported(module: str) -> ModuleType:
+    """Import to the end: a package of which a part was imported may never be imported again."""
+    if module in sys.modules:
+        return import_module(module)
+    return undisturbed(lambda: _imported_fast(module))
+
+
+def _imported_fast(module: str) -> ModuleType:
     """Import without garbage collections, which find nothing in new modules and take a third of the time."""
-    if module in sys.modules or not gc.isenabled():
+    if not gc.isenabled():
         return import_module(module)
     gc.disable()
     try:
@@ -257,7 +265,7 @@ class _Package(ModuleType):
 
     @property
     def dataset(self) -> Any:
-        return import_module("lance_df.dataset").dataset
+        return _imported("lance_df.dataset").dataset
 
     @dataset.setter
     def dataset(self, module: ModuleType) -> None:

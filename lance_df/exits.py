@@ -10,6 +10,7 @@ wait for it; so does one that is busy, and stays when it is no longer.
 from __future__ import annotations
 
 import atexit
+import signal
 import threading
 import time
 from collections import Counter
@@ -134,6 +135,19 @@ def _park() -> NoReturn:
 
 @atexit.register
 def _wait() -> None:
+    former = signal.getsignal(signal.SIGINT)
+    if not (is_main() and callable(former)):
+        _end()
+        return
+    # an interrupt would end the wait, not the threads
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        _end()
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def _end() -> None:
     global _closing  # noqa: PLW0603
     _closing = True
     for function in _functions:

@@ -148,6 +148,7 @@ def _handled(*, raises_once: bool = False) -> Iterator[bool]:
                 _signals.former, _signals.is_raised_at_the_end = former, False
                 _signals.time_of_error = float("-inf")
                 _signals.num_imports = _num_imports(sys._getframe())
+                _signals.ends_import = None
                 _native.signal(_SIGINT, _handle)
             _signals.raises_once = raises_once or (outer and not is_outermost)
             yield True
@@ -280,8 +281,12 @@ def apart(work: Callable[[], R], abandoned: Callable[[], None]) -> R:
         return outcome.result()
     finally:
         if not outcome.done() and thread.ident is not None:
-            abandoned()
-            _raise_in(thread.ident)
+            undisturbed(partial(_abandon, abandoned, thread.ident))
+
+
+def _abandon(abandoned: Callable[[], None], ident: int) -> None:
+    abandoned()
+    _raise_in(ident)
 
 
 def _raise_in(ident: int) -> None:
@@ -304,17 +309,23 @@ def workers(num_threads: int, name: str = "lance-df-work") -> Iterator[ThreadPoo
 
     Then what has not begun is left, and what has begun ends where it calls `check_stopped`.
     """
+    with interrupted_once(), generator_workers(num_threads, name) as pool:
+        yield pool
+
+
+@contextmanager
+def generator_workers(num_threads: int, name: str) -> Iterator[ThreadPoolExecutor]:
+    """Do the same for a generator: it may be suspended for long, and leaves the handler of SIGINT alone."""
     event = threading.Event()
     outer: tuple[threading.Event, ...] = getattr(_stopped, "events", ())
     pool = _Pool(num_threads, name, partial(_begin, (*outer, event)))
-    with interrupted_once():
-        try:
-            yield pool
-            pool.shutdown()
-        except BaseException:
-            event.set()
-            undisturbed(partial(pool.shutdown, cancel_futures=True))
-            raise
+    try:
+        yield pool
+        pool.shutdown()
+    except BaseException:
+        event.set()
+        undisturbed(partial(pool.shutdown, cancel_futures=True))
+        raise
 
 
 def check_stopped() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, MissingDependencyError
+from lance_df.interrupts import imports_finished
 from lance_df.polars_predicates import to_arrow_expression
 from lance_df.storage.schemes import with_allowed_schemes
 
@@ -50,8 +51,9 @@ def scan_lance(
         Polars is not installed, or a release without IO plugins.
     """
     try:
-        import polars as pl
-        from polars.io.plugins import register_io_source
+        with imports_finished():
+            import polars as pl
+            from polars.io.plugins import register_io_source
     except ImportError as err:
         raise MissingDependencyError(
             "a release of Polars with IO plugins is not installed: pip install -U 'lance_df[polars]'"
@@ -78,8 +80,9 @@ def _if_known(function: Any) -> dict[str, Any]:
 def _opened(
     source: Any, version: VersionRef | None, storage_options: Mapping[str, Any] | None
 ) -> DatasetCalls:
-    from lance_df.api.namespaces import PartitionedNamespace
-    from lance_df.dataset import LanceDataset, dataset
+    with imports_finished():
+        from lance_df.api.namespaces import PartitionedNamespace
+        from lance_df.dataset import LanceDataset, dataset
 
     if isinstance(source, LanceDataset):
         return source.__copy__() if version is None else source.checkout_version(version)

@@ -19,6 +19,7 @@ from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import has_unknown
 from lance_df.file.arrow_types import show_batch, shown_schema
+from lance_df.interrupts import imports_finished
 from lance_df.scan.options import ALL, NO_STATISTICS
 from lance_df.scan.plan import ScanPlan
 from lance_df.scan.request import Promise, ScanRequest
@@ -294,7 +295,8 @@ class LanceScanner(ArrowScanner):
 
     def _start_sql(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         options = self._options
-        from lance_df.engine.query import scan_with_sql
+        with imports_finished():
+            from lance_df.engine.query import scan_with_sql
 
         reader = scan_with_sql(
             self._table,

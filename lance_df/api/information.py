@@ -19,6 +19,7 @@ from lance_df.errors import (
     UnsupportedFeatureError,
 )
 from lance_df.exits import stoppable
+from lance_df.interrupts import imports_finished
 from lance_df.table.maintenance.index_report import index_statistics
 from lance_df.table.metadata.delta import changed_rows, deleted_row_ids
 from lance_df.table.metadata.file_lists import ALL_FILES, TRACKED_FILES, all_files, tracked_files
@@ -213,7 +214,8 @@ class SqlQueryBuilder:
 
     def build(self) -> SqlQuery:
         """Return the query."""
-        from lance_df.engine.dataset_sql import run_sql
+        with imports_finished():
+            from lance_df.engine.dataset_sql import run_sql
 
         extra = tuple(name for name in ("_rowid", "_rowaddr") if self._extra.get(name))
         settings = (self._table, self._sql, self._name, extra, self._batch_rows)

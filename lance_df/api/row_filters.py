@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.nodes import Literal
+from lance_df.interrupts import imports_finished
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.changes.retry import RetryOptions
@@ -79,7 +80,8 @@ def _addresses(batch: pa.RecordBatch) -> Addresses:
 def _plain(table: Table, where: Filter) -> Predicate | None:
     """Return a filter that needs no engine as a predicate."""
     if isinstance(where, str):
-        from lance_df.sql.plain_predicates import plain_predicate
+        with imports_finished():
+            from lance_df.sql.plain_predicates import plain_predicate
 
         return plain_predicate(where, table.arrow_schema)
     if where is None:

@@ -12,6 +12,7 @@ from lance_df.api.base import DatasetBase
 from lance_df.api.transforms import open_transform
 from lance_df.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
 from lance_df.format.operations import UpdateConfig
+from lance_df.interrupts import imports_finished
 from lance_df.table.evolution.add_columns import columns_added, null_columns
 from lance_df.table.evolution.alter_columns import Alteration, columns_altered
 from lance_df.table.evolution.column_files import data_version
@@ -245,7 +246,8 @@ def _are_nulls(transforms: Any) -> bool:
     """Whether new columns are given by SQL expressions that all are NULL of a type."""
     if not isinstance(transforms, Mapping) or not transforms:
         return False
-    from lance_df.sql.null_constants import is_typed_null
+    with imports_finished():
+        from lance_df.sql.null_constants import is_typed_null
 
     return all(isinstance(text, str) and is_typed_null(text) for text in transforms.values())
 

@@ -14,7 +14,7 @@ from datafusion.record_batch import RecordBatch, RecordBatchStream
 
 from lance_df.compute.calls import engine_call
 from lance_df.errors import LanceError
-from lance_df.interrupts import undisturbed
+from lance_df.interrupts import raised_at_the_end, undisturbed
 
 __all__ = [
     "NO_TABLE",
@@ -65,17 +65,18 @@ NO_TABLE: Final = "__lance_df_no_table_"
 def default_schema_name(ctx: PlainSessionContext) -> tuple[str, str]:
     """Return the catalog and schema of bare table names. Only an error names them in every release."""
     probe = f"{NO_TABLE}{uuid.uuid4().hex}"
-    try:
-        with engine_call():
-            PlainSessionContext.sql(ctx, f'SELECT * FROM "{probe}"')
-    except LanceError:
-        raise
-    except Exception as err:  # noqa: BLE001 - it raises nothing narrower
-        schema_name = str(err).rpartition(f".{probe}")[0].rpartition("table '")[2]
-        for catalog in (*ctx.catalog_names(), schema_name.partition(".")[0]):
-            if schema_name.startswith(f"{catalog}."):
-                return catalog, schema_name.removeprefix(f"{catalog}.")
-    return "datafusion", "public"
+    with raised_at_the_end():  # what a handler of signals raises is none of these errors
+        try:
+            with engine_call():
+                PlainSessionContext.sql(ctx, f'SELECT * FROM "{probe}"')
+        except LanceError:
+            raise
+        except Exception as err:  # noqa: BLE001 - it raises nothing narrower
+            schema_name = str(err).rpartition(f".{probe}")[0].rpartition("table '")[2]
+            for catalog in (*ctx.catalog_names(), schema_name.partition(".")[0]):
+                if schema_name.startswith(f"{catalog}."):
+                    return catalog, schema_name.removeprefix(f"{catalog}.")
+        return "datafusion", "public"
 
 
 def variant(plan: Any) -> Any:

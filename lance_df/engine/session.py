@@ -49,7 +49,7 @@ from lance_df.engine.tables.names import names_of
 from lance_df.engine.tables.scan_function import register_scan_function
 from lance_df.engine.tables.source import TableSource, as_source, is_ours
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from lance_df.interrupts import undisturbed
+from lance_df.interrupts import imports_finished, undisturbed
 from lance_df.records import replace
 from lance_df.scan.options import ALL, ScanOptions
 from lance_df.sql.nesting import bounded
@@ -136,8 +136,9 @@ class LanceSession:
             query = named_versions(query)
         as_written, lowered = query, query.lower()
         if may_change(query):
-            from lance_df.engine.statements.run import run_change
-            from lance_df.engine.statements.target import Parameters
+            with imports_finished():
+                from lance_df.engine.statements.run import run_change
+                from lance_df.engine.statements.target import Parameters
 
             changed = run_change(self, query, options, Parameters(param_values, named_params))
             if changed is not None:
@@ -227,7 +228,8 @@ class LanceSession:
             As :meth:`sql`; `InvalidInputError` for other statements.
         """
         if isinstance(query, str):
-            from lance_df.sql.explained import query_to_explain
+            with imports_finished():
+                from lance_df.sql.explained import query_to_explain
 
             query = query_to_explain(query)
         frame = self.sql(query, _ONLY_QUERIES, param_values)

@@ -7,6 +7,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from lance_df.interrupts import imports_finished
+
 
 class LocalFiles:
     """Stands for fsspec's `LocalFileSystem`. All instances are interchangeable."""
@@ -29,6 +31,7 @@ class LocalFiles:
 
 @lru_cache(maxsize=1)
 def _local_files() -> Any:
-    from fsspec.implementations.local import LocalFileSystem
+    with imports_finished():
+        from fsspec.implementations.local import LocalFileSystem
 
     return LocalFileSystem()

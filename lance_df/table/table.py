@@ -23,6 +23,7 @@ from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import MAX_ROWS, Fragment
 from lance_df.format.schema import Field, Schema
+from lance_df.interrupts import imports_finished
 from lance_df.table.metadata.base_paths import BasePaths
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
@@ -214,7 +215,8 @@ class Table:
 
     def versions(self) -> list[VersionInfo]:
         """Return all versions of this branch, ascending. Reads the manifest of each."""
-        from lance_df.table.metadata.version_info import describe_version
+        with imports_finished():
+            from lance_df.table.metadata.version_info import describe_version
 
         return [describe_version(file.manifest) for _, file in self.history.open_all()]
 

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from lance_df import interrupts
+from lance_df.compute import compat
 from lance_df.compute.calls import engine_call
 from lance_df.interrupts import apart, callback, interrupted_once, raised_at_the_end, undisturbed, workers
+from lance_df.table.reading.prefetch import iterate_ahead
 
 
 def press() -> None:
@@ -235,3 +237,60 @@ def test_a_module_that_writes_while_it_is_imported_is_interrupted_at_once(
     with pytest.raises(KeyboardInterrupt):
         importlib.import_module("writing_import")
     assert time.monotonic() - began < 30
+
+
+def test_an_interrupt_in_an_import_is_forgotten_when_the_call_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when another handler is there. The next one in an import is put off again."""
+    monkeypatch.setattr("lance_df.interrupts._PATIENCE_SECONDS", 0.3)
+    for name in ("first_import", "second_import"):
+        (tmp_path / f"{name}.py").write_text(
+            "import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(0.05)\nis_whole = True\n"
+        )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def call(name: str) -> None:
+        with interrupted_once():
+            importlib.import_module(name)
+        time.sleep(5)
+
+    for name in ("first_import", "second_import"):
+        with pytest.raises(KeyboardInterrupt):
+            call(name)
+        assert sys.modules.pop(name).is_whole
+        time.sleep(0.4)
+
+
+def test_a_suspended_generator_leaves_the_handler_alone() -> None:
+    items = iterate_ahead(range(10))
+    assert next(items) == 0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with interrupted_once():
+        items.close()
+        try:
+            press()
+        except KeyboardInterrupt:
+            press()  # left out
+    with pytest.raises(KeyboardInterrupt):
+        press()
+
+
+def test_what_a_handler_raises_is_no_error_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped
+
+    def pressed(*_: object) -> None:
+        press()
+
+    context = compat.plain_context()
+    monkeypatch.setattr(compat.PlainSessionContext, "sql", pressed)
+    signal.signal(signal.SIGINT, stop)
+    try:
+        with pytest.raises(Stopped):
+            compat.default_schema_name(context)
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lance_df.engine.tables.source import TableSource
 from lance_df.engine.tables.version_text import VERSION_MARK
 from lance_df.errors import InvalidInputError
+from lance_df.interrupts import imports_finished
 
 if TYPE_CHECKING:
     from lance_df.sql.statements import CreateExternalTable, CreateView
@@ -111,7 +112,8 @@ def may_name_versions(text: str) -> bool:
 
 def named_versions(text: str) -> str:
     """Return a statement in which other versions of tables have names that catalogs know."""
-    from lance_df.sql.time_travel import with_versions
+    with imports_finished():
+        from lance_df.sql.time_travel import with_versions
 
     return with_versions(text, lambda name, kind, value: f"{name}{VERSION_MARK}{kind} {value}")
 

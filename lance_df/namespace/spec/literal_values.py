@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lance_df.compute.calculator import evaluator
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.interrupts import imports_finished
 from lance_df.namespace.spec.partition_spec import PartitionField
 from lance_df.namespace.spec.partition_values import as_partition_value, expression_of, partition_values
 from lance_df.sql.literals import literal_sql
@@ -34,7 +35,8 @@ def with_literals(field: PartitionField, sources: Sequence[pa.Array], *, typed: 
         Values of a type have no SQL literal.
     """
     # imports the parser, which most queries do without
-    from lance_df.sql.substitution import substituted
+    with imports_finished():
+        from lance_df.sql.substitution import substituted
 
     expression = expression_of(field, [column.type for column in sources])
     return [

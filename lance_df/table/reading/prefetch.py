@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from lance_df.forks import Origin
-from lance_df.interrupts import workers
+from lance_df.interrupts import generator_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -49,7 +49,7 @@ def iterate_ahead(items: Iterable[T]) -> Generator[T]:
     """
     iterator = iter(items)
     origin = Origin()
-    with workers(1, "lance-df-ahead") as pool:
+    with generator_workers(1, "lance-df-ahead") as pool:
         coming = pool.submit(next, iterator, _END)
         while (item := coming.result()) is not _END:
             coming = pool.submit(next, iterator, _END)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lance_df.encodings.rows import as_positions, split_rows
 from lance_df.errors import LanceError
+from lance_df.interrupts import imports_finished
 from lance_df.records import dataclass
 from lance_df.table.parallel import read_files
 from lance_df.table.reading.batches import sliced
@@ -120,7 +121,8 @@ def joined_files(table: Table, positions: tuple[int, ...]) -> JoinedFiles | None
         counts = fragments.physical_rows[np.array(positions)]
         if len(files) < len(positions) or not counts.all() or not _have_same_format(files):
             return None
-        from lance_df.file.v2.joined_files import open_joined
+        with imports_finished():
+            from lance_df.file.v2.joined_files import open_joined
 
         contents = _contents(table, files)
         name = _name(table, positions)
