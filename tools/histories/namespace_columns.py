@@ -131,7 +131,8 @@ class WidenColumn(_Columns):
     def source(self, arguments: Arguments) -> str:
         name = arguments["name"]
         return (
-            f"found = ns.schema.field({name!r}).type\n"
+            # a handle that is held may be from before the column got its name
+            f"found = lance_df.PartitionedNamespace.open(root).schema.field({name!r}).type\n"
             f"wider = {{'int32': pa.int64(), 'string': pa.large_string()}}.get(str(found), found)\n"
             f"ns.alter_columns({{'path': {name!r}, 'data_type': wider}})"
         )
