@@ -1,4 +1,4 @@
-"""A column of a file in memory, read page by page without plans. See `encodings.resident`."""
+"""A column of a file in memory, read page by page without plans. See `encodings.loaded_page`."""
 
 from __future__ import annotations
 
