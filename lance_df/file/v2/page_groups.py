@@ -46,7 +46,7 @@ def grouped(parts: Sequence[Part], kind_of: Callable[[int], object | None] | Non
 def form_of_parts(form: Form, rows: Rows, num_parts: int, num_groups: int, *, mapped: bool) -> Form:
     """Return the form that all parts of a column have: groups of pages are plain, and so are single rows.
 
-    Views of fetched bytes would hold all of them in memory for a few rows that a filter leaves.
+    A view of fetched bytes would keep all of them in memory for the few rows that pass a filter.
     """
     if not mapped or num_groups < num_parts or not isinstance(rows, RowRange):
         form &= ~Form.VIEWS
