@@ -17,6 +17,7 @@ import lance_df
 from lance_df.errors import InvalidInputError, NotFoundError
 from lance_df.format.operations import UpdateConfig
 from lance_df.namespace.changes import compaction
+from lance_df.namespace.changes.draft import Draft
 from lance_df.optimize import CompactionMetrics
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.options import CommitOptions
@@ -234,6 +235,39 @@ def test_clean_up_while_others_are_about_to_publish(namespace):
     assert in_order(other.to_table()) == expected
     for member in members(other):
         member.validate()
+
+
+def test_clean_up_keeps_files_of_versions_that_others_have_undone(namespace, monkeypatch):
+    """A writer that others overtake publishes the files of its version in another version."""
+    others = """
+import sys, lance_df, pyarrow as pa
+namespace = lance_df.PartitionedNamespace.open(sys.argv[1])
+namespace.append(pa.table({"id": [200, 201, 202], "p": [2, 0, 1], "x": [None, None, 0.5]}))
+stats = namespace.cleanup_old_versions(retain_versions=2)
+assert stats.old_versions > 0, stats
+"""
+    ways = [Draft.publish]
+
+    def late(draft, **options):
+        if len(ways) == 1:
+            ways.append("overtaken")
+            subprocess.run([sys.executable, "-c", others, namespace.uri], check=True)
+        return ways[0](draft, **options)
+
+    monkeypatch.setattr(Draft, "publish", late)
+    namespace.append(rows([100, 101, 102]))
+    assert ways[1:] == ["overtaken"]
+    assert {row["id"] for row in in_order(namespace.to_table())} == {
+        *range(27),
+        *range(100, 103),
+        *range(200, 203),
+    }
+    assert not namespace.verify(deep=True).problems
+    for member in members(namespace):
+        member.validate()
+    # once nobody can publish them any more, they go
+    assert namespace.cleanup_old_versions(NOW, delete_unverified=True).old_versions > 0
+    assert namespace.count_rows() == 33
 
 
 def test_clean_up_removes_what_dead_changes_of_columns_have_left(namespace):

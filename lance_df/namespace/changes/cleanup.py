@@ -1,7 +1,8 @@
 """Remove old versions of a namespace, and those of members that no version of it reads any more.
 
-First ``__manifest`` is cleaned up; what its versions that are left name as ``read_version`` stays, and so do
-the versions of members from the published one on: a writer may be about to publish them.
+First ``__manifest`` is cleaned up; what its versions that are left name as ``read_version`` stays. So do the
+versions of members from the published one on, and for seven days those before it that were never published: a
+writer who finds that others were faster publishes the files of its version in another one.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def clean_up(
         The store failed.
     """
     table = manifest.table
+    published = _pinned_versions(manifest.latest().table, set())
     goes: set[int] = set()
     if dry_run:
         explained = explain_cleanup(table, policy, max_files=_NO_LIMIT)
@@ -87,10 +89,16 @@ def clean_up(
     )
 
     def clean_member(member: Member) -> CleanupStats:
-        chosen = dataclasses.replace(of_members, pinned=frozenset(pinned[member.folder.name]))
+        name = member.folder.name
+        chosen = dataclasses.replace(
+            of_members,
+            pinned=frozenset(pinned[name]),
+            published=frozenset(published[name]) if member.is_main_version else None,
+        )
         return explain_cleanup(member.open(), chosen).stats if dry_run else cleanup(member.open(), chosen)
 
     members = members_at(root, newest, np.arange(len(newest.members)))
+    members = [member for member in members if not member.folder.is_link]  # these are tables of others
     return _total([of_manifest, *map_commits(clean_member, members)])
 
 
@@ -146,6 +154,8 @@ def _all_versions(table: Table) -> set[int]:
 def _remove_abandoned(table: Table) -> None:
     """Remove detached versions that a writer who died has left of a change of columns."""
     folder = table.location / VERSIONS_DIR
+    if folder.is_link:
+        return
     for file in scan_folder(folder):
         parsed = parse_manifest_name(file.name)
         is_old = file.modified is not None and file.modified < time.time() - UNVERIFIED_AGE.total_seconds()

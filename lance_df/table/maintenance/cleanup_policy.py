@@ -26,8 +26,12 @@ class CleanupPolicy:
         Only these.
     pinned
         Not these, which something else refers to.
+    published
+        The versions that readers may have seen, where others are made first and published later: all by
+        default. A writer may yet publish the files of one of the others, so these go when they are old.
     delete_unverified
-        Remove files that no version refers to also when they are new: right only while nobody writes.
+        Remove files that no version refers to, or no published one, also when they are new: right only while
+        nobody writes.
     error_if_tagged
         Refuse if a version to be removed has a tag; otherwise it stays.
     delete_rate_limit
@@ -45,6 +49,7 @@ class CleanupPolicy:
     retain_versions: int | None = None
     versions: frozenset[int] | None = None
     pinned: frozenset[int] = frozenset()
+    published: frozenset[int] | None = None
     delete_unverified: bool = False
     error_if_tagged: bool = True
     delete_rate_limit: int | None = None
@@ -73,7 +78,11 @@ class CleanupPolicy:
             and (first_retained is None or version < first_retained)
             and (self.versions is None or version in self.versions)
             and version not in self.pinned
+            and (self._is_published(version) or committed < now - UNVERIFIED_AGE.total_seconds())
         )
+
+    def _is_published(self, version: int) -> bool:
+        return self.delete_unverified or self.published is None or version in self.published
 
 
 def _is_integer(value: object) -> bool:
