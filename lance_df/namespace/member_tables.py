@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_df.errors import CorruptDataError
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.shared import Shared
 from lance_df.table.table import Table, open_ref
@@ -50,6 +50,20 @@ def in_columns_of(schema: NamespaceSchema, table: Table) -> Table:
                 "namespace with publish_newer=True"
             )
     return table.seen_as(columns)
+
+
+def check_blobs_can_move(table: Table) -> None:
+    """Check that rows of a member may come to lie in another one.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        It has blobs, which may refer to base paths of its own.
+    """
+    if table.manifest.base_paths and any(field.is_blob for field in table.schema.walk()):
+        raise UnsupportedFeatureError(
+            f"{table.uri}: its blobs may lie in base paths of its own, which other partitions do not have"
+        )
 
 
 def check_columns(schema: NamespaceSchema, table: Table) -> None:

@@ -119,13 +119,15 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
     if list_versions(target).latest is not None:
         raise AlreadyExistsError(f"{target.uri}: there is a table already")
     check_location_is_free(target)
+    has_blobs = any(field.is_blob for field in source.schema.walk())
     files = _files_of(source)
     copies = [target / name for name in files]
     state = TableState(
         dataclasses.replace(
             source.manifest,
             branch=None,
-            base_paths=(),
+            # blobs may refer to files there
+            base_paths=_bases_for(source, target) if has_blobs else (),
             fragments=source.fragments.with_bases(lambda _: None),
         ),
         tuple(dataclasses.replace(index, base_id=None) for index in source.manifest_file.read_indices()),
@@ -160,10 +162,7 @@ def _identifier(source: Table) -> tuple[tuple[int, str], ...]:
 def _inherited(source: Table, target: Location, *, branch: str | None) -> TableState:
     """Return the source's state, for another root: whatever lay below its own root is in a base path."""
     manifest = source.manifest
-    bases = tuple(
-        dataclasses.replace(base, path=path_for(base.path, source.location, target))
-        for base in manifest.base_paths
-    )
+    bases = _bases_for(source, target)
     base_id = max((base.id for base in bases), default=-1) + 1
     root = path_for(source.location.uri, source.location, target)
     base = BasePath(id=base_id, path=root, is_dataset_root=True, name=source.branch)
@@ -178,6 +177,14 @@ def _inherited(source: Table, target: Location, *, branch: str | None) -> TableS
             index if index.base_id is not None else dataclasses.replace(index, base_id=base_id)
             for index in source.manifest_file.read_indices()
         ),
+    )
+
+
+def _bases_for(source: Table, target: Location) -> tuple[BasePath, ...]:
+    """Return the base paths of the source, for another root."""
+    return tuple(
+        dataclasses.replace(base, path=path_for(base.path, source.location, target))
+        for base in source.manifest.base_paths
     )
 
 

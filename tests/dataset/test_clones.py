@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.blob import Blob, blob_array
 from lance_df.errors import AlreadyExistsError, CorruptDataError, StorageError, VersionNotFoundError
 from lance_df.table import clones
 
@@ -222,3 +223,20 @@ def test_tables_can_be_copied_elsewhere(source: lance_df.LanceDataset, tmp_path:
     found = lance.dataset(f"{copy.uri}/tree/br")
     found.validate()
     assert values(found) == values(in_copy) == EXPECTED[:-1]
+
+
+def test_blobs_of_deep_clones_stay_those_in_base_paths(tmp_path: Path) -> None:
+    """Blobs refer to base paths by number: a base path that is added later has another one."""
+    for name in ("right", "wrong"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "blob.bin").write_bytes(name.encode())
+    blobs = blob_array([Blob.from_uri((tmp_path / "right/blob.bin").as_uri())])
+    base = lance_df.DatasetBasePath(str(tmp_path / "right"), "right", False)
+    source = lance_df.write_dataset(
+        pa.table({"k": [1], "x": blobs}), tmp_path / "t", data_storage_version="2.2", initial_bases=[base]
+    )
+    clone = source.deep_clone(tmp_path / "c", source.version)
+    clone.add_bases([lance_df.DatasetBasePath(str(tmp_path / "wrong"), "wrong", False)])
+    for api in (lance_df, lance):
+        (blob,) = api.dataset(str(tmp_path / "c")).take_blobs("x", indices=[0])
+        assert blob.read() == b"right"

@@ -11,6 +11,7 @@ from lance_df.namespace.member import MEMBER_COMMIT, NewMembers
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.metadata.base_paths import DATA_DIR
+from lance_df.table.writing.fragment_writer import copy_data_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +132,7 @@ class NewRows:
         former = partition.location.folder
         for fragment in partition.fragments:
             for file in fragment.files:
-                (folder / DATA_DIR / file.path).put((former / DATA_DIR / file.path).read())
+                copy_data_file(former / DATA_DIR / file.path, folder / DATA_DIR / file.path)
         # other changes of the same transaction may have files there, too
         self._left[former.path] = former
         partition.location, partition.made = dataclasses.replace(partition.location, folder=folder), None

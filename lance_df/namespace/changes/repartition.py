@@ -27,6 +27,7 @@ from lance_df.namespace.changes.staged import (
 )
 from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.member import in_columns_of, open_member
+from lance_df.namespace.member_tables import check_blobs_can_move
 from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.published import Member, members_at
 from lance_df.records import dataclass
@@ -296,11 +297,7 @@ def _steps(rows: Sequence[OldRows], step_bytes: int) -> Iterator[list[OldRows]]:
 
 
 def _batches(manifest: NamespaceManifest, rows: Sequence[OldRows]) -> Iterator[pa.RecordBatch]:
-    has_blobs = any(field.is_blob for field in manifest.schema.columns.walk())
     for each in rows:
         table = in_columns_of(manifest.schema, open_member(each.member.folder, each.member.version))
-        if has_blobs and table.manifest.base_paths:
-            raise UnsupportedFeatureError(
-                f"{table.uri}: its blobs may lie in base paths of its own, which other partitions do not have"
-            )
+        check_blobs_can_move(table)
         yield from rows_to_rewrite(table, each.fragment_ids, num_threads=1)

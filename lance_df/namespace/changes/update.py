@@ -12,6 +12,7 @@ from lance_df.namespace.changes.partition_files import note_files
 from lance_df.namespace.changes.partition_index import PartitionIndex
 from lance_df.namespace.changes.publish import map_commits, remove_unpublished
 from lance_df.namespace.changes.routing import PartitionWriter
+from lance_df.namespace.member_tables import check_blobs_can_move
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.changes.update import MovedRows
 from lance_df.table.writing.uncommitted import UncommittedFiles
@@ -85,6 +86,9 @@ class RowsRewritten(ABC):
             self._rows = self._written(draft, batches, left)
             self._all_rows += () if self._rows is None else (self._rows,)
             check_writable(members, left)
+            for table, rows in zip(tables, left, strict=True):
+                if len(rows):
+                    check_blobs_can_move(table)
             parts = zip(members, tables, left, strict=True)
             self._left = map_commits(lambda part: without_rows(*part, text=self._text), parts)
             self._states = states

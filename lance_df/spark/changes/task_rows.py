@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.namespace.changes.staged import StagedPartitions, stage_partitions
+from lance_df.namespace.member_tables import check_blobs_can_move
 from lance_df.records import dataclass
 from lance_df.table.changes.merge_rows import completed, updated_at
 from lance_df.table.changes.moved_rows import fragment_runs, row_ids_at, with_row_ids
@@ -99,6 +100,8 @@ class ChangedRows:
             The new values, of storage types.
         """
         table = self.table(number)
+        if self._targets.schema is not None:
+            check_blobs_can_move(table)
         for run in fragment_runs(addresses, max_rows=_BATCH_ROWS):
             here = addresses[run]
             part = values.slice(run.start, run.stop - run.start)

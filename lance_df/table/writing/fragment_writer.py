@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.expr.text_views import parts_of_texts
-from lance_df.file.blobs.sidecars import remove_sidecars
+from lance_df.file.blobs.sidecars import copy_sidecars, remove_sidecars
 from lance_df.file.open_writer import open_writer
 from lance_df.file.v2.writer import PAGE_BYTES
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.legacy_metadata import LEGACY_VERSION
 from lance_df.interrupts import check_stopped, undisturbed
 from lance_df.records import dataclass
+from lance_df.storage.copy import copy_file
 from lance_df.storage.sink import ByteSink
 from lance_df.table.blobs.references import BlobReferences
 from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, DataTarget
@@ -303,6 +304,18 @@ def remove_files_of_job(table: Location, job: uuid.UUID) -> None:
             if number.isdecimal() and is_of_job(job, int(number)):
                 (table / DELETIONS_DIR / name).remove()
     (table / DELETIONS_DIR).remove_empty_folder()
+
+
+def copy_data_file(file: Location, target: Location) -> None:
+    """Copy a data file with its blobs, durably.
+
+    Raises
+    ------
+    StorageError
+        One of the stores failed.
+    """
+    copy_sidecars(file, target)
+    copy_file(file, target)
 
 
 def remove_data_file(file: Location) -> None:
