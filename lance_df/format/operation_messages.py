@@ -252,7 +252,7 @@ def _set_update(operation: ops.Update, message: _T.Update) -> None:
     message.fields_for_preserving_frag_bitmap.extend(operation.fields_for_preserving_frag_bitmap)
     message.update_mode = operation.mode.value  # type: ignore[assignment]
     message.updated_fragment_offset_bitmaps.update(operation.updated_offsets)
-    if (keys := operation.inserted_keys) is not None:
+    if (keys := operation.inserted_keys) is not None and keys.field_ids:
         message.inserted_rows.field_ids.extend(keys.field_ids)
         if keys.blocks is not None:
             bloom = message.inserted_rows.bloom

@@ -120,7 +120,8 @@ class InsertedKeys:
     Attributes
     ----------
     field_ids
-        Of the key columns, in the order of the merge.
+        Of the key columns, in the order of the merge. None where a condition says which rows match: then any
+        update may have brought rows that do. This is not stored.
     blocks
         The filter: whole blocks of 32 bytes; ``None`` where keys are given in another way.
     number_of_items, probability

@@ -21,6 +21,7 @@ from lance_df.errors import (
     LanceError,
     UnsupportedFeatureError,
 )
+from lance_df.table.changes import merged_rows
 
 pytestmark = pytest.mark.engine
 
@@ -399,3 +400,35 @@ def test_a_read_only_session_and_options_refuse_changes(store, sql):
 def test_murmur3_in_changes(store):
     assert store.run("UPDATE t SET small = murmur3(id) % 7 WHERE murmur3(city) IS NOT NULL") == 2
     assert store.run("DELETE FROM t WHERE murmur3(id) = (SELECT murmur3(id) FROM t WHERE id = 1)") == 1
+
+
+@pytest.mark.parametrize("theirs", ["merge", "merge_insert"])
+def test_two_merges_of_a_new_key_insert_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str
+) -> None:
+    """Whoever commits second computes the merge again, in which the key is there."""
+    sql = (
+        "MERGE INTO t USING (VALUES (7, {0}), (8, {0})) AS s(k, v) ON t.k = s.k "
+        "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, s.v)"
+    )
+    ctx = lance_df.connect(tmp_path)
+    ctx.sql("CREATE TABLE t (k BIGINT, v BIGINT)")
+    ctx.sql("INSERT INTO t VALUES (1, 0)")
+    written = merged_rows.rows_written
+    calls = []
+
+    def late(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            if theirs == "merge":
+                lance_df.connect(tmp_path).sql(sql.format(1))
+            else:
+                merge = lance_df.dataset(tmp_path / "t.lance").merge_insert("k")
+                merge.when_not_matched_insert_all().execute(pa.table({"k": [7, 8], "v": [1, 1]}))
+        return written(*arguments)
+
+    monkeypatch.setattr(merged_rows, "rows_written", late)
+    assert ctx.sql(sql.format(2)).to_pylist() == [{"count": 2}]
+    rows = ctx.sql("SELECT * FROM t ORDER BY k").to_pylist()
+    assert rows == [{"k": 1, "v": 0}, {"k": 7, "v": 2}, {"k": 8, "v": 2}]
+    assert len(calls) == (3 if theirs == "merge" else 2)

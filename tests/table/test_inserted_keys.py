@@ -13,7 +13,10 @@ import pyarrow as pa
 import pytest
 
 from lance_df._pb import transaction_pb2
-from lance_df.format.operations import Append, InsertedKeys, Update
+from lance_df.format.fragments import DataFile, Fragment
+from lance_df.format.operations import Append, DataReplacement, InsertedKeys, Update, UpdateMode
+from lance_df.format.transaction import Transaction
+from lance_df.table.commit.conflicts import Rule, decide
 from lance_df.table.commit.inserted_keys import inserted_keys, may_repeat_keys
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
@@ -177,3 +180,26 @@ def test_hashes_of_many_keys_are_those_of_few():
         inserted_keys([0], [texts.slice(start, 500)], is_primary=True).hashes for start in range(7, 2500, 500)
     ]
     assert many.tolist() == np.concatenate(few).tolist()  # type: ignore[arg-type]
+
+
+def test_keys_that_others_have_written_in_place() -> None:
+    """A merge that rewrites columns, and whoever replaces data files, may give rows a key that is new."""
+    mine = Update((), (), (), inserted_keys=inserted_keys([3], [pa.array([9])], is_primary=False))
+    for field, expected in ((3, True), (4, False)):
+        theirs = Update((), (), (), fields_modified=(field,), mode=UpdateMode.REWRITE_COLUMNS)
+        assert may_repeat_keys(mine, theirs) is expected
+        file = DataFile(path="f.lance", fields=(field,), column_indices=(0,))
+        assert (decide(mine, DataReplacement(((0, file),))) is Rule.RETRY) is expected
+
+
+def test_keys_that_a_condition_says() -> None:
+    """Any update that writes rows may have brought some for which it is true; the condition is not stored."""
+    mine = Update((), (), (), inserted_keys=InsertedKeys((), None, is_primary=False))
+    fragment = Fragment(id=0, files=(), physical_rows=1)
+    assert may_repeat_keys(mine, Update((), (), (fragment,), fields_for_preserving_frag_bitmap=(1,)))
+    assert may_repeat_keys(mine, Update((), (), (fragment,), inserted_keys=InsertedKeys((1,), b"")))
+    assert not may_repeat_keys(mine, Update((), (), ()))
+    assert not may_repeat_keys(mine, Append((fragment,)))
+    stored = Transaction.parse(Transaction(read_version=1, uuid="u", operation=mine).serialize(), source="t").operation
+    assert isinstance(stored, Update)
+    assert stored.inserted_keys is None

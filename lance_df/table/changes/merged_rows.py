@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.format.operations import Update
+from lance_df.format.operations import InsertedKeys, Update
 from lance_df.records import dataclass
 from lance_df.table.changes.merge_rows import Source, check_insertable, completed
 from lance_df.table.changes.moved_rows import with_row_ids
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 _BATCH_ROWS = 64 * 1024
+_ANY_KEYS = InsertedKeys((), None, is_primary=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def rows_merged(table: Table, columns: list[str], rows: MergedRows) -> Iterator[
                 removal.updated_fragments,
                 new,
                 fields_for_preserving_frag_bitmap=tuple(sorted(table.schema.by_id())),
+                inserted_keys=_ANY_KEYS if rows.inserted.num_rows else None,
             )
             num_new = len(moved.left) + rows.inserted.num_rows
             changed = RowChange(num_new, removed.live_counts(table))

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import secrets
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from lance_df.format.transaction import Transaction
 from lance_df.interrupts import workers
 from lance_df.storage.first_page import lists_in_order
 from lance_df.table.commit.apply import apply
-from lance_df.table.commit.conflicts import check_conflict
+from lance_df.table.commit.conflicts import check_conflict, dropped_fields
 from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.commit.marks import check_marks, with_marks
 from lance_df.table.commit.old_tables import recounted, upgraded
@@ -134,6 +135,7 @@ class Committer:
         duration = 0.0
         # what others did since the read version, and the version up to which that is known
         others: list[Operation] = []
+        dropped: AbstractSet[int] = frozenset()
         known, checked = base, self._transaction.read_version
         for attempt in range(self._options.max_retries + 1):
             latest = self._latest(known, checked)
@@ -142,6 +144,13 @@ class Committer:
                 if theirs is not None and theirs.uuid == self._transaction.uuid:
                     return file
                 others.append(self._checked(theirs, file.manifest.version, latest))
+                dropped = dropped_fields(
+                    self._transaction.operation,
+                    file.manifest.schema,
+                    dropped,
+                    version=file.manifest.version,
+                    table=self.location.uri,
+                )
             check_marks(self._options.marks, latest.manifest.config)
             known, checked = latest, latest.version
             operation = self._rebased(base, latest, others)

@@ -8,9 +8,10 @@ are the same rows. Spec: table format, chapter 7.4, measured against pylance 14.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from enum import Enum, auto
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyroaring import BitMap
 
@@ -34,6 +35,10 @@ from lance_df.format.operations import (
     UpdateMode,
 )
 from lance_df.table.commit.inserted_keys import may_repeat_keys
+
+if TYPE_CHECKING:
+    from lance_df.format.fragments import DataFile, Fragment
+    from lance_df.format.schema import Schema
 
 
 class Rule(Enum):
@@ -122,23 +127,39 @@ def _rows_under_new_schema(mine: Append | Update, theirs: Merge | Project) -> Ru
     """
     if not theirs.preserves_nullability:
         return _RETRY
-    fragments = mine.fragments if isinstance(mine, Append) else mine.new_fragments
     fields = theirs.schema.by_id()
     needed = {id_ for id_, field in fields.items() if field.is_leaf and not field.nullable}
-    for fragment in fragments:
+    for fragment in _new_fragments(mine):
         written = {id_ for file in fragment.files for id_ in file.fields if id_ >= 0}
         if not needed <= written or (isinstance(theirs, Merge) and not written <= fields.keys()):
             return _RETRY
+        if written.isdisjoint(fields):
+            return _RETRY  # no file of the fragment would be left
     return _OK
 
 
-def _nulls_under_narrowed_schema(mine: Project, theirs: Append | Update | DataReplacement) -> Rule:  # noqa: ARG001
-    """New values may be null where I found none and forbid them."""
+def _nulls_under_narrowed_schema(mine: Project, theirs: Append | Update | DataReplacement) -> Rule:
+    """New values may be null where I found none and forbid them, and new rows have no other columns."""
+    fields = mine.schema.by_id()
+    for fragment in () if isinstance(theirs, DataReplacement) else _new_fragments(theirs):
+        if all(fields.keys().isdisjoint(file.fields) for file in fragment.files):
+            return _RETRY
     return _OK if mine.preserves_nullability else _RETRY
+
+
+def _new_fragments(operation: Append | Update) -> Sequence[Fragment]:
+    return operation.fragments if isinstance(operation, Append) else operation.new_fragments
 
 
 def _same_new_keys(mine: Update, theirs: Append | Update) -> Rule:
     return _RETRY if may_repeat_keys(mine, theirs) else _OK
+
+
+def _replaced_keys(mine: Update, theirs: DataReplacement) -> Rule:
+    replaced = {field for _, file in theirs.replacements for field in file.fields}
+    if mine.inserted_keys is not None and not replaced.isdisjoint(mine.inserted_keys.field_ids):
+        return _RETRY
+    return _same_fragments(mine, theirs)
 
 
 def _projected_fields(mine: DataReplacement, theirs: Project) -> Rule:
@@ -207,16 +228,19 @@ def _files_in_moved_bases(mine: Operation, theirs: UpdateBases) -> Rule:
 
 def _written_bases(operation: Operation) -> set[int]:
     """Return the ids of the base paths in which an operation has new data files."""
+    return {file.base_id for file in _new_files(operation) if file.base_id is not None}
+
+
+def _new_files(operation: Operation) -> list[DataFile]:
     match operation:
         case Append(fragments) | Overwrite(fragments) | Update(new_fragments=fragments):
-            files = [file for fragment in fragments for file in fragment.files]
+            return [file for fragment in fragments for file in fragment.files]
         case Rewrite(groups):
-            files = [file for group in groups for fragment in group.new_fragments for file in fragment.files]
+            return [file for group in groups for fragment in group.new_fragments for file in fragment.files]
         case DataReplacement(replacements):
-            files = [file for _, file in replacements]
+            return [file for _, file in replacements]
         case _:
-            files = []
-    return {file.base_id for file in files if file.base_id is not None}
+            return []
 
 
 def _swapped(decide: Callable[[Any, Any], Rule]) -> Callable[[Any, Any], Rule]:
@@ -266,7 +290,7 @@ RULES: Final[Mapping[tuple[type, type], Decision]] = {
         Update=_same_new_keys,
         UpdateBases=_files_in_moved_bases,
         Rewrite=_same_fragments,
-        DataReplacement=_same_fragments,
+        DataReplacement=_replaced_keys,
         Merge=_RETRY,
         Project=_rows_under_new_schema,
         Overwrite=_GIVE_UP,
@@ -390,6 +414,36 @@ def check_conflict(
     raise IncompatibleConflictError(
         f"{table}: Incompatible {what} and cannot be combined with it; check the table first"
     )
+
+
+def dropped_fields(
+    mine: Operation, schema: Schema, dropped: AbstractSet[int], *, version: int, table: str
+) -> frozenset[int]:
+    """Return the fields of new files of my operation that were dropped since it was computed.
+
+    Parameters
+    ----------
+    schema, version
+        Of the next version that was committed since.
+    dropped
+        The fields that were dropped in the versions before it.
+
+    Raises
+    ------
+    RetryableConflictError
+        A new column has the id of one of these: it would have my values of the other one.
+    """
+    if isinstance(mine, Overwrite):
+        return frozenset()  # it brings its own schema
+    fields = schema.by_id()
+    for field_id in dropped & fields.keys():
+        raise RetryableConflictError(
+            f"{table}: Retryable commit conflict for version {version}: it has a column "
+            f"{fields[field_id].name!r} in place of one that was dropped, whose values this {_name(mine)} "
+            "has; run it again on the newest version"
+        )
+    written = {id_ for file in _new_files(mine) for id_ in file.fields if id_ >= 0}
+    return frozenset(dropped | (written - fields.keys()))
 
 
 def _name(operation: Operation | None) -> str:

@@ -86,12 +86,12 @@ def may_repeat_keys(mine: Update, theirs: Append | Update) -> bool:
     if isinstance(theirs, Append):
         return keys.is_primary and bool(theirs.fragments)
     if not theirs.new_fragments:
-        return False
+        return not set(theirs.fields_modified).isdisjoint(keys.field_ids)
     if theirs.inserted_keys is not None:
         return _may_share_keys(keys, theirs.inserted_keys)
     # an update names the columns that it assigns; a merge names all that it writes
     assigned = set(theirs.fields_for_preserving_frag_bitmap)
-    return not assigned or not assigned.isdisjoint(keys.field_ids)
+    return not assigned or not keys.field_ids or not assigned.isdisjoint(keys.field_ids)
 
 
 def _may_share_keys(mine: InsertedKeys, theirs: InsertedKeys) -> bool:
