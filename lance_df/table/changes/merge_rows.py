@@ -58,7 +58,12 @@ class Source:
             fields=tuple(field for field in table.fields if field.name in rows.schema.names),
             metadata=table.metadata,
         )
-        return cls(rows, schema_to_write(rows.schema, given))
+        schema = schema_to_write(rows.schema, given)
+        for field in schema.fields:
+            position = rows.schema.get_field_index(field.name)
+            if _has_views(rows.schema.field(position).type):  # which pyarrow does not take rows of
+                rows = rows.set_column(position, field.name, rows.column(position).cast(field.arrow_type()))
+        return cls(rows, schema)
 
     def is_whole(self, table: Schema) -> bool:
         """Whether nothing is left out."""
@@ -72,6 +77,12 @@ class Source:
             chosen = self.rows.take(pa.array(numbers))
         (batch,) = chosen.combine_chunks().to_batches() or [_empty(self.rows.schema)]
         return pa.RecordBatch.from_arrays(conform(batch, self.schema), self.schema.names)
+
+
+def _has_views(data_type: pa.DataType) -> bool:
+    if pa.types.is_string_view(data_type) or pa.types.is_binary_view(data_type):
+        return True
+    return any(_has_views(data_type.field(index).type) for index in range(data_type.num_fields))
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
