@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.\-]*(://|::)")
 # relative for sure, and within the folder
 _PLAIN_NAMES = re.compile(r"[\w$\-]+(?:/[\w$\-]+)*(?:\.\w+)?", re.ASCII)
+_PATTERN = re.compile(r"[*?[]")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
 _LOCAL = LocalFiles()
 _OBJECT_STORES = frozenset({*_EXTRAS, "memory"})
@@ -93,6 +94,11 @@ class Location:
     @property
     def is_local(self) -> bool:
         return isinstance(self.fs, LocalFiles)
+
+    @property
+    def is_link(self) -> bool:
+        """Whether this is a symbolic link of the local file system: what it leads to lies elsewhere."""
+        return self.is_local and os.path.islink(self.path)
 
     @property
     def name(self) -> str:
@@ -401,9 +407,22 @@ class Location:
         """Remove a folder with all that is in it; one that does not exist is fine."""
         try:
             with translate_errors(self.uri):
-                self.fs.rm(self.path, recursive=True)
+                if self.is_local or not _PATTERN.search(self.path):
+                    self.fs.rm(self.path, recursive=True)
+                else:
+                    self._remove_tree_of_pattern()
         except NotFoundError:
             pass
+
+    def _remove_tree_of_pattern(self) -> None:
+        """Remove a folder whose path fsspec would take for a pattern of others."""
+        found: Mapping[str, Mapping[str, Any]] = self.fs.find(self.path, withdirs=True, detail=True)
+        for path in sorted(found, reverse=True):
+            if found[path]["type"] != "directory":
+                self.fs.rm_file(path)
+            else:  # object stores have none
+                with suppress(OSError):
+                    self.fs.rmdir(path)
 
     def remove_empty_folder(self) -> None:
         """Remove a local folder if nothing is in it; those of object stores are gone with their last file."""

@@ -82,3 +82,17 @@ def test_namespaces_are_not_replaced(uri: str) -> None:
     lance_df.DirectoryNamespace(root).create_table("a", rows(1))
     with pytest.raises(lance_df.AlreadyExistsError, match="__manifest"):
         lance_df.write_dataset(rows(2), root)
+
+
+@pytest.mark.parametrize("name", ["s*", "s?ock", "[st]ock"])
+def test_names_that_fsspec_takes_for_patterns_are_names(uri: str, name: str) -> None:
+    """Dropping a table drops no others."""
+    folder = lance_df.DirectoryNamespace(uri.removesuffix("/t.lance"))
+    for each in ("stock", "sales", name):
+        folder.create_table([each], rows(1, 2))
+    folder.drop_table([name])
+    assert sorted(folder.list_tables([]).tables) == ["sales", "stock"]
+    for each in ("stock", "sales"):
+        assert lance_df.dataset(f"{uri.removesuffix('/t.lance')}/{each}.lance").count_rows() == 2
+    folder.create_table([name], rows(3))
+    assert len(folder.list_tables([]).tables) == 3

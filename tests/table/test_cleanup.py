@@ -507,3 +507,38 @@ def test_an_external_store_forgets_versions_before_they_go(
     again = lance_df.dataset(uri, external_store=store)
     assert [each["version"] for each in again.versions()] == [6]
     assert again.to_table() == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links take a privilege there")
+@pytest.mark.parametrize("name", ["_indices", "data", "_deletions", "_transactions", "_versions"])
+def test_what_links_lead_to_stays(tmp_path: Path, name: str) -> None:
+    """A link is not of the table, nor is what it leads to."""
+    theirs, ours = str(tmp_path / "theirs.lance"), str(tmp_path / "ours.lance")
+    for uri in (theirs, ours):
+        for first in (0, 10):
+            write(lance_df, uri, first, "overwrite")
+    lance_df.dataset(theirs).create_scalar_index("a", "BTREE")
+    write(lance_df, theirs, 20, "overwrite")
+    put(theirs, "_indices/notes/thesis.txt", 900)
+    before = files(theirs)
+    shutil.rmtree(Path(ours, name), ignore_errors=True)
+    Path(ours, name).symlink_to(Path(theirs, name))
+    for delete_unverified in (False, True):
+        with suppress(CorruptDataError):  # the manifests are of another table
+            lance_df.dataset(ours).cleanup_old_versions(NOW, delete_unverified=delete_unverified)
+        assert files(theirs) == before
+
+
+def test_folders_of_indices_that_a_killed_clean_up_emptied_go(uri: str) -> None:
+    """They have no files, so that no file leads to them; a new one may be of an index that is being made."""
+    folders = [Path(uri, "_indices", f"11111111-1111-1111-1111-11111111111{i}") for i in range(2)]
+    for folder, age in zip(folders, (8, 1), strict=True):
+        folder.mkdir(parents=True)
+        os.utime(folder, (time.time() - age * DAY,) * 2)
+    data = lance_df.dataset(uri)
+    data.cleanup_old_versions(dry_run=True)
+    assert all(folder.exists() for folder in folders)
+    data.cleanup_old_versions()
+    assert [folder.exists() for folder in folders] == [False, True]
+    data.cleanup_old_versions(delete_unverified=True)
+    assert not any(folder.exists() for folder in folders)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,13 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_df.errors import CorruptDataError, InvalidInputError, VersionNotFoundError
+import lance_df
+from lance_df.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lance_df.table.open import open_table
 
 if TYPE_CHECKING:
@@ -187,3 +194,21 @@ def test_a_clone_whose_source_is_gone_says_so(data: lance.LanceDataset, tmp_path
         ours.open_data_file(ours.fragments[0], ours.fragments[0].files[0])
     with pytest.raises(CorruptDataError, match=r"t\.lance/_deletions/.*missing"):
         ours.deletion_vector(ours.fragments[0])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links take a privilege there")
+@pytest.mark.parametrize("link", ["tree", "tree/x", "tree/x/y"])
+def test_branches_that_lie_elsewhere_are_not_deleted(tmp_path: Path, link: str):
+    """Nor what an interrupted deletion would have left of one."""
+    theirs = tmp_path / "theirs.lance"
+    for folder in (theirs, theirs / "x/y", theirs / "y"):
+        lance.write_dataset(rows(0, 3), folder)
+    before = sorted(path for path in theirs.rglob("*"))
+    ours = lance.write_dataset(rows(0, 3), tmp_path / "ours.lance")
+    place = tmp_path / "ours.lance" / link
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(theirs)
+    for name in ("x/y", "x", "y"):
+        with pytest.raises((UnsupportedFeatureError, VersionNotFoundError)):
+            lance_df.dataset(ours.uri).branches.delete(name)
+    assert sorted(path for path in theirs.rglob("*")) == before

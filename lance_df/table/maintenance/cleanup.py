@@ -3,6 +3,7 @@
 Nothing is removed that a version which stays, a tag, a branch, another table that is known to build on this
 one, or a commit under way may need. Files go first and manifests last: at worst a crash leaves versions
 that cannot be read, and the next clean-up removes these; files that cannot be removed keep all manifests.
+Nothing goes from a folder that is a link, as that is another table's, or no table's at all.
 Spec: table format, chapter 13.
 """
 
@@ -75,6 +76,8 @@ def cleanup(table: Table, policy: CleanupPolicy, *, now: float | None = None) ->
     for chunk in _chunks(survey.candidates()):
         survey.see_new_versions()
         remover.remove(each for each in chunk if not survey.is_needed(each))
+    for folder in survey.empty_folders:
+        folder.remove_empty_folder()
     if not tally.num_failed:
         _remove_manifests(survey, remover)
     stats = tally.stats()
@@ -133,6 +136,8 @@ class _Survey:
         Of the versions that go, ascending.
     last_seen
         The highest version whose files are known.
+    empty_folders
+        Of indices, whose files went in a clean-up that was killed.
     """
 
     table: Table
@@ -143,6 +148,7 @@ class _Survey:
     unneeded: FileNames = field(default_factory=FileNames)
     manifests: list[Candidate] = field(default_factory=list)
     last_seen: int = 0
+    empty_folders: list[Location] = field(default_factory=list)
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield the files that are not needed, but for manifests."""
@@ -160,7 +166,7 @@ class _Survey:
         yield from self._index_files()
         for name, kind, needed, unneeded, suffixes in folders:
             folder = self.table.location / name
-            for file in scan_folder(folder):
+            for file in _own_files(folder):
                 if file.is_directory and name == DATA_DIR:
                     yield from self._blob_files(folder / file.name)
                 if file.is_directory or file.name in needed:
@@ -170,7 +176,7 @@ class _Survey:
                 elif file.name.endswith(suffixes):
                     yield from self._candidate(folder, file, kind, file.name, unneeded)
         versions = self.table.location / VERSIONS_DIR
-        for file in scan_folder(versions):
+        for file in _own_files(versions):
             if file.name.startswith(_TEMPORARY):
                 yield from self._unverified(versions, file, "temporary", file.name)
 
@@ -222,12 +228,15 @@ class _Survey:
 
     def _index_files(self) -> Iterator[Candidate]:
         indices = self.table.location / INDICES_DIR
-        for folder in scan_folder(indices):
+        for folder in _own_files(indices):
             if not folder.is_directory or folder.name in self.needed.indices:
                 continue
-            for file in scan_folder(indices / folder.name):
-                index_folder = indices / folder.name
+            index_folder, is_empty = indices / folder.name, True
+            for file in scan_folder(index_folder):
+                is_empty = False
                 yield from self._candidate(index_folder, file, "index", folder.name, self.unneeded.indices)
+            if is_empty and (folder.name in self.unneeded.indices or self._is_abandoned(folder)):
+                self.empty_folders.append(index_folder)
 
     def _candidate(
         self, folder: Location, file: ListedFile, kind: FileKind, name: str, unneeded: set[str]
@@ -315,11 +324,15 @@ def _versions_of_table(table: Table, listed: Collection[int], numbers: list[int]
 def _listed_versions(table: Location) -> dict[int, ListedFile]:
     """Return the files of attached versions."""
     files = {}
-    for file in scan_folder(table / VERSIONS_DIR):
+    for file in _own_files(table / VERSIONS_DIR):
         parsed = parse_manifest_name(file.name)
         if parsed is not None and not parsed[0] & DETACHED:
             files[parsed[0]] = file
     return files
+
+
+def _own_files(folder: Location) -> Iterator[ListedFile]:
+    return iter(()) if folder.is_link else scan_folder(folder)
 
 
 def _named_versions(table: Table) -> tuple[dict[int, str], set[int]]:

@@ -131,6 +131,7 @@ def delete_branch(shared: Shared, name: str) -> None:
     """
     root = shared.root
     location = branch_location(root, check_branch_name(name))
+    _check_no_link(root, name)
     branches = list_branches(root)
     if name in branches:
         _check_unused(root, name, branches)
@@ -145,6 +146,17 @@ def delete_branch(shared: Shared, name: str) -> None:
             (location / folder).remove_tree()
     for depth in range(len(name.split("/")), 0, -1):
         branch_location(root, "/".join(name.split("/")[:depth])).remove_empty_folder()
+
+
+def _check_no_link(root: Location, branch: str) -> None:
+    """Refuse to delete what lies elsewhere."""
+    path = "tree"
+    for part in ("", *branch.split("/")):
+        path = f"{path}/{part}".rstrip("/")
+        if (folder := root / path).is_link:
+            raise UnsupportedFeatureError(
+                f"{folder.uri}: a symbolic link: branch {branch!r} lies elsewhere; remove the link by hand"
+            )
 
 
 def has_versions(shared: Shared, branch: str) -> bool:
