@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -13,7 +12,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_df.api.fragment_metadata import DataFile, FragmentMetadata
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format import operations as ops
 from lance_df.format.fragments import Fragment, Spilled
 from lance_df.format.manifest import IndexMetadata
@@ -34,6 +33,9 @@ _UPDATE_MODES = {
     "rewrite_rows": ops.UpdateMode.REWRITE_ROWS,
     "rewrite_columns": ops.UpdateMode.REWRITE_COLUMNS,
 }
+
+# the manifest of a table with more would have hundreds of megabytes, and a small bitmap can hold any number
+_MAX_COVERED = 2**22
 
 
 # -- to the model -------------------------------------------------------------------------------------------
@@ -342,15 +344,20 @@ def _rewritten(index: ops.RewrittenIndex) -> LanceOperation.RewrittenIndex:
 
 
 def _described_index(index: IndexMetadata) -> Index:
-    created = index.created_at_ms
+    covered = index.covered_fragments() or BitMap()
+    if len(covered) > _MAX_COVERED:
+        raise CorruptDataError(
+            f"index {index.name!r} ({index.uuid}) covers {len(covered)} fragments, "
+            f"expected at most {_MAX_COVERED}"
+        )
     return Index(
         uuid=str(index.uuid),
         name=index.name,
         fields=list(index.fields),
         dataset_version=index.dataset_version,
-        fragment_ids=set(index.covered_fragments() or ()),
+        fragment_ids=set(covered),
         index_version=index.index_version or 0,
-        created_at=None if created is None else dt.datetime.fromtimestamp(created / 1000, dt.UTC),
+        created_at=index.created_at,
         base_id=index.base_id,
         files=[IndexFile(path, size) for path, size in index.files] or None,
         index_details=None if index.details_type_url is None else (index.details_type_url, index.details),

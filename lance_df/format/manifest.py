@@ -34,6 +34,8 @@ _NANOS = 1_000_000_000
 # as many are asked faster by parsing their bytes once more than one by one
 _MANY_FRAGMENTS = 64
 _FIRST_GOOD_COVERAGE = (0, 8, 15)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MAX_ROW_IDS = 2**64 - 1
 DATA_FORMATS = ("0.1", "2.0", "2.1", "2.2")
 
 
@@ -130,6 +132,16 @@ class IndexMetadata:
         if self.details_type_url is None:
             return None
         return self.details_type_url.rpartition("/")[2].rpartition(".")[2].lower()
+
+    @property
+    def created_at(self) -> dt.datetime | None:
+        """When the segment was made, in UTC; None when it is not recorded or beyond the calendar."""
+        if self.created_at_ms is None:
+            return None
+        try:
+            return _EPOCH + dt.timedelta(milliseconds=self.created_at_ms)
+        except OverflowError:
+            return None
 
     def covered_fragments(self) -> BitMap | None:
         """Return the ids of the fragments that were covered when the index was built, or None if unknown.
@@ -261,9 +273,8 @@ class Manifest:
         """Commit time in UTC, cut to microseconds; None when it is not recorded or beyond the calendar."""
         if self.timestamp_ns is None:
             return None
-        epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
         try:
-            return epoch + dt.timedelta(microseconds=self.timestamp_ns // 1000)
+            return _EPOCH + dt.timedelta(microseconds=self.timestamp_ns // 1000)
         except OverflowError:
             return None
 
@@ -333,6 +344,11 @@ class Manifest:
         ----------
         index_section, transaction_section
             Where these lie in the file that the block becomes a part of.
+
+        Raises
+        ------
+        CorruptDataError
+            The version before left no row ids for new rows.
         """
         message = self._to_proto()
         if index_section is not None:
@@ -368,6 +384,11 @@ class Manifest:
         message.reader_feature_flags = self.reader_feature_flags
         message.writer_feature_flags = self.writer_feature_flags
         message.transaction_file = self.transaction_file
+        if self.next_row_id > _MAX_ROW_IDS:
+            raise CorruptDataError(
+                f"the next row id of version {self.version} would be {self.next_row_id}, expected at most "
+                f"{_MAX_ROW_IDS}: the manifest of the version before gives out ids that are too high"
+            )
         message.next_row_id = self.next_row_id
         message.config.update(self.config)
         message.table_metadata.update(self.table_metadata)

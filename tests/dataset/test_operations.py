@@ -21,9 +21,10 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from manifest_edits import edit_manifest
+from pyroaring import BitMap
 
 import lance_df
-from lance_df._pb import table_pb2
+from lance_df._pb import table_pb2, transaction_pb2
 from lance_df.errors import (
     ConflictError,
     CorruptDataError,
@@ -124,6 +125,19 @@ def test_recorded_transactions_read_as_in_pylance(tmp_path: Path) -> None:
         *("Restore", "Overwrite", "Other"),
     }
     assert [each.uuid for each in ours.get_transactions(3)] == [each.uuid for each in ds.get_transactions(3)]
+
+
+def test_indices_of_impossibly_many_fragments_are_not_described(tmp_path: Path) -> None:
+    uri = make(tmp_path / "t")
+    dataset = lance_df.dataset(uri)
+    dataset.create_scalar_index("a", "BTREE")
+    (file,) = (tmp_path / "t" / "_transactions").glob(f"{dataset.version - 1}-*.txn")
+    message = transaction_pb2.Transaction.FromString(file.read_bytes())
+    message.create_index.new_indices[0].fragment_bitmap = BitMap(range(2**32 - 1)).serialize()
+    file.write_bytes(message.SerializeToString())
+    edit_manifest(uri, lambda manifest: manifest.ClearField("transaction_section"))
+    with pytest.raises(CorruptDataError, match="covers 4294967295 fragments, expected at most"):
+        lance_df.dataset(uri).read_transaction(dataset.version)
 
 
 def test_operations_have_pylance_s_fields() -> None:

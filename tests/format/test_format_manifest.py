@@ -250,6 +250,22 @@ def test_an_index_without_coverage_or_details():
     assert again == bare
 
 
+def test_a_time_beyond_the_calendar_is_none():
+    index = IndexMetadata(uuid=uuid.UUID(int=1), fields=(), name="i", dataset_version=1)
+    made = [dataclasses.replace(index, created_at_ms=each).created_at for each in (None, 1_500, 2**64 - 1)]
+    assert made == [None, dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=dt.UTC), None]
+
+
+def test_row_ids_end():
+    message = manifest(next_row_id=2**64 - 1)
+    data, _ = read(message).serialized(index_section=None, transaction_section=None)
+    assert pb.Manifest.FromString(data).next_row_id == 2**64 - 1
+    with pytest.raises(CorruptDataError, match="next row id of version 1 would be 18446744073709551616"):
+        dataclasses.replace(read(message), next_row_id=2**64).serialized(
+            index_section=None, transaction_section=None
+        )
+
+
 def test_damaged_indices_are_reported():
     section = pb.IndexSection()
     section.indices.add(name="i", uuid=pb.UUID(uuid=b"short"))

@@ -8,6 +8,8 @@ import lance
 import pyarrow as pa
 import pytest
 from lance.optimize import Compaction as TheirCompaction
+from manifest_edits import edit_manifest
+from pyroaring import BitMap
 
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
@@ -74,6 +76,21 @@ def test_segments_of_one_index_do_not_keep_fragments_apart(tmp_path: Path) -> No
         lance_df.write_dataset(pa.table({"a": [number]}), uri, mode="append", statistics=True)
     assert len(lance_df.dataset(uri).list_indices()) == 4
     assert plan(lance_df, uri) == [[0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP"])
+def test_indices_that_cover_billions_of_fragments_are_cheap(tmp_path: Path, kind: str) -> None:
+    uri = str(tmp_path / "t.lance")
+    dataset = lance_df.write_dataset(pa.table({"a": range(40)}), uri, max_rows_per_file=10)
+    dataset.create_scalar_index("a", kind)
+    covered = (BitMap([1, 2, 3]) | BitMap(range(1000, 2**32 - 1))).serialize()
+    edit_manifest(uri, lambda _: None, edit_index=lambda index: setattr(index, "fragment_bitmap", covered))
+    dataset = lance_df.dataset(uri)
+    assert plan(lance_df, uri) == [[1, 2, 3]]
+    assert [index["fragment_ids"] for index in dataset.list_indices()] == [{1, 2, 3}]
+    assert dataset.describe_indices()[0].segments[0].fragment_ids == {1, 2, 3}
+    dataset.optimize.compact_files()
+    assert dataset.to_table(filter="a >= 8 and a < 12")["a"].to_pylist() == [8, 9, 10, 11]
 
 
 def test_options_come_from_the_configuration_too(tmp_path: Path) -> None:

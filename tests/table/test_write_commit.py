@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, get_args
 import lance
 import pyarrow as pa
 import pytest
+from manifest_edits import edit_manifest
 
 import lance_df
 from lance_df.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
+    CorruptDataError,
     IncompatibleConflictError,
     RetryableConflictError,
     StorageError,
@@ -363,6 +365,17 @@ def test_the_time_for_a_commit_is_limited(uri: str, monkeypatch: pytest.MonkeyPa
     )
     with pytest.raises(RetryableConflictError, match="2 times in a row"):
         commit_change(table, Append(()), rows=RowChange(), options=options)
+
+
+def test_an_append_finds_no_row_ids(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    lance_df.write_dataset(ROW, uri, enable_stable_row_ids=True)
+    edit_manifest(uri, lambda manifest: setattr(manifest, "next_row_id", 2**64 - 1))
+    before = data_files(tmp_path / "t.lance")
+    with pytest.raises(CorruptDataError, match="the next row id of version 2 would be"):
+        lance_df.write_dataset(pa.concat_tables([ROW, ROW]), uri, mode="append")
+    assert data_files(tmp_path / "t.lance") == before
+    assert lance_df.dataset(uri).to_table() == ROW
 
 
 def test_no_transaction_file_where_the_table_wants_none(uri: str, tmp_path: Path) -> None:

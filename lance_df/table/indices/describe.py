@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
+from pyroaring import BitMap
+
 if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata
     from lance_df.format.schema import Field, Schema
@@ -38,13 +40,13 @@ class IndexInformation(TypedDict):
 
 def describe_indices(table: Table) -> list[IndexInformation]:
     """Return every index segment of a table version, ordered by name."""
-    present = set(table.fragments.ids.tolist())
+    present = BitMap(table.fragments.ids.tolist())
     paths = _paths(table.schema)
     segments = [index for index in table.indices if not index.name.startswith(_SYSTEM_PREFIX)]
     return [_describe(index, paths, present) for index in sorted(segments, key=lambda index: index.name)]
 
 
-def _describe(index: IndexMetadata, paths: dict[int, str], present: set[int]) -> IndexInformation:
+def _describe(index: IndexMetadata, paths: dict[int, str], present: BitMap) -> IndexInformation:
     covered = index.covered_fragments()
     kind = index.kind
     return IndexInformation(
@@ -53,7 +55,7 @@ def _describe(index: IndexMetadata, paths: dict[int, str], present: set[int]) ->
         uuid=str(index.uuid),
         fields=[paths[field_id] for field_id in index.fields if field_id in paths],
         version=index.dataset_version,
-        fragment_ids=set() if covered is None else present.intersection(covered),
+        fragment_ids=set() if covered is None else set(present & covered),
         base_id=index.base_id,
     )
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pyroaring import BitMap
 
 from lance_df.records import dataclass
 from lance_df.table.metadata.row_counts import live_rows, physical_rows
@@ -69,10 +70,11 @@ def _facts(table: Table, options: CompactionOptions) -> _Facts:
 def _coverage(table: Table) -> npt.NDArray[np.int64]:
     """Return numbers that are equal for fragments that the same indices cover, in whichever segment."""
     ids = table.fragments.ids
+    present = BitMap(ids.tolist())
     inside: dict[str, npt.NDArray[np.bool_]] = {}
     for index in table.indices:
         if (covered := index.covered_fragments()) is not None:
-            is_covered = np.isin(ids, np.asarray(covered.to_array(), dtype=np.int64))
+            is_covered = np.isin(ids, np.asarray((covered & present).to_array(), dtype=np.int64))
             inside[index.name] = inside.get(index.name, np.zeros(len(ids), np.bool_)) | is_covered
     numbers = np.zeros(len(ids), np.int64)
     for flags in inside.values():

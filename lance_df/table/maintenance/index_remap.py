@@ -44,6 +44,7 @@ def remapped_indices(
     """
     rewritten = []
     fields = table.schema.by_id()
+    present = BitMap(table.fragments.ids.tolist())
     for segment in table.indices:
         builder = _BUILDERS.get(segment.kind or "")
         covered = segment.covered_fragments()
@@ -55,7 +56,7 @@ def remapped_indices(
         moved = MovedAddresses(table, whole)
         if not moved.old_fragments:
             continue
-        staying = covered - BitMap.union(*map(_old_fragments, groups))
+        staying = (covered & present) - BitMap.union(*map(_old_fragments, groups))
         with suppress(CorruptDataError, UnsupportedFeatureError):
             if builder.key_type(segment_folder(table, segment)) == fields[segment.fields[0]].arrow_type():
                 rewritten.append(_remapped(table, builder, segment, staying, moved, files))

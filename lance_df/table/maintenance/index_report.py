@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from lance_df.table.maintenance.index_statistics import segment_statistics
 from lance_df.table.metadata.row_counts import live_rows
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Iterable
 
     from lance_df.format.manifest import IndexMetadata
@@ -114,13 +114,12 @@ def _describe(
 
 
 def _describe_segment(entry: IndexMetadata, information: IndexInformation) -> IndexSegmentDescription:
-    created = entry.created_at_ms
     return IndexSegmentDescription(
         uuid=information["uuid"],
         fragment_ids=information["fragment_ids"],
         dataset_version_at_last_update=entry.dataset_version,
         index_version=entry.index_version or 0,
-        created_at=None if created is None else dt.datetime.fromtimestamp(created / 1000, dt.UTC),
+        created_at=entry.created_at,
         size_bytes=sum(size for _, size in entry.files) if entry.files else None,
         base_id=entry.base_id,
         covering_fields=list(entry.covering_fields),
