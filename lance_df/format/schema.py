@@ -40,6 +40,8 @@ _JSON_STORAGE = {
     "large_binary": (STORED_JSON,),
 }
 
+MAX_FIELD_ID = 2**31 - 1
+
 # what the C interface of Arrow lets through
 _MAX_DEPTH = 62
 
@@ -388,6 +390,21 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
     return Schema(fields=fields, metadata=_decoded_metadata(schema.metadata, "the schema"))
 
 
+def check_field_id(field_id: int, source: str) -> None:
+    """Check that a new field can have an id.
+
+    Raises
+    ------
+    CorruptDataError
+        It is too high, since what ``source`` names says of impossible ids that they are in use.
+    """
+    if field_id > MAX_FIELD_ID:
+        raise CorruptDataError(
+            f"{source}: field ids up to {field_id - 1} are in use, and a new one is needed; "
+            f"expected ids of at most {MAX_FIELD_ID}"
+        )
+
+
 def _decoded_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> dict[str, bytes]:
     """Return Arrow metadata as it is stored: keys and values are texts.
 
@@ -410,7 +427,7 @@ def _decoded_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> dict
 def _primary_key_position(metadata: Mapping[str, bytes]) -> int | None:
     """Return the place in the primary key that metadata of an Arrow field names: 0 for one of no number."""
     position = metadata.get(PRIMARY_KEY_POSITION, b"")
-    if position.isdigit() and int(position) < 2**32:
+    if position.isdigit() and len(position) <= 10 and int(position) < 2**32:
         return int(position)
     return 0 if metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1", b"yes") else None
 

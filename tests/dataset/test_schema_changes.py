@@ -16,6 +16,7 @@ import lance_df
 from lance_df.errors import (
     ColumnNotFoundError,
     ConflictError,
+    CorruptDataError,
     InvalidInputError,
     LanceError,
     UnsupportedFeatureError,
@@ -467,6 +468,30 @@ def test_the_mark_of_field_ids_is_kept(tmp_path: Path) -> None:
     ds.checkout_latest()
     assert {field.name(): field.id() for field in ds.lance_schema.fields()}["m"] == 24
     ds.validate()
+
+
+def test_field_ids_end(tmp_path: Path) -> None:
+    uri = make(tmp_path, "2.2")
+
+    def mark(manifest: Any) -> None:
+        manifest.writer_feature_flags |= 32768
+        manifest.max_allocated_field_id = 2**31 - 2
+
+    edit_manifest(uri, mark)
+    ds = lance_df.dataset(uri)
+    ds.add_columns({"n": "a + a"})
+    before = files(uri)
+    for change in (
+        lambda: ds.add_columns({"m": "a + a"}),
+        lambda: ds.add_columns(pa.schema([("m", pa.int32())])),
+        lambda: ds.alter_columns({"path": "a", "data_type": pa.int64()}),
+        lambda: lance_df.write_dataset(rows(0, 1), uri, mode="overwrite"),
+    ):
+        with pytest.raises(
+            CorruptDataError, match=r"table: field ids up to \d+ are in use, .* at most 2147483647"
+        ):
+            change()
+    assert files(uri) == before
 
 
 def test_a_cast_keeps_the_metadata_of_the_field(tmp_path: Path) -> None:

@@ -45,7 +45,9 @@ def null_columns(table: Table, given: pa.Schema, *, first_id: int | None = None)
             raise InvalidInputError(f"column {field.name!r} would be null, but is not nullable")
     version = data_version(table)
     first_id = highest_field_id(table.manifest) + 1 if first_id is None else first_id
-    new = with_new_fields(table.schema, given, first_id=first_id, data_format=version, in_lists=True)
+    new = with_new_fields(
+        table.schema, given, first_id=first_id, data_format=version, in_lists=True, source=table.uri
+    )
     if version == "0.1":
         raise UnsupportedFeatureError(f"{table.uri}: 0.1 tables cannot have columns without data")
     return Merge(tuple(table.fragments), new.schema, preserves_nullability=True)
@@ -86,7 +88,9 @@ def columns_added(
         A type that the format cannot hold.
     """
     first_id = highest_field_id(table.manifest) + 1 if first_id is None else first_id
-    new = with_new_fields(table.schema, given, first_id=first_id, data_format=data_version(table))
+    new = with_new_fields(
+        table.schema, given, first_id=first_id, data_format=data_version(table), source=table.uri
+    )
     chosen = table.fragments if fragments is None else fragments
     with columns_written(
         table, chosen, new.part, lambda fragment: conformed(batches_of(fragment), new.part)

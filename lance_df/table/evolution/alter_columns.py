@@ -222,7 +222,7 @@ def _cast(table: Table, schema: Schema, casts: Mapping[int, _Cast], *, keeps_ids
     """Write columns with other types; ``schema`` is the table's, with the new names."""
     first_id = None if keeps_ids else highest_field_id(table.manifest) + 1
     version = data_version(table)
-    with_old_names = _retyped_schema(table.schema, casts, first_id, version)
+    with_old_names = _retyped_schema(table, table.schema, casts, first_id)
     # the names in a file are not read, and values are cast by the names that they have
     units = {cast.unit for cast in casts.values()}
     old, new = _parts(table.schema.fields, with_old_names.fields, units)
@@ -233,7 +233,7 @@ def _cast(table: Table, schema: Schema, casts: Mapping[int, _Cast], *, keeps_ids
         for arrays in read_live(table, fragment, old):
             yield [_converted(array, field) for array, field in zip(arrays, new, strict=True)]
 
-    altered = _retyped_schema(schema, casts, first_id, version)
+    altered = _retyped_schema(table, schema, casts, first_id)
     with columns_written(table, table.fragments, part, rows) as files:
         yield Merge(
             tuple(with_columns_of(fragment, files[fragment.id], altered) for fragment in table.fragments),
@@ -243,9 +243,9 @@ def _cast(table: Table, schema: Schema, casts: Mapping[int, _Cast], *, keeps_ids
         )
 
 
-def _retyped_schema(schema: Schema, casts: Mapping[int, _Cast], first_id: int | None, version: str) -> Schema:
-    numbering = Numbering(first_id or 0)
-    units = {cast.unit for cast in casts.values()} if version == "0.1" else set()
+def _retyped_schema(table: Table, schema: Schema, casts: Mapping[int, _Cast], first_id: int | None) -> Schema:
+    numbering = Numbering(first_id or 0, source=table.uri)
+    units = {cast.unit for cast in casts.values()} if data_version(table) == "0.1" else set()
 
     def retyped(field: Field) -> Field:
         cast = casts.get(field.id)

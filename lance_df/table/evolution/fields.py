@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.column_path import parse_path
-from lance_df.format.schema import Field, Schema, schema_from_arrow
+from lance_df.format.schema import Field, Schema, check_field_id, schema_from_arrow
 from lance_df.records import dataclass
 from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
 from lance_df.table.writing.schema_rules import check_schema
@@ -95,13 +95,21 @@ def highest_field_id(manifest: Manifest) -> int:
 
 
 class Numbering:
-    """Gives out field ids."""
+    """Gives out field ids, from ``first``; ``source`` is what error messages call the table."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, *, source: str) -> None:
         self._next = first
+        self._source = source
 
     def numbered(self, field: Field) -> Field:
-        """Return the field with new ids for itself and all below, depth first."""
+        """Return the field with new ids for itself and all below, depth first.
+
+        Raises
+        ------
+        CorruptDataError
+            No id is left.
+        """
+        check_field_id(self._next, self._source)
         field_id, self._next = self._next, self._next + 1
         return dataclasses.replace(
             field, id=field_id, children=tuple(self.numbered(child) for child in field.children)
@@ -130,7 +138,13 @@ class NewFields:
 
 
 def with_new_fields(
-    schema: Schema, given: pa.Schema, *, first_id: int, data_format: str, in_lists: bool = False
+    schema: Schema,
+    given: pa.Schema,
+    *,
+    first_id: int,
+    data_format: str,
+    in_lists: bool = False,
+    source: str = "the schema",
 ) -> NewFields:
     """Add columns, and in 2.2 fields of structs, to a schema.
 
@@ -146,15 +160,19 @@ def with_new_fields(
     in_lists
         Whether structs in lists may get new fields. Without data they can; with data, the lengths of lists
         would be in two files.
+    source
+        What error messages call the table.
 
     Raises
     ------
+    CorruptDataError
+        No field id is left.
     InvalidInputError
         A column exists already, or has a name that is reserved.
     UnsupportedFeatureError
         A type that the format cannot hold.
     """
-    merge = _Merge(Numbering(first_id), data_format, in_lists)
+    merge = _Merge(Numbering(first_id, source=source), data_format, in_lists)
     fields, part = merge.levels(schema.fields, schema_from_arrow(given).fields, "")
     check_schema(Schema(fields=part), data_format)
     metadata = {key.decode(): value for key, value in (given.metadata or {}).items()}

@@ -12,7 +12,7 @@ from lance_df.file.legacy.dictionary_writer import check_dictionaries
 from lance_df.format.blobs import blobs_as_stored
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.operations import Append, Operation, Overwrite
-from lance_df.format.schema import Schema, schema_from_arrow
+from lance_df.format.schema import Schema, check_field_id, schema_from_arrow
 from lance_df.format.transaction import Transaction
 from lance_df.records import dataclass
 from lance_df.table.blobs.references import BlobReferences
@@ -200,6 +200,7 @@ def _plan_overwrite(
     mark = manifest.max_allocated_field_id
     new_schema = blobs_as_stored(data_schema, version)
     schema = schema_from_arrow(new_schema, first_id=0 if mark is None else mark + 1)
+    check_field_id(schema.max_field_id, table.uri)
     check_schema(schema, version)
     dictionaries: dict[int, pa.Array] = {}
 
