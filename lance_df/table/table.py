@@ -7,8 +7,6 @@ from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lance_df.cache import CacheKind
 from lance_df.errors import (
     CorruptDataError,
@@ -41,7 +39,6 @@ from lance_df.table.reading.fragment_reader import FragmentReader
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    import numpy.typing as npt
     import pyarrow as pa
     from pyroaring import BitMap
 
@@ -450,10 +447,6 @@ class Table:
             The table has stable row ids, but this fragment has none, too few, or damaged ones.
         """
         return self._lineage.row_ids(fragment)
-
-    def row_id_sequence(self, fragment: Fragment) -> npt.NDArray[np.uint64]:
-        """Return the row ids of all physical rows of a fragment as an array; see :meth:`row_ids`."""
-        return self.row_ids(fragment).to_numpy()
 
     def row_version_sequences(self, fragment: Fragment) -> tuple[RunSequence, RunSequence]:
         """Return the versions in which each physical row of a fragment was created, and last updated.

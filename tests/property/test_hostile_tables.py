@@ -166,6 +166,37 @@ def test_more_rows_than_the_file_has(table: Path):
     refused_everywhere(table, CorruptDataError, "150 rows", str(2**32 - 1))
 
 
+def test_billions_of_rows_with_ids_in_a_small_file(tmp_path: Path):
+    path, num_rows = tmp_path / "t.lance", 2**32 - 2
+    nulls = pa.table({"id": pa.nulls(1000, pa.int32())})
+    lance_df.write_dataset(nulls, path, data_storage_version="2.1", enable_stable_row_ids=True)
+    (file,) = (path / "data").iterdir()
+
+    def enlarge_pages(_: int, column: Any) -> None:
+        for page in column.pages:
+            page.length = num_rows
+
+    content = mutate_columns(file.read_bytes(), enlarge_pages)
+    file.write_bytes(mutate_descriptor(content, lambda descriptor: setattr(descriptor, "length", num_rows)))
+    ids = rowids_pb2.RowIdSequence()
+    ids.segments.add().range.end = num_rows
+    versions = rowids_pb2.RowDatasetVersionSequence()
+    versions.runs.add(version=1).span.CopyFrom(ids.segments[0])
+
+    def enlarge(manifest: Any) -> None:
+        fragment, manifest.next_row_id = manifest.fragments[0], num_rows
+        fragment.physical_rows, fragment.files[0].file_size_bytes = num_rows, 0
+        fragment.inline_row_ids = ids.SerializeToString()
+        fragment.inline_created_at_versions = versions.SerializeToString()
+        fragment.inline_last_updated_at_versions = versions.SerializeToString()
+
+    edit(path, enlarge)
+    lance_df.dataset(path).validate()
+    edit(path, lambda manifest: setattr(manifest, "next_row_id", num_rows - 1))
+    with pytest.raises(CorruptDataError, match=f"there is a row id {num_rows - 1}"):
+        lance_df.dataset(path).validate()
+
+
 def test_truncated_data_files(table: Path):
     file = max((table / "data").iterdir(), key=lambda each: each.stat().st_size)
     content = file.read_bytes()

@@ -79,7 +79,7 @@ def same(ours: Table, theirs: lance.LanceDataset) -> None:
         deleted = ours.deletion_vector(fragment)
         live = np.setdiff1d(np.arange(fragment.physical_rows), [] if deleted is None else deleted.to_array())
         addresses = live.astype(np.uint64) + np.uint64(fragment.id << 32)
-        row_ids = ours.row_id_sequence(fragment)[live]
+        row_ids = ours.row_ids(fragment).to_numpy()[live]
         assert addresses.tolist() == scanned["_rowaddr"].to_pylist()
         assert row_ids.tolist() == scanned["_rowid"].to_pylist()
         found = ours.row_id_index().lookup(row_ids)

@@ -74,7 +74,7 @@ def read_keys(table: Table, fragment: Fragment, name: str) -> pa.Array:
     if name == ROW_ADDRESS:
         return pa.array(live.astype(np.uint64) + np.uint64(fragment.id << 32))
     if name == ROW_ID:
-        return pa.array(table.row_id_sequence(fragment)[live])
+        return pa.array(table.row_ids(fragment).take(live))
     field = table.schema.field(name)
     arrays = [array for (array,) in read_live(table, fragment, [field])]
     return pa.concat_arrays(arrays) if arrays else pa.array([], field.arrow_type())

@@ -15,16 +15,17 @@ from lance_df.file.io import named_errors
 from lance_df.file.open import open_file
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import TOMBSTONE
+from lance_df.format.row_ids import row_id_range
 from lance_df.scan.options import NO_STATISTICS
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.indices.segments import segments_by_index
+from lance_df.table.maintenance.moved_rows import without
+from lance_df.table.reading.deletions import deleted_offsets
 from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy.typing as npt
 
     from lance_df.format.fragments import DataFile, Fragment
     from lance_df.format.manifest import IndexMetadata
@@ -162,25 +163,26 @@ def _check_order(table: Table, file: DataFile, name: str) -> None:
 
 def _check_row_ids(table: Table) -> None:
     """Check that every live row has an id of its own, and that the next id to be given out is free."""
-    live: list[npt.NDArray[np.uint64]] = []
+    live = [row_id_range(0, 0)]
     for fragment in table.fragments:
         name, num_rows = table.name_of(fragment), table.fragment_rows(fragment)
-        stored = len(table.row_ids(fragment))
-        if stored != num_rows:
-            raise CorruptDataError(f"{name}: {stored} row ids for {num_rows} rows")
-        ids = table.row_id_sequence(fragment)
+        ids = table.row_ids(fragment)
+        if len(ids) != num_rows:
+            raise CorruptDataError(f"{name}: {len(ids)} row ids for {num_rows} rows")
         deleted = table.deletion_vector(fragment)
-        if deleted is not None:
-            ids = np.delete(ids, np.asarray(deleted.to_array(), np.int64))
-        live.append(ids)
+        live.append(ids if deleted is None else without(ids, deleted_offsets(deleted)))
         _check_row_versions(table, fragment, name, num_rows)
-    everything = np.sort(np.concatenate(live)) if live else np.empty(0, np.uint64)
-    same = everything[1:][np.diff(everything) == 0]
+    # by runs: a few bytes may say that there are billions of ids
+    firsts = np.concatenate([ids.firsts for ids in live])
+    lasts = firsts + np.concatenate([ids.ends - ids.begins - 1 for ids in live]).astype(np.uint64)
+    order = np.argsort(firsts)
+    firsts, lasts = firsts[order], lasts[order]
+    same = firsts[1:][firsts[1:] <= lasts[:-1]]
     if len(same):
         raise CorruptDataError(f"{table.manifest_file.path}: two rows have the row id {same[0]}")
-    if len(everything) and int(everything[-1]) >= table.manifest.next_row_id:
+    if len(lasts) and int(lasts[-1]) >= table.manifest.next_row_id:
         raise CorruptDataError(
-            f"{table.manifest_file.path}: there is a row id {everything[-1]}, but the next one to be given "
+            f"{table.manifest_file.path}: there is a row id {lasts[-1]}, but the next one to be given "
             f"out is {table.manifest.next_row_id}"
         )
 
@@ -189,9 +191,9 @@ def _check_row_versions(table: Table, fragment: Fragment, name: str, num_rows: i
     for versions in table.row_version_sequences(fragment):
         if len(versions) != num_rows:
             raise CorruptDataError(f"{name}: {len(versions)} row versions for {num_rows} rows")
-        values = versions.to_numpy()
-        if len(values) and int(values.max()) > table.version:
-            raise CorruptDataError(f"{name}: a row is of version {values.max()}, which is still to come")
+        newest = int(versions.firsts.max(initial=0))
+        if newest > table.version:
+            raise CorruptDataError(f"{name}: a row is of version {newest}, which is still to come")
 
 
 def _check_zones(table: Table) -> None:
