@@ -329,7 +329,9 @@ class LanceScanner(ArrowScanner):
             plain = replace(plain, columns=[*columns, *(key for key in keys if key not in wanted)])
         table = self._like(plain).to_table()
         start = options.offset or 0
-        order = _sort_indices(table, options.order_by)
+        with imports_finished():
+            from lance_df.engine.query import row_order
+        order = row_order(table, [(key.column_name, _sql(key)) for key in options.order_by])
         stop = len(order) if options.limit is None else start + options.limit
         result = table.select(wanted).take(order[start:stop])
         return result.schema, _shown(iter(result.to_batches()), result.schema, options)
@@ -414,18 +416,8 @@ def _filterable(expression: pc.Expression, table: Scannable) -> pa.Schema:
     return system_schema(schema) if has_tokens(expression) else schema
 
 
-def _sort_indices(table: pa.Table, order_by: Sequence[ColumnOrdering]) -> pa.Array:
-    """Return the order of the rows; sorting by the last column first, as each sort is stable."""
-    order = pa.array(range(table.num_rows), pa.int64())
-    for key in reversed(order_by):
-        values = table.column(key.column_name).take(order)
-        direction = "ascending" if key.ascending else "descending"
-        rows = pc.sort_indices(values, sort_keys=[("", direction)])  # nulls last
-        if key.nulls_first:
-            num_values = len(rows) - values.null_count
-            rows = pa.concat_arrays([rows[num_values:], rows[:num_values]])
-        order = order.take(rows)
-    return order
+def _sql(key: ColumnOrdering) -> str:
+    return f"{'ASC' if key.ascending else 'DESC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def _shown(

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lance_df.compute.calls import engine_call
 from lance_df.compute.compat import PlainSessionContext, SessionConfig, plain_context, variant
+from lance_df.compute.offsets import importable
 from lance_df.compute.terms import to_term
 from lance_df.compute.typed_functions import HASHES, TypedFunctions, register_udfs
 from lance_df.errors import InvalidInputError, LanceError
@@ -136,7 +137,7 @@ class ExpressionEvaluator:
     def _evaluate(self, expression: str, columns: Sequence[pa.Array] | Mapping[str, pa.Array]) -> pa.Array:
         if not isinstance(columns, Mapping):
             columns = {f"col{number}": column for number, column in enumerate(columns)}
-        rows = pa.record_batch(list(columns.values()), list(columns))
+        rows = importable(pa.record_batch(list(columns.values()), list(columns)))
         table = f"rows_{next(self._numbers)}"
         self._ctx.register_record_batches(table, [[rows]])
         try:

@@ -9,7 +9,7 @@ never checked again above the scan, and batches are not compared with the schema
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import field
 from operator import attrgetter
@@ -342,6 +342,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self, planned: PlannedScan, schema: pa.Schema, partition: int, work: WorkList
     ) -> Iterator[pa.RecordBatch]:
         batches = stoppable(self._batches(planned, schema, partition, work))
+        import_batch = _importer(schema)
         try:
             while True:
                 with callback():
@@ -350,7 +351,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
                     return
                 self.log.check_wanted()
                 self.log.counters.add(batches=1, rows=batch.num_rows)
-                yield batch
+                yield batch if import_batch is None else import_batch(batch)
         except LanceError as err:
             self.log.errors.append(err)
             raise
@@ -486,6 +487,16 @@ def _projected(schema: pa.Schema, columns: list[str] | None) -> pa.Schema:
 
 def _fingerprint(expression: pc.Expression | pa.Scalar | bool | None) -> bytes | str:
     return serialized(expression).to_pybytes() if isinstance(expression, pc.Expression) else repr(expression)
+
+
+def _importer(schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch] | None:
+    """Return what makes batches such that DataFusion can import them; None where all are."""
+    if not any(pa.types.is_nested(field.type) for field in schema):
+        return None
+    from lance_df.compute.offsets import columns_to_copy, without_offsets
+
+    columns = columns_to_copy(schema)
+    return (lambda batch: without_offsets(batch, columns)) if columns else None
 
 
 def _row_counts(num_rows: int) -> Iterator[pa.RecordBatch]:

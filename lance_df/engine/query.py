@@ -6,11 +6,21 @@ import dataclasses
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.compute.compat import DataFrame, LogicalPlan, SessionConfig, Table, col, plain_context
+from lance_df.compute.compat import (
+    DataFrame,
+    LogicalPlan,
+    PlainSessionContext,
+    SessionConfig,
+    Table,
+    col,
+    plain_context,
+)
 from lance_df.compute.json_functions import calls_json_functions, register_json_functions
+from lance_df.compute.offsets import importable
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.plans.logical_scans import logical_scans
@@ -168,8 +178,7 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     text = f"SELECT {', '.join(items)} FROM {_TABLE}"
     statement = Statement(_expressions(columns) or text, around=_TABLE)
     ctx = plain_context(SessionConfig().with_target_partitions(1))
-    batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
-    ctx.register_record_batches(_TABLE, [batches])
+    _register(ctx, table)
     if calls_json_functions(text):
         register_json_functions(ctx)
     with planning_errors(statement):
@@ -177,6 +186,32 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
         _check_rowwise(frame.optimized_logical_plan())
     schema = _plain_schema(frame.schema())
     return pa.Table.from_batches(_batches(frame, schema, statement), schema)
+
+
+def row_order(table: pa.Table, keys: Sequence[tuple[str, str]]) -> pa.Array:
+    """Return the numbers of the rows of a table in memory in an order; rows with equal keys stay in theirs.
+
+    Parameters
+    ----------
+    keys
+        Columns, and the SQL that follows each, such as ``DESC NULLS LAST``.
+    """
+    columns = {f"key{number}": table.column(name) for number, (name, _) in enumerate(keys)}
+    rows = pa.table({**columns, "row": np.arange(table.num_rows)})
+    terms = ", ".join(f"key{number} {how}" for number, (_, how) in enumerate(keys))
+    text = f"SELECT row FROM {_TABLE} ORDER BY {terms}, row"
+    ctx = plain_context(SessionConfig().with_target_partitions(1))
+    _register(ctx, rows)
+    statement = Statement(text)
+    with planning_errors(statement):
+        frame = ctx.sql(text)
+    schema = pa.schema([rows.schema.field("row")])
+    return pa.Table.from_batches(_batches(frame, schema, statement), schema).column("row").combine_chunks()
+
+
+def _register(ctx: PlainSessionContext, table: pa.Table) -> None:
+    batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+    ctx.register_record_batches(_TABLE, [list(map(importable, batches))])
 
 
 def _text_and_expression(

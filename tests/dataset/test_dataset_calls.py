@@ -10,9 +10,11 @@ from typing import Any
 
 import fsspec
 import lance
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from lance.dataset import ColumnOrdering as PylanceOrdering
 from table_histories import rows
 
 import lance_df
@@ -160,6 +162,35 @@ def test_sorting_puts_nulls_where_they_are_wanted(tmp_path: Path) -> None:
     keys = [ColumnOrdering("a", ascending=False, nulls_first=True), ColumnOrdering("b")]
     assert ds.to_table(order_by=keys)["b"].to_pylist() == ["y", "a", "x", "z"]
     assert ds.to_table(columns=["b"], order_by=keys, limit=2, offset=1)["b"].to_pylist() == ["a", "x"]
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("nulls_first", [True, False])
+def test_orders_of_all_types_are_those_of_pylance(tmp_path, ascending, nulls_first):
+    """NaN is above all numbers; dictionaries, half floats, structs and lists have an order, too."""
+    nan = float("nan")
+    table = pa.table(
+        {
+            "f": [1.0, nan, 2.0, None, float("inf"), 1.0],
+            "d": pa.array(["b", None, "a", "c", "a", "b"]).dictionary_encode(),
+            "h": pa.array(np.array([1, 3, 2, nan, 5, 1], np.float16)),
+            "s": [{"x": i % 3} if i else None for i in range(6)],
+            "l": [[2], [1, 5], [], None, [1], [2]],
+            "n": range(6),
+        }
+    )
+    lance_df.write_dataset(table, tmp_path / "t.lance")
+    for name in table.column_names:
+        read = []
+        for api, key in ((lance_df, ColumnOrdering), (lance, PylanceOrdering)):
+            order = [key(name, ascending=ascending, nulls_first=nulls_first)]
+            ds = api.dataset(str(tmp_path / "t.lance"))
+            read.append(
+                [str(ds.scanner(order_by=order, limit=n).to_table()[name].to_pylist()) for n in (2, 6)]
+            )
+        assert read[0] == read[1], name
+    rows = lance_df.dataset(tmp_path / "t.lance").to_table(order_by=["f"])
+    assert rows["n"].to_pylist() == [0, 5, 2, 4, 1, 3]  # equal ones stay in their order
 
 
 def test_take_with_expressions(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
