@@ -184,3 +184,19 @@ def test_t72_versions_are_ordered_by_number_whatever_the_clock_says(tmp_path, mo
     assert [version["version"] for version in table.versions()] == [1, 2, 3, 4]
     assert table.to_table()["a"].to_pylist() == [1, 2030, 1990, 1990]
     assert lance_df.dataset(path, version=2).count_rows() == 2
+
+
+@pytest.mark.parametrize("field", ["day(c)", "month(c)", "hour(c)"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_ranges_beyond_the_calendar_reach_rows_without_parts(tmp_path, field, unit):
+    """DataFusion has no calendar parts of such moments, so that they lie in the partition of NULL."""
+    low = -(2**62) if unit == "s" else -(2**63) + 1
+    table = pa.table({"id": [0, 1, 2], "c": pa.array([0, low, low + 1], pa.timestamp(unit))})
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", table.schema, [field])
+    namespace.append(table)
+    name = {"s": "Second", "ms": "Millisecond", "us": "Microsecond"}[unit]
+    moments = [f"arrow_cast(arrow_cast('{low + i}', 'Int64'), 'Timestamp({name}, None)')" for i in range(2)]
+    rows = lance_df.connect(tmp_path).sql(
+        f"SELECT id FROM n WHERE c >= {moments[0]} AND c <= {moments[1]} ORDER BY id"
+    )
+    assert rows.to_pydict()["id"] == [1, 2]

@@ -60,11 +60,9 @@ class CalendarFields:
             return Literal(True)
         slack = zone_slack(self.data_type)
         moment = seconds_of(value) + (slack if operator is Operator.LE else -slack)
-        if not _has_date(moment):
+        if not _has_parts(moment):
             return Literal(True)
         parts = _parts(moment)
-        if not YEARS[0] < parts[TransformKind.YEAR] < YEARS[1]:
-            return Literal(True)
         limits = _FIRST if operator is Operator.GE else _LAST
         ordered = [(self._column(kind), parts[kind], limits.get(kind)) for kind in self.chain]
         implied = _lexicographic(operator, ordered)
@@ -137,14 +135,14 @@ def _lexicographic(operator: Operator, parts: Sequence[tuple[Column, int, int | 
     return Or((Comparison(column, beyond, value), same))
 
 
-def _has_date(seconds: int) -> bool:
-    """Whether numpy has a date for a moment: the least of its numbers is none."""
-    return -(2**63) < seconds < 2**63
+def _has_parts(seconds: int) -> bool:
+    """Whether a moment is in the calendar, and numpy has a date for it: the least of its numbers is none."""
+    return -(2**63) < seconds < 2**63 and YEARS[0] < _parts(seconds)[TransformKind.YEAR] < YEARS[1]
 
 
 def _touched(kind: TransformKind, low: int, high: int) -> npt.NDArray[np.int64] | None:
-    """Return the numbers of the months, days or hours between two moments; None for a whole cycle."""
-    if not (_has_date(low) and _has_date(high)):
+    """Return the numbers of the months, days or hours between two moments; None where it may be any."""
+    if not (_has_parts(low) and _has_parts(high)):
         return None
     unit = f"datetime64[{_UNITS[kind]}]"
     begin, end = (int(np.datetime64(each, "s").astype(unit).astype(np.int64)) for each in (low, high))
