@@ -200,6 +200,8 @@ def test_keys_that_a_condition_says() -> None:
     assert may_repeat_keys(mine, Update((), (), (fragment,), inserted_keys=InsertedKeys((1,), b"")))
     assert not may_repeat_keys(mine, Update((), (), ()))
     assert not may_repeat_keys(mine, Append((fragment,)))
-    stored = Transaction.parse(Transaction(read_version=1, uuid="u", operation=mine).serialize(), source="t").operation
+    stored = Transaction.parse(
+        Transaction(read_version=1, uuid="u", operation=mine).serialize(), source="t"
+    ).operation
     assert isinstance(stored, Update)
     assert stored.inserted_keys is None
