@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .conditions import columns_of, draw_condition, to_sql
@@ -33,6 +33,14 @@ def all_columns(state: State) -> list[tuple[str, str, str]]:
     return [(column.name, column.role, column.type) for column in state.columns]
 
 
+def fit(model: Model, columns: Sequence[Sequence[str]]) -> bool:
+    """Return whether rows may have these columns: one that another process has added may be missing."""
+    given = list(map(tuple, columns))
+    left = [column for column in all_columns(model.state) if column in given]
+    is_complete = len(left) == len(model.state.columns)
+    return left == given and (is_complete or model.settings.file_version != "0.1")
+
+
 def data_text(arguments: Arguments) -> str:
     """Return the rows of arguments as Python."""
     numbers = numbers_text(arguments["numbers"])
@@ -59,11 +67,7 @@ class TableAppend(TableOperation):
         }
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        # rows may lack a column that another process has added meanwhile
-        columns = list(map(tuple, arguments["columns"]))
-        left = [column for column in all_columns(model.state) if column in columns]
-        is_complete = len(left) == len(model.state.columns)
-        return left == columns and (is_complete or model.settings.file_version != "0.1")
+        return fit(model, arguments["columns"])
 
     def source(self, arguments: Arguments) -> str:
         limit = max(arguments["max_rows_per_file"], len(arguments["numbers"]) // 50 + 1)
@@ -224,7 +228,7 @@ class MergeInsert(TableOperation):
         by_source = arguments["by_source"]
         names = columns_of(by_source) if isinstance(by_source, tuple) else set()
         # several rows of one key are an error of their own
-        return super().is_valid(model, arguments) and None not in keys and names <= set(model.state.names)
+        return fit(model, arguments["columns"]) and None not in keys and names <= set(model.state.names)
 
     def source(self, arguments: Arguments) -> str:
         clauses = {"update": ".when_matched_update_all()", "delete": ".when_matched_delete()", None: ""}
@@ -240,7 +244,9 @@ class MergeInsert(TableOperation):
     def apply(self, model: Model, arguments: Arguments) -> Model:
         state = model.state
         key = state.position(arguments["on"])
-        incoming = {row[key]: row for row in state.new_rows(arguments["numbers"], arguments["salt"])}
+        given = [name for name, *_ in arguments["columns"]]
+        missing = [index for index, name in enumerate(state.names) if name not in given]
+        incoming = {row[key]: row for row in state.new_rows(arguments["numbers"], arguments["salt"], given)}
         where: Any = arguments["by_source"]
         goes = state.matches(where) if isinstance(where, tuple) else [where == "all"] * len(state.rows)
         rows: list[Row] = []
@@ -249,7 +255,8 @@ class MergeInsert(TableOperation):
             if new is None:
                 rows += [] if is_gone else [row]
             elif arguments["matched"] != "delete":
-                rows.append(row if arguments["matched"] is None else new)
+                updated = [row[i] if i in missing else value for i, value in enumerate(new)]
+                rows.append(row if arguments["matched"] is None else tuple(updated))
         if arguments["insert"]:
             seen = {row[key] for row in state.rows}
             rows += [row for value, row in incoming.items() if value not in seen]
