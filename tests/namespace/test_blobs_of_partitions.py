@@ -99,3 +99,26 @@ def test_blobs_in_base_paths_of_one_partition_do_not_move(tmp_path: Path) -> Non
         **{key: blob for key, blob in expected.items() if key[0] == 0},
         (1, 3): bytes([2]) * 9,
     }
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("damage", ["removed", "cut off"])
+def test_blobs_that_are_missing_are_found(tmp_path: Path, size: int, damage: str) -> None:
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", rows([1], 0, 9).schema, ["p"])
+    namespace.append(pa.concat_tables([rows([1, 2], 0, size), rows([3], 1, size)]))
+    namespace.delete("k = 3")
+    (row,) = (row for row in namespace.partitions().to_pylist() if row["p"] == 0)
+    member = lance_df.dataset(f"{namespace.uri}/{row['location']}", version=row["read_version"])
+    member.validate()
+    for file in Path(namespace.uri).glob("*/data/*/*.blob"):
+        if damage == "removed":
+            file.unlink()
+        else:
+            file.write_bytes(file.read_bytes()[:-1])
+    if size == SIZES[0]:
+        member.validate()  # they are in the data file
+        return
+    with pytest.raises(lance_df.errors.CorruptDataError, match="blob"):
+        member.validate()
+    (problem,) = namespace.verify(deep=True).problems  # no live row needs those of the other partition
+    assert ".blob" in problem.found

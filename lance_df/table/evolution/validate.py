@@ -5,30 +5,38 @@ What readers would pass over in silence is an error here. Spec: table format, ch
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lance_df.errors import CorruptDataError, NotFoundError
+from lance_df.file.blobs.sidecars import sidecar_path
 from lance_df.file.io import named_errors
 from lance_df.file.open import open_file
+from lance_df.format.blobs import DEDICATED, PACKED
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import TOMBSTONE
 from lance_df.format.row_ids import row_id_range
 from lance_df.scan.options import NO_STATISTICS
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
+from lance_df.table.blobs.columns import BlobLocation
 from lance_df.table.indices.segments import segments_by_index
 from lance_df.table.maintenance.moved_rows import without
 from lance_df.table.reading.deletions import deleted_offsets
 from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
 
     from lance_df.format.fragments import DataFile, Fragment
     from lance_df.format.manifest import IndexMetadata
+    from lance_df.format.schema import Field
+    from lance_df.storage import Location
     from lance_df.table.table import Table
 
 
@@ -59,6 +67,9 @@ def validate_fragments(table: Table, fragments: Sequence[Fragment]) -> None:
     request = ScanRequest(fragment_ids=ids, options=NO_STATISTICS, requires=Promise.COMPLETE)
     for _ in run_tasks(plan_scan(table, request).tasks):
         pass
+    if any(field.is_blob for field in table.schema.walk()):
+        for fragment in fragments:
+            _check_blob_files(table, fragment)
 
 
 def _check_ids(table: Table) -> None:
@@ -159,6 +170,47 @@ def _check_order(table: Table, file: DataFile, name: str) -> None:
             and live[field.id].name == field.name
         ):
             raise CorruptDataError(f"{name}: the file holds field {field.id}, which its table does not say")
+
+
+def _check_blob_files(table: Table, fragment: Fragment) -> None:
+    """Check that the files of blobs beside data files are there, and end after the blobs of all live rows."""
+    fields = [field for field in table.schema.fields if any(node.is_blob for node in field.walk())]
+    columns = tuple(field.name for field in fields)
+    request = ScanRequest(columns=columns, fragment_ids=(fragment.id,), options=NO_STATISTICS)
+    ends: Counter[Location] = Counter()
+    for batch in run_tasks(plan_scan(table, request).tasks):
+        for field, values in zip(fields, batch.columns, strict=True):
+            for blobs, described in _descriptions(field, values):
+                file = fragment.file_of(blobs.id)
+                if file is not None:
+                    for blob_id, end in _ends_beside(described):
+                        beside = dataclasses.replace(file, path=sidecar_path(file.path, blob_id))
+                        location = table.data_file_location(beside)
+                        ends[location] = max(ends[location], end)
+    for location, end in ends.items():
+        BlobLocation(location, 0, end).open()
+
+
+def _descriptions(field: Field, values: pa.Array) -> Iterator[tuple[Field, pa.StructArray]]:
+    """Yield the blob columns at or below a field, with the descriptions of their values."""
+    if field.is_blob:
+        yield field, values
+    elif field.is_struct:
+        for child, of_child in zip(field.children, values.flatten(), strict=True):
+            yield from _descriptions(child, of_child)
+
+
+def _ends_beside(described: pa.StructArray) -> Iterator[tuple[int, int]]:
+    """Yield the ids of the files beside a data file that have blobs, and where the last of these ends."""
+    if "kind" not in described.type.names:
+        return
+    kinds, positions, sizes, ids = (
+        described.drop_null().field(name).to_numpy() for name in ("kind", "position", "size", "blob_id")
+    )
+    is_beside = np.isin(kinds, (PACKED, DEDICATED)) & (sizes > 0)
+    for blob_id in np.unique(ids[is_beside]).tolist():
+        chosen = is_beside & (ids == blob_id)
+        yield blob_id, int((positions[chosen] + sizes[chosen]).max())
 
 
 def _check_row_ids(table: Table) -> None:
