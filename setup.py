@@ -1,8 +1,8 @@
 """Compile the kernels, and describe the package to its index. Everything else is in pyproject.toml.
 
 Each module of `lance_df/encodings/kernels` becomes an extension module, for every x86-64 processor that
-pyarrow runs on; those with wide loops are built once more, for processors with AVX2. Where a module does not
-compile the package installs without it and runs the same source uncompiled.
+pyarrow runs on; those with wide loops are built again for processors with AVX2, or AVX-512. Where a module
+does not compile the package installs without it and runs the same source uncompiled.
 docs/design/042-compiled-kernels.md says more.
 
 Environment
@@ -31,8 +31,11 @@ from setuptools.command.build_py import build_py
 
 PACKAGE = "lance_df.encodings.kernels"
 SHARED_MODULE = "_cyutility"  # what all modules share of Cython's own code, which nothing waits for
-# the modules with loops that the compiler makes twice as wide for AVX2
-WIDE = frozenset({"compare", "fastlanes", "fixed_width", "hashing", "keys", "lookup", "strings"})
+# the modules with loops that gain from wider vectors
+WIDE = {
+    "avx2": {"compare", "fastlanes", "fixed_width", "hashing", "keys", "lookup", "pages", "strings"},
+    "avx512": {"hashing", "lookup"},
+}
 SHARED = f"{PACKAGE}.{SHARED_MODULE}"
 FOLDER = Path(*PACKAGE.split("."))
 GENERATED = Path("build", "cython")
@@ -55,8 +58,13 @@ def builds() -> dict[str, list[str]]:
     if machine not in ("x86_64", "amd64") or is_universal:
         return {"base": usual}
     if IS_MSVC:
-        return {"base": usual, "avx2": [*usual, "/arch:AVX2"]}
-    return {"base": [*usual, "-msse4.2"], "avx2": [*usual, "-mavx2"]}
+        return {"base": usual, "avx2": [*usual, "/arch:AVX2"], "avx512": [*usual, "/arch:AVX512"]}
+    avx512 = [f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")]
+    return {
+        "base": [*usual, "-msse4.2"],
+        "avx2": [*usual, "-mavx2"],
+        "avx512": [*usual, *avx512, "-mprefer-vector-width=512"],
+    }
 
 
 def sources() -> dict[str, Path]:
@@ -114,7 +122,7 @@ def extensions() -> list[Extension]:
         )
         for build, flags in builds().items()
         for module, source in sources().items()
-        if build != "avx2" or module in WIDE
+        if module in WIDE.get(build, sources())
     ]
 
 

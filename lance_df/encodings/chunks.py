@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.buffers import Bytes, Counts, allocate
+from lance_df.encodings.buffers import Bytes, Counts
 from lance_df.encodings.kernels import pages
 from lance_df.encodings.kernels.pages import Page
 from lance_df.encodings.page_take import PageTake
@@ -152,8 +152,8 @@ def kernel_reader(
         count = stop - start
         if count > most:
             raise CorruptDataError(f"chunks with room for {most} values do not hold {count}")
-        data, out = allocate(count * width)
-        broken = kernel(page, start, stop, out)
+        data = pa.allocate_buffer(count * width)
+        broken = kernel(page, start, stop, np.frombuffer(data, np.uint8))
         if broken == -1:
             return wrap(count, data)
         if coded is not None and broken < 0:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from lance_df.encodings.chunks import WordValues, kernel_reader, plain_array
-from lance_df.encodings.kernels import pages, row_take
+from lance_df.encodings.kernels import fastlanes, row_take
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -41,4 +41,4 @@ class PackedValues(WordValues):
         return self._reader(page, partial(plain_array, table.data_type, shared=table.shared), coded)
 
     def _reader(self, page: Page, wrap: Wrap, coded: CodedValues | None = None) -> RowReader:
-        return kernel_reader(pages.read_packed, page, _BLOCK * (len(self.chunks.items) - 1), wrap, coded)
+        return kernel_reader(fastlanes.read_packed, page, _BLOCK * (len(self.chunks.items) - 1), wrap, coded)

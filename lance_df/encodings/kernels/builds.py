@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from importlib.abc import Loader
 
 _FOLDER = "compiled"
+_BUILDS = {"avx2": ["avx2", "base"], "avx512": ["avx512", "avx2", "base"]}
 
 
 def search_path(package: Path, loader: Loader | None) -> list[str]:
@@ -37,8 +38,7 @@ def search_path(package: Path, loader: Loader | None) -> list[str]:
 def _names() -> list[str]:
     if asked := os.environ.get("LANCE_DF_KERNELS"):
         return [] if asked == "python" else [asked]
-    has_avx2 = runtime_info().detected_simd_level in ("avx2", "avx512")
-    return ["avx2", "base"] if has_avx2 else ["base"]
+    return _BUILDS.get(runtime_info().detected_simd_level, ["base"])
 
 
 def _unpacked(archive: str, package: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Pack and unpack FastLanes blocks of 1024 values. Format: docs/format/bitpacked.md.
+"""Pack and unpack FastLanes blocks of 1024 values, and read pages of them. Format: docs/format/bitpacked.md.
 
 A block of values of 8, 16, 32 or 64 bits is read as words of 64 bits: 16 of them are a line, in which values
 of any size are shifted at once. The packed rows of a block, and its values, are whole lines.
@@ -9,9 +9,31 @@ from __future__ import annotations
 import cython
 
 if cython.compiled:
-    from cython.cimports.lance_df.encodings.kernels.memory import copy_bytes, load_64, store_64
+    from cython.cimports.lance_df.encodings.kernels.lookup import look_up_words
+    from cython.cimports.lance_df.encodings.kernels.memory import copy_bytes, load_16, load_64, store_64
+    from cython.cimports.lance_df.encodings.kernels.pages import (
+        Page,
+        chunk_of,
+        packed_width,
+        value_size,
+        value_start,
+    )
 else:
-    from lance_df.encodings.kernels.memory import copy_bytes, load_64, run_uncompiled, store_64
+    from lance_df.encodings.kernels.lookup import look_up_words
+    from lance_df.encodings.kernels.memory import (
+        copy_bytes,
+        load_16,
+        load_64,
+        run_uncompiled,
+        store_64,
+    )
+    from lance_df.encodings.kernels.pages import (
+        Page,
+        chunk_of,
+        packed_width,
+        value_size,
+        value_start,
+    )
 
 
 @cython.cfunc
@@ -50,7 +72,8 @@ def _unpack(
     to: cython.Py_ssize_t,
 ) -> cython.void:
     i: cython.Py_ssize_t
-    row: cython.Py_ssize_t
+    group: cython.Py_ssize_t
+    _: cython.Py_ssize_t
     shift: cython.Py_ssize_t = 0
     left: cython.Py_ssize_t
     base: cython.Py_ssize_t
@@ -67,31 +90,38 @@ def _unpack(
             store_64(out, to + 8 * i, 0)
         return
     mask = _repeat(ones >> (64 - width), bits)
-    for row in range(bits):
-        base = to + _line_of_row(row, bits)
-        if shift + width <= bits:
-            for i in range(16):
-                line[i] = (load_64(data, at + 8 * i) >> shift) & mask
-        else:
+    for group in range(bits >> 3):
+        base = to + _line_of_row(8 * group, bits)
+        for _ in range(8):
             left = bits - shift
-            low = _repeat(ones >> (64 - left), bits)
-            high = mask & ~low
+            if width <= left:
+                for i in range(16):
+                    line[i] = (load_64(data, at + 8 * i) >> shift) & mask
+            elif bits == 64:
+                for i in range(16):
+                    line[i] = (
+                        load_64(data, at + 8 * i) >> shift | load_64(data, at + 128 + 8 * i) << left
+                    ) & mask
+            else:
+                low = _repeat(ones >> (64 - left), bits)
+                high = mask & ~low
+                for i in range(16):
+                    line[i] = ((load_64(data, at + 8 * i) >> shift) & low) | (
+                        load_64(data, at + 128 + 8 * i) << left & high
+                    )
             for i in range(16):
-                line[i] = ((load_64(data, at + 8 * i) >> shift) & low) | (
-                    load_64(data, at + 128 + 8 * i) << left & high
-                )
-        for i in range(16):
-            store_64(out, base + 8 * i, line[i])
-        shift += width
-        if shift >= bits:
-            shift -= bits
-            at += 128
+                store_64(out, base + 8 * i, line[i])
+            base += 16 * bits
+            shift += width
+            if shift >= bits:
+                shift -= bits
+                at += 128
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def unpack_block(
+def _unpack_block(
     data: cython.const[cython.uchar][::1],
     at: cython.Py_ssize_t,
     width: cython.Py_ssize_t,
@@ -145,7 +175,7 @@ def unpack_blocks(
             if widths[block] < 0:
                 copy_bytes(out, to, data, starts[block], size)
             else:
-                unpack_block(data, starts[block], widths[block], bits, out, to)
+                _unpack_block(data, starts[block], widths[block], bits, out, to)
             to += size
 
 
@@ -225,6 +255,195 @@ def pack_blocks(
             else:
                 _pack(words, at, widths[block], 64, out, starts[block])
             at += 128 * bits
+
+
+def read_packed(
+    page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: cython.uchar[::1]
+) -> cython.Py_ssize_t:
+    """Read values of a bit-packed block in each chunk, or what they are the indices of."""
+    broken: cython.Py_ssize_t
+    scratch: cython.uchar[::1] = out
+    if not _are_whole_blocks(page, start, stop):
+        scratch = bytearray(16384)
+    with cython.nogil:
+        broken = _read_packed(page, start, stop, out, scratch)
+    return broken
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _are_whole_blocks(page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.bint:
+    """Return whether values are those of whole blocks, which are unpacked where they are wanted."""
+    chunk: cython.Py_ssize_t = chunk_of(page, start)
+    if page.table_size >= 0 or page.items[chunk] != start:
+        return False
+    while start < stop:
+        if page.items[chunk + 1] - start != 1024:
+            return False
+        start += 1024
+        chunk += 1
+    return start == stop
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _read_packed(
+    page: Page,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    scratch: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    width: cython.Py_ssize_t = page.width
+    chunk: cython.Py_ssize_t = chunk_of(page, start)
+    first: cython.Py_ssize_t
+    after: cython.Py_ssize_t
+    count: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    packed: cython.Py_ssize_t
+    begin: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t = 0
+    num_indices: cython.Py_ssize_t
+    beyond: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    while start < stop:
+        first = page.items[chunk]
+        after = page.items[chunk + 1]
+        at = value_start(page, chunk)
+        packed = packed_width(page, at, value_size(page, chunk))
+        if packed < 0 or after - first > 1024:
+            return chunk
+        at += width
+        count = min(stop, after) - start
+        if page.table_size >= 0:
+            _unpack_block(page.data, at, packed, 8 * width, scratch, end)
+            if end == 0:
+                begin = (start - first) * width
+            end += (start - first + count) * width
+            # as many indices as there is room for are looked up at once
+            if start + count == stop or end + 1024 * width > scratch.shape[0]:
+                num_indices = (end - begin) // width
+                beyond = look_up_words(
+                    scratch, begin, num_indices, width, page.table, page.table_size, page.out_width, out, to
+                )
+                if beyond != -1:
+                    return beyond
+                to += num_indices * page.out_width
+                end = 0
+        elif count == 1024:
+            _unpack_block(page.data, at, packed, 8 * width, out, to)
+            to += count * width
+        else:
+            _unpack_block(page.data, at, packed, 8 * width, scratch, 0)
+            copy_bytes(out, to, scratch, (start - first) * width, count * width)
+            to += count * width
+        start += count
+        chunk += 1
+    return -1
+
+
+def read_valid(
+    page: Page,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    header: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    """Write 1 for values of definition level 0, 0 for those of level 1. Format: docs/format/mini_block.md.
+
+    The levels are bit-packed out of line to ``width`` bits, at most 16, as many as values. ``header`` bytes
+    come before them in each chunk. Where one is higher than 1, returns -2 less the highest.
+    """
+    broken: cython.Py_ssize_t
+    scratch: cython.uchar[::1] = bytearray(2048)
+    with cython.nogil:
+        broken = _read_valid(page, start, stop, header, out, scratch)
+    return broken
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _read_valid(
+    page: Page,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    header: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    scratch: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    block_bytes: cython.Py_ssize_t = 128 * page.width
+    chunk: cython.Py_ssize_t = chunk_of(page, start)
+    first: cython.Py_ssize_t
+    num_levels: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    num_blocks: cython.Py_ssize_t
+    tail: cython.Py_ssize_t
+    is_stored: cython.bint
+    stop_here: cython.Py_ssize_t
+    block: cython.Py_ssize_t
+    index: cython.Py_ssize_t
+    count: cython.Py_ssize_t
+    highest: cython.Py_ssize_t = 0
+    level: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    while start < stop:
+        first = page.items[chunk]
+        at = page.positions[chunk]
+        if at + header > page.positions[chunk + 1]:
+            return chunk
+        num_levels = load_16(page.data, at)
+        size = load_16(page.data, at + 2)
+        at += header
+        if num_levels != page.items[chunk + 1] - first or at + size > page.positions[chunk + 1]:
+            return chunk
+        num_blocks = num_levels // 1024
+        tail = num_levels % 1024
+        # levels after the last whole block are packed too, or stored as they are, which the size shows
+        is_stored = tail > 0 and size // 2 * 2 == num_blocks * block_bytes + tail * 2
+        if not is_stored and (num_blocks + (tail > 0)) * block_bytes > size:
+            return chunk
+        stop_here = min(stop, page.items[chunk + 1])
+        while start < stop_here:
+            block = (start - first) // 1024
+            index = (start - first) % 1024
+            count = min(1024 - index, stop_here - start)
+            if block < num_blocks or not is_stored:
+                _unpack_block(page.data, at + block * block_bytes, page.width, 16, scratch, 0)
+                level = _write_valid(scratch, 2 * index, count, out, to)
+            else:
+                level = _write_valid(page.data, at + block * block_bytes + 2 * index, count, out, to)
+            highest = max(highest, level)
+            to += count
+            start += count
+        chunk += 1
+    return -1 if highest <= 1 else -2 - highest
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _write_valid(
+    levels: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    to: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Write which levels of 16 bits are 0, and return the highest."""
+    i: cython.Py_ssize_t
+    level: cython.ushort
+    highest: cython.ushort = 0
+    for i in range(count):
+        level = load_16(levels, at + 2 * i)
+        highest = level if level > highest else highest
+    for i in range(count):
+        out[to + i] = load_16(levels, at + 2 * i) == 0
+    return highest
 
 
 if not cython.compiled:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import cython
 
 if cython.compiled:
-    from cython.cimports.lance_df.encodings.kernels.fastlanes import unpack_block
-    from cython.cimports.lance_df.encodings.kernels.lookup import look_up_words
     from cython.cimports.lance_df.encodings.kernels.memory import (
         copy_bytes,
         load_16,
@@ -22,8 +20,6 @@ if cython.compiled:
         store_word,
     )
 else:
-    from lance_df.encodings.kernels.fastlanes import unpack_block
-    from lance_df.encodings.kernels.lookup import look_up_words
     from lance_df.encodings.kernels.memory import (
         copy_bytes,
         load_16,
@@ -177,73 +173,6 @@ def _read_flat(
         count = min(stop, after) - start
         copy_bytes(out, to, page.data, value_start(page, chunk) + (start - first) * width, count * width)
         to += count * width
-        start += count
-        chunk += 1
-    return -1
-
-
-def read_packed(
-    page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: cython.uchar[::1]
-) -> cython.Py_ssize_t:
-    """Read values of a bit-packed block in each chunk, or what they are the indices of."""
-    broken: cython.Py_ssize_t
-    scratch: cython.uchar[::1] = bytearray(8192)
-    with cython.nogil:
-        broken = _read_packed(page, start, stop, out, scratch)
-    return broken
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _read_packed(
-    page: Page,
-    start: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    out: cython.uchar[::1],
-    scratch: cython.uchar[::1],
-) -> cython.Py_ssize_t:
-    width: cython.Py_ssize_t = page.width
-    chunk: cython.Py_ssize_t = chunk_of(page, start)
-    first: cython.Py_ssize_t
-    after: cython.Py_ssize_t
-    count: cython.Py_ssize_t
-    size: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    packed: cython.Py_ssize_t
-    beyond: cython.Py_ssize_t
-    to: cython.Py_ssize_t = 0
-    while start < stop:
-        first = page.items[chunk]
-        after = page.items[chunk + 1]
-        size = value_size(page, chunk)
-        at = value_start(page, chunk)
-        packed = packed_width(page, at, size)
-        if packed < 0 or after - first > 1024:
-            return chunk
-        at += width
-        count = min(stop, after) - start
-        if page.table_size < 0 and count == 1024:
-            unpack_block(page.data, at, packed, 8 * width, out, to)
-        else:
-            unpack_block(page.data, at, packed, 8 * width, scratch, 0)
-            if page.table_size < 0:
-                copy_bytes(out, to, scratch, (start - first) * width, count * width)
-            else:
-                beyond = look_up_words(
-                    scratch,
-                    (start - first) * width,
-                    count,
-                    width,
-                    page.table,
-                    page.table_size,
-                    page.out_width,
-                    out,
-                    to,
-                )
-                if beyond != -1:
-                    return beyond
-        to += count * page.out_width
         start += count
         chunk += 1
     return -1
@@ -436,108 +365,6 @@ def _repeated(word: cython.ulonglong, width: cython.Py_ssize_t) -> cython.ulongl
     if width == 4:
         return word * ones_32
     return word
-
-
-def read_valid(
-    page: Page,
-    start: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    header: cython.Py_ssize_t,
-    out: cython.uchar[::1],
-) -> cython.Py_ssize_t:
-    """Write 1 for values of definition level 0, 0 for those of level 1. Format: docs/format/mini_block.md.
-
-    The levels are bit-packed out of line to ``width`` bits, at most 16, as many as values. ``header`` bytes
-    come before them in each chunk. Where one is higher than 1, returns -2 less the highest.
-    """
-    broken: cython.Py_ssize_t
-    scratch: cython.uchar[::1] = bytearray(2048)
-    with cython.nogil:
-        broken = _read_valid(page, start, stop, header, out, scratch)
-    return broken
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _read_valid(
-    page: Page,
-    start: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    header: cython.Py_ssize_t,
-    out: cython.uchar[::1],
-    scratch: cython.uchar[::1],
-) -> cython.Py_ssize_t:
-    block_bytes: cython.Py_ssize_t = 128 * page.width
-    chunk: cython.Py_ssize_t = chunk_of(page, start)
-    first: cython.Py_ssize_t
-    num_levels: cython.Py_ssize_t
-    size: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    num_blocks: cython.Py_ssize_t
-    tail: cython.Py_ssize_t
-    is_stored: cython.bint
-    stop_here: cython.Py_ssize_t
-    block: cython.Py_ssize_t
-    index: cython.Py_ssize_t
-    count: cython.Py_ssize_t
-    highest: cython.Py_ssize_t = 0
-    level: cython.Py_ssize_t
-    to: cython.Py_ssize_t = 0
-    while start < stop:
-        first = page.items[chunk]
-        at = page.positions[chunk]
-        if at + header > page.positions[chunk + 1]:
-            return chunk
-        num_levels = load_16(page.data, at)
-        size = load_16(page.data, at + 2)
-        at += header
-        if num_levels != page.items[chunk + 1] - first or at + size > page.positions[chunk + 1]:
-            return chunk
-        num_blocks = num_levels // 1024
-        tail = num_levels % 1024
-        # levels after the last whole block are packed too, or stored as they are, which the size shows
-        is_stored = tail > 0 and size // 2 * 2 == num_blocks * block_bytes + tail * 2
-        if not is_stored and (num_blocks + (tail > 0)) * block_bytes > size:
-            return chunk
-        stop_here = min(stop, page.items[chunk + 1])
-        while start < stop_here:
-            block = (start - first) // 1024
-            index = (start - first) % 1024
-            count = min(1024 - index, stop_here - start)
-            if block < num_blocks or not is_stored:
-                unpack_block(page.data, at + block * block_bytes, page.width, 16, scratch, 0)
-                level = _write_valid(scratch, 2 * index, count, out, to)
-            else:
-                level = _write_valid(page.data, at + block * block_bytes + 2 * index, count, out, to)
-            highest = max(highest, level)
-            to += count
-            start += count
-        chunk += 1
-    return -1 if highest <= 1 else -2 - highest
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _write_valid(
-    levels: cython.const[cython.uchar][::1],
-    at: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    out: cython.uchar[::1],
-    to: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """Write which levels of 16 bits are 0, and return the highest."""
-    i: cython.Py_ssize_t
-    level: cython.ushort
-    highest: cython.ushort = 0
-    for i in range(count):
-        level = load_16(levels, at + 2 * i)
-        highest = level if level > highest else highest
-    for i in range(count):
-        out[to + i] = load_16(levels, at + 2 * i) == 0
-    return highest
 
 
 def chunk_buffers(

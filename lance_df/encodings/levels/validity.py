@@ -8,7 +8,7 @@ import numpy as np
 
 from lance_df.encodings.buffers import Chunked
 from lance_df.encodings.chunks import check
-from lance_df.encodings.kernels import pages
+from lance_df.encodings.kernels import fastlanes
 from lance_df.encodings.levels.decode import decode_levels
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
@@ -47,7 +47,7 @@ class Validity:
         """Return a mask of values from a first to a last (exclusive), whose chunks are decoded."""
         if self._page is not None:
             valid = np.empty(stop - start, np.bool_)
-            status = pages.read_valid(self._page, start, stop, self._header, valid.view(np.uint8))
+            status = fastlanes.read_valid(self._page, start, stop, self._header, valid.view(np.uint8))
             if status < -1:
                 raise _beyond(-2 - status)
             check(status)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from made_pages import MadePage, cut, packed, packed_page, padded, runs_page
 
 from lance_df.encodings import kernels
-from lance_df.encodings.kernels import pages
+from lance_df.encodings.kernels import fastlanes, pages
 from lance_df.encodings.kernels.pages import Page
 
 UNTOUCHED = 0xA5
@@ -67,7 +67,7 @@ def test_packed_values(width: int, levels: bool, wide: bool) -> None:
         values = values & np.array((1 << bits) - 1, values.dtype)
         made = packed_page(cut(values, FULL), bits, wide=wide, levels=levels)
         for start, stop in _spans(FULL) if kernels.COMPILED else [(0, sum(FULL)), (7, 1030)]:
-            status, found = _read(pages.read_packed, made.page(width), start, stop, width)
+            status, found = _read(fastlanes.read_packed, made.page(width), start, stop, width)
             assert status == -1
             assert np.array_equal(found.reshape(-1).view(values.dtype), values[start:stop])
 
@@ -82,12 +82,12 @@ def test_packed_indices(width: int, out_width: int) -> None:
     made = packed_page(cut(indices, FULL), 6, wide=False)
     looking_up = made.page(width, table=table.reshape(-1), table_size=size, out_width=out_width)
     for start, stop in [(0, sum(FULL)), (1, 2), (1000, 1050), _random_span(rng, sum(FULL))]:
-        status, found = _read(pages.read_packed, looking_up, start, stop, out_width)
+        status, found = _read(fastlanes.read_packed, looking_up, start, stop, out_width)
         assert status == -1
         assert np.array_equal(found, table[indices[start:stop].astype(np.int64)])
         if out_width <= 8:
             plain = made.page(width, table_size=size, out_width=out_width)
-            status, found = _read(pages.read_packed, plain, start, stop, out_width)
+            status, found = _read(fastlanes.read_packed, plain, start, stop, out_width)
             assert status == -1
             assert np.array_equal(found.reshape(-1).view(f"u{out_width}"), indices[start:stop])
 
@@ -96,8 +96,8 @@ def test_a_packed_index_beyond_the_table() -> None:
     indices = np.arange(40, dtype=np.uint16)
     made = packed_page([indices], 6, wide=False)
     page = made.page(2, table_size=30, out_width=1)
-    assert _read(pages.read_packed, page, 0, 30, 1)[0] == -1
-    assert _read(pages.read_packed, page, 0, 36, 1)[0] == -2 - 35
+    assert _read(fastlanes.read_packed, page, 0, 30, 1)[0] == -1
+    assert _read(fastlanes.read_packed, page, 0, 36, 1)[0] == -2 - 35
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
@@ -113,10 +113,10 @@ def test_packed_blocks_that_are_damaged(width: int) -> None:
     ):
         made = MadePage([(10, [(5).to_bytes(width, "little") + good]), (10, [wrong])], wide=True)
         for page in (made.page(width), made.page(width, table_size=1)):
-            assert _read(pages.read_packed, page, 0, 10, width)[0] == -1
-            assert _read(pages.read_packed, page, 5, 20, width)[0] == 1
+            assert _read(fastlanes.read_packed, page, 0, 10, width)[0] == -1
+            assert _read(fastlanes.read_packed, page, 5, 20, width)[0] == 1
     many = MadePage([(1025, [(0).to_bytes(width, "little")])])
-    assert _read(pages.read_packed, many.page(width), 0, 1, width)[0] == 0
+    assert _read(fastlanes.read_packed, many.page(width), 0, 1, width)[0] == 0
 
 
 def _runs(rng: np.random.Generator, width: int, longest: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -171,7 +171,7 @@ def test_chunks_that_end_early(wide: bool, levels: bool) -> None:
     for reader, chunks, width in (
         (pages.read_flat, flat, 4),
         (pages.read_runs, runs, 4),
-        (pages.read_packed, block, 4),
+        (fastlanes.read_packed, block, 4),
     ):
         size = len(MadePage(chunks, levels=levels, wide=wide).data) // 2
         for end in [*range(0, min(size, 64) - 7, 8), size - 8]:
@@ -190,7 +190,7 @@ def test_sizes_that_are_damaged(header: int) -> None:
         data[2:4] = np.array([size], "<u2").view(np.uint8)
         made.data = data
         assert _read(pages.read_flat, made.page(4), 0, 8, 4)[0] == 0
-        assert _read(pages.read_packed, made.page(1), 0, 8, 1)[0] in (-1, 0)
+        assert _read(fastlanes.read_packed, made.page(1), 0, 8, 1)[0] in (-1, 0)
         assert _read(pages.read_runs, made.page(1), 0, 8, 1)[0] in (-1, 0)
 
 
@@ -202,13 +202,13 @@ def test_any_bytes(data: bytes, levels: bool, wide: bool, log_width: int, count:
     made = MadePage([(count, [bytes(8)])], levels=levels, wide=wide)
     made.data = np.frombuffer(padded(data) or bytes(8), np.uint8)
     made.positions = np.array([0, len(made.data)])
-    for reader in (pages.read_flat, pages.read_packed, pages.read_runs):
+    for reader in (pages.read_flat, fastlanes.read_packed, pages.read_runs):
         assert _read(reader, made.page(width), 0, count, width)[0] in (-1, 0)
     starts, sizes = np.zeros((2, levels + 2, 1), np.int64)
     if pages.chunk_buffers(made.page(width), np.zeros(1, np.int64), starts, sizes) == -1:
         assert (starts + sizes <= len(made.data)).all()
     out = np.empty(count, np.uint8)
-    assert pages.read_valid(made.page(1), 0, count, 8, out) in (-1, 0)
+    assert fastlanes.read_valid(made.page(1), 0, count, 8, out) in (-1, 0)
 
 
 def _levels_page(parts: Sequence[np.ndarray], bits: int, *, packed_tail: bool) -> MadePage:
@@ -233,7 +233,7 @@ def test_levels(bits: int, packed_tail: bool) -> None:
     spans = [(0, len(levels)), *(_random_span(rng, len(levels)) for _ in range(EXAMPLES // 5))]
     for start, stop in [*spans, (0, 1), (1023, 1025)]:
         out = np.full(stop - start + 8, UNTOUCHED, np.uint8)
-        assert pages.read_valid(made.page(bits), start, stop, 8, out[: stop - start]) == -1
+        assert fastlanes.read_valid(made.page(bits), start, stop, 8, out[: stop - start]) == -1
         assert np.array_equal(out[: stop - start], levels[start:stop] == 0)
         assert (out[stop - start :] == UNTOUCHED).all()
 
@@ -245,16 +245,16 @@ def test_levels_that_are_damaged() -> None:
         high = levels.copy()
         high[place] = 3
         made = _levels_page([levels, high], 2, packed_tail=False)
-        assert pages.read_valid(made.page(2), 0, 1030, 8, out[:1030]) == -1
-        assert pages.read_valid(made.page(2), 0, 2060, 8, out) == -2 - 3
+        assert fastlanes.read_valid(made.page(2), 0, 1030, 8, out[:1030]) == -1
+        assert fastlanes.read_valid(made.page(2), 0, 2060, 8, out) == -2 - 3
     for wrong in ((1029, bytes(256 + 12)), (1030, bytes(256 + 10)), (1030, b""), (1030, bytes(511))):
         made = MadePage([(1030, [bytes(256 + 12), bytes(8)]), (wrong[0], [wrong[1], bytes(8)])], levels=True)
         made.items[-1] = 2060
-        assert pages.read_valid(made.page(2), 0, 2060, 8, out) == 1
+        assert fastlanes.read_valid(made.page(2), 0, 2060, 8, out) == 1
     for end in range(0, 40, 8):
         made = MadePage([(5, [bytes(10), bytes(8)])] * 2, levels=True)
         _cut_off(made, 1, end)
-        status = pages.read_valid(made.page(1), 0, 10, 8, out[:10])
+        status = fastlanes.read_valid(made.page(1), 0, 10, 8, out[:10])
         assert status == (-1 if end >= 24 else 1)
 
 
