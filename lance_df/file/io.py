@@ -62,7 +62,7 @@ class named_errors:  # noqa: N801 - reads as a statement where it is used
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, CorruptDataError | InvalidInputError | UnsupportedFeatureError):
             raise type(error)(f"{self._label}: {error}") from error
+        if isinstance(error, MemoryError):  # Arrow's is an ArrowException too
+            raise InvalidInputError(f"{self._label}: the rows do not fit into memory: read fewer") from error
         if isinstance(error, pa.ArrowException):
             raise CorruptDataError(f"{self._label}: the values are no valid array ({error})") from error
-        if isinstance(error, MemoryError):
-            raise InvalidInputError(f"{self._label}: the rows do not fit into memory: read fewer") from error

@@ -50,9 +50,8 @@ def decode_fixed_width(
         The encoding is none for values of fixed width.
     """
     if isinstance(encoding, General):
-        return decode_fixed_width(
-            encoding.values, decompress_chunks(encoding, buffers), counts, bits_per_value=bits_per_value
-        )
+        buffers = decompress_chunks(encoding, buffers, counts, bits_per_value=bits_per_value)
+        return decode_fixed_width(encoding.values, buffers, counts, bits_per_value=bits_per_value)
     if stored_bits(encoding) != bits_per_value:
         raise CorruptDataError(
             f"values of {stored_bits(encoding)} bits, the column's type takes {bits_per_value}"
@@ -81,7 +80,7 @@ def decode_fixed_width_block(
     """Decode blocks that stand for themselves: levels and dictionaries. See :func:`decode_fixed_width`."""
     match encoding:
         case General():
-            (block,) = decompress_chunks(encoding, (block,))
+            (block,) = decompress_chunks(encoding, (block,), counts, bits_per_value=bits_per_value)
             return decode_fixed_width_block(encoding.values, block, counts, bits_per_value=bits_per_value)
         case Rle():
             return decode_fixed_width(encoding, rle.split_block(block), counts, bits_per_value=bits_per_value)

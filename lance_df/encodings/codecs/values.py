@@ -160,9 +160,8 @@ def _decode_fixed_size_list(
     encoding: Encoding, buffers: tuple[Chunked, ...], counts: Counts, data_type: pa.DataType
 ) -> pa.Array:
     if isinstance(encoding, General):
-        return _decode_fixed_size_list(
-            encoding.values, decompress_chunks(encoding, buffers), counts, data_type
-        )
+        buffers = decompress_chunks(encoding, buffers, counts, bits_per_value=_bits_of_list(data_type))
+        return _decode_fixed_size_list(encoding.values, buffers, counts, data_type)
     (outer, *_), _ = list_sizes(encoding, data_type)
     size, total = outer.items_per_value, int(counts.sum())
     if size and int(counts.max(initial=0)) > (1 << 62) // size:
@@ -177,6 +176,14 @@ def _decode_fixed_size_list(
     return fixed_size_list_array(with_validity(items, valid), total, data_type)
 
 
+def _bits_of_list(data_type: pa.DataType) -> int:
+    num_items = 1
+    while pa.types.is_fixed_size_list(data_type):
+        num_items *= data_type.list_size
+        data_type = data_type.value_type
+    return num_items * bits_per_value(data_type)
+
+
 def _decode_valid(buffer: Chunked, counts: Counts) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     checked_sizes(buffer, counts, 1, "the validity of list items")
     bits = [np.unpackbits(buffer.chunk(i), count=n, bitorder="little") for i, n in enumerate(counts.tolist())]
@@ -186,11 +193,12 @@ def _decode_valid(buffer: Chunked, counts: Counts) -> np.ndarray[tuple[int], np.
 def _decode_packed_struct(
     encoding: Encoding, buffers: tuple[Chunked, ...], counts: Counts, data_type: pa.DataType
 ) -> pa.Array:
+    widths = [bits_per_value(child.type) for child in data_type]
     if isinstance(encoding, General):
-        return _decode_packed_struct(encoding.values, decompress_chunks(encoding, buffers), counts, data_type)
+        buffers = decompress_chunks(encoding, buffers, counts, bits_per_value=sum(widths))
+        return _decode_packed_struct(encoding.values, buffers, counts, data_type)
     if not isinstance(encoding, PackedStruct):
         raise UnsupportedFeatureError(f"{_summary(encoding)} for a packed struct")
-    widths = [bits_per_value(child.type) for child in data_type]
     if tuple(widths) != encoding.bits_per_value or any(width % 8 for width in widths):
         raise CorruptDataError(f"packed values of {encoding.bits_per_value} bits, the type is {data_type}")
     rows = decode_fixed_width(encoding.values, buffers, counts, bits_per_value=sum(widths))

@@ -47,6 +47,8 @@ def decompress(scheme: Scheme, buffer: bytes | pa.Buffer, *, max_bytes: int) -> 
         The bytes cannot be decompressed, or claim to be more than ``max_bytes`` or than the scheme can pack.
     UnsupportedFeatureError
         The scheme is unknown.
+    MemoryError
+        There is no memory for the result.
     """
     data = pa.py_buffer(buffer)
     if scheme not in _MAX_RATIO:
@@ -96,6 +98,8 @@ def _check_size(scheme: Scheme, size: int, compressed_bytes: int, max_bytes: int
 def _run_codec(codec: str, body: pa.Buffer, size: int) -> pa.Buffer:
     try:
         return pa.decompress(body, decompressed_size=size, codec=codec)
+    except MemoryError:  # Arrow's is an ArrowException too
+        raise
     except (OSError, pa.ArrowException) as err:
         raise CorruptDataError(f"{body.size} bytes of {codec} do not decompress to {size} bytes") from err
 
@@ -103,9 +107,13 @@ def _run_codec(codec: str, body: pa.Buffer, size: int) -> pa.Buffer:
 def _decompress_lz4(body: pa.Buffer, size: int) -> pa.Buffer:
     if size == 0:
         return pa.py_buffer(b"")
+    tail = min(_LZ4_LITERAL_TAIL, size)
+    if body.size < tail:
+        raise CorruptDataError(
+            f"{body.size} bytes of lz4 cannot hold {size} bytes, expected at least {tail} bytes"
+        )
     result = _run_codec("lz4_raw", body, size)
     # The codec does not say when it wrote fewer bytes than it was given room for.
-    tail = min(_LZ4_LITERAL_TAIL, size)
     if body.slice(body.size - tail).to_pybytes() != result.slice(size - tail).to_pybytes():
         raise CorruptDataError(f"{body.size} bytes of lz4 do not decompress to {size} bytes")
     return result
@@ -125,6 +133,8 @@ def _decompress_bare_zstd(data: pa.Buffer, max_bytes: int) -> pa.Buffer:
             while size <= limit and (piece := stream.read(_STREAM_BYTES)):
                 pieces.append(piece)
                 size += len(piece)
+    except MemoryError:
+        raise
     except (OSError, pa.ArrowException) as err:
         raise CorruptDataError(f"{data.size} bytes are no zstd frame") from err
     if size > limit:

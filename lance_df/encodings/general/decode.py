@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.buffers import Bytes, Chunked, align8, allocate, as_bytes
+from lance_df.encodings.buffers import Bytes, Chunked, Counts, align8, allocate, as_bytes
 from lance_df.encodings.general import codecs as compression
 from lance_df.errors import CorruptDataError
 
@@ -16,19 +16,58 @@ if TYPE_CHECKING:
     from lance_df.format.encodings_v2_1 import General, Scheme
 
 
-def decompress(data: Bytes, scheme: Scheme) -> Bytes:
-    """Decompress one framed buffer. Raises `CorruptDataError` as `compression.decompress` does."""
-    # what a scheme can reach at best is checked there; nothing here knows a tighter bound
-    plain = compression.decompress(scheme, pa.py_buffer(data), max_bytes=sys.maxsize)
-    return as_bytes(plain)
+# What the chunks of a page together may hold where nothing else bounds it, unless they have more bytes
+# themselves: pages of pylance have 32 MiB, and a chunk holds a few KiB or two values.
+_MAX_PLAIN_BYTES = 256 * 1024 * 1024
+_MAX_PLAIN_RATIO = 255
+# of bit-packed values that fill a block of 1024, and of headers of blocks
+_SLACK_BYTES = 16 * 1024
 
 
-def decompress_chunks(encoding: General, buffers: tuple[Chunked, ...]) -> tuple[Chunked, ...]:
-    """Decompress the first buffer of every chunk; the others are stored as they are."""
+def decompress(data: Bytes, scheme: Scheme, *, max_bytes: int | None = None) -> Bytes:
+    """Decompress one framed buffer. Raises as `compression.decompress` does.
+
+    Parameters
+    ----------
+    max_bytes
+        The most that it can hold. By default, what a scheme reaches at best.
+    """
+    limit = sys.maxsize if max_bytes is None else max_bytes
+    return as_bytes(compression.decompress(scheme, pa.py_buffer(data), max_bytes=limit))
+
+
+def most_plain_bytes(compressed_bytes: int) -> int:
+    """Return what buffers of a page can hold if neither number nor width of their values bounds it."""
+    return max(_MAX_PLAIN_BYTES, _MAX_PLAIN_RATIO * compressed_bytes)
+
+
+def decompress_chunks(
+    encoding: General, buffers: tuple[Chunked, ...], counts: Counts, *, bits_per_value: int | None
+) -> tuple[Chunked, ...]:
+    """Decompress the first buffer of every chunk; the others are stored as they are.
+
+    Parameters
+    ----------
+    counts
+        The number of values of each chunk.
+    bits_per_value
+        The width of one; None for values of variable width.
+
+    Raises
+    ------
+    CorruptDataError
+        There is no buffer; or one cannot be decompressed, or claims to hold more than such values take.
+    """
     if not buffers:
         raise CorruptDataError("general compression without a buffer")
     first, *rest = buffers
-    parts = [decompress(first.chunk(i), encoding.scheme) for i in range(len(first))]
+    parts = []
+    left = most_plain_bytes(int(first.sizes.sum()))
+    for i, count in enumerate(counts.tolist()):
+        # a byte more for each value: lengths of runs may lie beside them
+        limit = left if bits_per_value is None else count * (bits_per_value + 8) // 8 + _SLACK_BYTES
+        parts.append(decompress(first.chunk(i), encoding.scheme, max_bytes=limit))
+        left -= len(parts[-1])
     sizes = np.array([len(part) for part in parts], np.int64)
     stops = np.cumsum(align8(sizes))
     starts = stops - align8(sizes)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lance_df.encodings.buffers import Bytes, Chunked, Counts, allocate, as_bytes
 from lance_df.encodings.fsst.symbol_table import Offsets, SymbolTable
-from lance_df.encodings.general.decode import decompress, decompress_chunks
+from lance_df.encodings.general.decode import decompress, decompress_chunks, most_plain_bytes
 from lance_df.encodings.kernels import variable
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.encodings_v2_1 import Encoding, Fsst, General, Variable
@@ -55,12 +55,8 @@ def decode_variable(
     """
     match encoding:
         case General():
-            return decode_variable(
-                encoding.values,
-                decompress_chunks(encoding, buffers),
-                counts,
-                bits_per_offset=bits_per_offset,
-            )
+            buffers = decompress_chunks(encoding, buffers, counts, bits_per_value=None)
+            return decode_variable(encoding.values, buffers, counts, bits_per_offset=bits_per_offset)
         case Fsst(table, values):
             codes = decode_variable(values, buffers, counts, bits_per_offset=bits_per_offset)
             return Strings(*SymbolTable.parse(table).expand(codes.offsets, codes.data))
@@ -101,7 +97,7 @@ def decode_variable_block(encoding: Encoding, data: Bytes, count: int, *, bits_p
     """Decode a block that stands for itself: the values of a dictionary. See :func:`decode_variable`."""
     match encoding:
         case General():
-            plain = decompress(data, encoding.scheme)
+            plain = decompress(data, encoding.scheme, max_bytes=most_plain_bytes(len(data)))
             return decode_variable_block(encoding.values, plain, count, bits_per_offset=bits_per_offset)
         case Fsst(table, values):
             codes = decode_variable_block(values, data, count, bits_per_offset=bits_per_offset)

@@ -17,6 +17,7 @@ from lance_df.encodings.codecs.fixed_width import decode_fixed_width, decode_fix
 from lance_df.encodings.codecs.values import decode_values
 from lance_df.encodings.dictionary.decode import Dictionary
 from lance_df.encodings.fsst.symbol_table import SymbolTable
+from lance_df.encodings.general import decode as general
 from lance_df.encodings.general.codecs import compress
 from lance_df.encodings.variable.decode import decode_variable_block
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
@@ -225,6 +226,9 @@ def test_dictionary_look_up(values: list[str]) -> None:
             dictionary.look_up(pa.array(numbers, pa.uint8()), None)
 
 
+BOMB = compress("zstd", bytes(1 << 24))
+LISTS = FixedSizeList(2, Flat(64))
+PACKED = PackedStruct((8,), Flat(8))
 BROKEN: list[tuple[str, Encoding, tuple[bytes, ...], int, pa.DataType]] = [
     ("flat: short", Flat(32), (b"1234567",), 2, pa.int32()),
     ("flat: absurd count", Flat(32), (b"12345678",), 2**61, pa.int32()),
@@ -243,6 +247,11 @@ BROKEN: list[tuple[str, Encoding, tuple[bytes, ...], int, pa.DataType]] = [
     ("runs: no lengths", Rle(Flat(8), Flat(8)), (b"\x01",), 1, pa.int8()),
     ("lz4: claims", General("lz4", None, Flat(8)), (b"\xff\xff\xff\x7f\0\0\0\0",), 1, pa.int8()),
     ("zstd: claims", General("zstd", None, Flat(8)), (b"\xff" * 7 + b"\x7f\0\0",), 1, pa.int8()),
+    ("lz4: no room", General("lz4", None, Flat(8)), (b"\5\0\0\0\x10a",), 5, pa.int8()),
+    ("zstd: more than counted", General("zstd", None, Flat(64)), (BOMB,), 1024, pa.int64()),
+    ("runs: more than counted", General("zstd", None, Rle(Flat(8), Flat(8))), (BOMB, b"\1"), 1, pa.int8()),
+    ("lists: more than counted", General("zstd", None, LISTS), (BOMB,), 512, pa.list_(pa.int64(), 2)),
+    ("packed: more than counted", General("zstd", None, PACKED), (BOMB,), 9, pa.struct([("a", pa.int8())])),
     ("streams: short", ByteStreamSplit(Flat(32)), (bytes(11),), 3, pa.float32()),
     ("variable: no room", Variable(32), (bytes(8),), 2, pa.string()),
     ("variable: absurd count", Variable(32), (bytes(8),), 2**62, pa.string()),
@@ -283,6 +292,31 @@ def test_broken_chunks(
             encoding, tuple(chunked(*[b] * again) for b in buffers), counts(*[count] * again), data_type
         )
     assert pa.total_allocated_bytes() - before < 1 << 20
+
+
+def test_levels_of_more_than_is_counted() -> None:
+    with pytest.raises(CorruptDataError, match="claim to hold 16777216 bytes"):
+        decode_fixed_width_block(
+            General("zstd", None, Flat(16)), chunked(BOMB), counts(1024), bits_per_value=16
+        )
+
+
+def test_chunks_of_text_that_expand_without_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing says how long values are; the chunks of a page are bounded together."""
+    encoding = General("zstd", None, Variable(32))
+    chunk = text_chunk(bytes(1 << 20))
+    packed = [compress("zstd", chunk)] * 4
+    sizes = counts(1, 1, 1, 1)
+    array = decode_values(encoding, (chunked(*packed),), sizes, pa.binary())
+    assert array.to_pylist() == [bytes(1 << 20)] * 4
+    monkeypatch.setattr(general, "_MAX_PLAIN_BYTES", 4 * len(chunk) - 1)
+    with pytest.raises(CorruptDataError, match=f"claim to hold {len(chunk)} bytes"):
+        decode_values(encoding, (chunked(*packed),), sizes, pa.binary())
+    monkeypatch.setattr(general, "_MAX_PLAIN_BYTES", 0)
+    plain = [compress("zstd", text_chunk(b"abc"))] * 4
+    assert decode_values(encoding, (chunked(*plain),), sizes, pa.string()).to_pylist() == ["abc"] * 4
+    with pytest.raises(CorruptDataError, match="claim to hold"):
+        decode_variable_block(encoding, np.frombuffer(packed[0], np.uint8), 1, bits_per_offset=32)
 
 
 @pytest.mark.parametrize(

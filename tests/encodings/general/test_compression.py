@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_df.encodings.general.codecs import compress, decompress
-from lance_df.errors import CorruptDataError, LanceError, UnsupportedFeatureError
+from lance_df.errors import CorruptDataError, InvalidInputError, LanceError, UnsupportedFeatureError
+from lance_df.file.io import named_errors
 
 SCHEMES = ["lz4", "zstd"]
 
@@ -61,6 +62,24 @@ def test_a_wrong_size_prefix_is_noticed(scheme: str, claimed: int) -> None:
     packed[: 4 if scheme == "lz4" else 8] = claimed.to_bytes(4 if scheme == "lz4" else 8, "little")
     with pytest.raises(CorruptDataError):
         decompress(scheme, bytes(packed), max_bytes=1 << 20)
+
+
+@pytest.mark.parametrize("body", [b"", b"\x10", b"\x10a", b"\x40abcd"])
+def test_lz4_of_fewer_bytes_than_each_block_has(body: bytes) -> None:
+    with pytest.raises(CorruptDataError, match="bytes of lz4"):
+        decompress("lz4", b"\x05\0\0\0" + body, max_bytes=10)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_lack_of_memory_is_no_damage(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    packed = compress(scheme, b"hello " * 1000)
+
+    def fail(*_: object, **__: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 6000 failed")
+
+    monkeypatch.setattr(pa, "decompress", fail)
+    with pytest.raises(InvalidInputError, match="f: the rows do not fit into memory"), named_errors("f"):
+        decompress(scheme, packed, max_bytes=6000)
 
 
 def test_an_unknown_scheme_is_unsupported() -> None:

@@ -93,10 +93,11 @@ def _strings(encoding: Encoding, data: Bytes, starts: Counts, lengths: Counts, o
             codes = _strings(values, data, starts, lengths, offset_bits)
             return Strings(*SymbolTable.parse(table).expand(codes.offsets, codes.data))
         case General(scheme, _, values):
-            parts = [
-                decompress(data[start : start + length], scheme)
-                for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
-            ]
+            parts, total = [], 0
+            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+                parts.append(decompress(data[start : start + length], scheme))
+                total += len(parts[-1])
+                check_total_bytes(total, offset_bits // 8)
             sizes = np.array([len(part) for part in parts], np.int64)
             joined = np.concatenate(parts) if parts else data[:0]
             return _strings(values, joined, np.cumsum(sizes) - sizes, sizes, offset_bits)
