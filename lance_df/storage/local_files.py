@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 import stat
 import sys
 from contextlib import suppress
@@ -179,6 +180,20 @@ def make_folders(folder: str) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from err
     for made in missing:
         sync_folder(os.path.dirname(made))
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder with all that is in it, or a file; of a symbolic link the link alone.
+
+    Raises
+    ------
+    OSError
+        There is none, or it cannot be removed.
+    """
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)
 
 
 def entries_of(folder: str) -> list[tuple[str, int, bool]]:

@@ -25,7 +25,7 @@ from lance_df.errors import (
 )
 from lance_df.records import dataclass
 from lance_df.storage.local import LocalFiles
-from lance_df.storage.local_files import check_regular, entries_of, read_start, replace
+from lance_df.storage.local_files import check_regular, entries_of, read_start, remove_tree, replace
 from lance_df.storage.options import S3_SCHEMES, check_options, filesystem_options, named_options
 from lance_df.storage.schemes import (
     ALLOWED_BASE_SCHEMES,
@@ -33,6 +33,7 @@ from lance_df.storage.schemes import (
     check_stored,
     is_chained,
     split_url,
+    without_local_host,
 )
 from lance_df.storage.source import (
     SMALL_FILE_BYTES,
@@ -42,6 +43,7 @@ from lance_df.storage.source import (
     RemoteSource,
     read_whole,
 )
+from lance_df.storage.translate import encoding_advice
 from lance_df.storage.translate import translate_errors as translate_errors
 
 if TYPE_CHECKING:
@@ -404,10 +406,15 @@ class Location:
             pass
 
     def remove_tree(self) -> None:
-        """Remove a folder with all that is in it; one that does not exist is fine."""
+        """Remove a folder with all that is in it; one that does not exist is fine.
+
+        Of a symbolic link the link is removed, and what it leads to stays.
+        """
         try:
             with translate_errors(self.uri):
-                if self.is_local or not _PATTERN.search(self.path):
+                if self.is_local:
+                    remove_tree(self.path)
+                elif not _PATTERN.search(self.path):
                     self.fs.rm(self.path, recursive=True)
                 else:
                     self._remove_tree_of_pattern()
@@ -427,7 +434,7 @@ class Location:
     def remove_empty_folder(self) -> None:
         """Remove a local folder if nothing is in it; those of object stores are gone with their last file."""
         if self.is_local:
-            with suppress(OSError):
+            with suppress(OSError, UnicodeEncodeError):  # there is no folder of a name that cannot be encoded
                 os.rmdir(self.path)
 
     def _info_size(self) -> int:
@@ -445,7 +452,7 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     ----------
     uri
         A local path (relative ones are made absolute), or ``scheme://…`` for any scheme that fsspec knows;
-        of ``file://`` percent-encoded characters are decoded.
+        of ``file://`` percent-encoded characters are decoded, and the host is ``localhost`` or empty.
     storage_options
         Passed to the fsspec filesystem: credentials, endpoint, region … ``allowed_base_schemes`` are kinds of
         URLs that files below may name, see :func:`lance_df.storage.schemes.check_stored`.
@@ -454,9 +461,11 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     ------
     InvalidInputError
         The scheme is unknown, the URL is malformed, ``allowed_base_schemes`` are no names, or S3 has no such
-        option, or none of this type.
+        option, or none of this type; or a local path cannot be encoded, or its URL names another machine.
     MissingDependencyError
         The scheme needs an extra that is not installed.
+    StorageError
+        The path is relative, and the working directory does not exist.
     """
     try:
         text = os.fspath(uri)
@@ -473,13 +482,14 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
 
 def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
     if not _SCHEME.match(text):
-        path = os.path.abspath(os.path.expanduser(text))
+        path = absolute_path(os.path.expanduser(text))
         return Location(path, path, _LOCAL)
     import fsspec
     from fsspec.implementations.local import LocalFileSystem
 
     from lance_df.storage.filesystems import renewed_at_fork
 
+    text = without_local_host(text)
     scheme = text.split("://", 1)[0].lower()
     try:
         if scheme in S3_SCHEMES:
@@ -502,9 +512,10 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
     renewed_at_fork(fs)
     if isinstance(fs, LocalFileSystem):
         # a URL, so that its path may be percent-encoded; fsspec takes it as it is
-        path = os.path.abspath(os.fsdecode(unquote_to_bytes(path)) if scheme == "file" else path)
+        path = _unquoted(path) if scheme == "file" else path
         if "\0" in path:
             raise InvalidInputError(f"a path or URL is needed, got {text!r}")
+        path = absolute_path(path)
         return Location(path, path, _LOCAL)
     if "://" in path:  # such as of http
         return Location(path, path, fs)
@@ -513,6 +524,35 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
     from lance_df.storage.memory import store_of
 
     return Location(f"memory://{path}", path, store_of(path) or fs)
+
+
+def _unquoted(path: str) -> str:
+    try:
+        return os.fsdecode(unquote_to_bytes(path.encode("utf-8", "surrogateescape")))
+    except UnicodeEncodeError as err:
+        raise InvalidInputError(f"{path}: {encoding_advice(err)}") from None
+
+
+def absolute_path(path: str) -> str:
+    """Return the absolute form of a local path.
+
+    Raises
+    ------
+    InvalidInputError
+        The operating system takes no such text.
+    StorageError
+        The path is relative, and the working directory does not exist.
+    """
+    try:
+        os.fsencode(path)
+        return os.path.abspath(path)
+    except UnicodeEncodeError as err:
+        raise InvalidInputError(f"{path}: {encoding_advice(err)}") from None
+    except FileNotFoundError:
+        raise StorageError(
+            f"{path}: the path is relative, and the working directory of this process does not exist any "
+            "more; change to another folder, or give an absolute path"
+        ) from None
 
 
 def _name_of(entry: Entry) -> str:

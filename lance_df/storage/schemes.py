@@ -26,6 +26,7 @@ _KINDS: Final = (_LOCAL, _OBJECT_STORES, _MEMORY)
 _NAME = re.compile(r"[a-z][a-z0-9+.\-]*")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _LOCAL_HOSTS: Final = frozenset({"", "localhost"})
+_DRIVE = re.compile(r"[a-zA-Z]:")  # of Windows
 
 
 def is_chained(text: str) -> bool:
@@ -37,6 +38,28 @@ def split_url(text: str) -> tuple[str, str] | None:
     """Return the lower-case scheme of a URL and what comes after ``://``; None for a path."""
     match = _URL.fullmatch(text)
     return None if match is None else (match[1].lower(), match[2])
+
+
+def without_local_host(text: str) -> str:
+    """Return the URL of a local file without the host ``localhost``, and any other text as it is.
+
+    Raises
+    ------
+    InvalidInputError
+        It is the URL of a file of another machine.
+    """
+    url = split_url(text)
+    if url is None or url[0] not in _LOCAL:
+        return text
+    host, _, path = url[1].partition("/")
+    if not host or (os.name == "nt" and _DRIVE.match(host)):
+        return text
+    if host.lower() not in _LOCAL_HOSTS:
+        raise InvalidInputError(
+            f"{text!r:.200}: the URL names the host {host!r:.60}; that of a local file has none and an "
+            f"absolute path, such as {url[0]}:///data/t.lance: a relative path is given without {url[0]}://"
+        )
+    return f"{url[0]}:///{path}"
 
 
 def allowed_schemes(names: object) -> frozenset[str]:

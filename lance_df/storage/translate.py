@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from lance_df.errors import LanceError, NotFoundError, StorageError
 
@@ -44,7 +45,9 @@ class translate_errors:  # noqa: N801 - reads as a statement where it is used
 
 
 def _advice(uri: str, error: Exception) -> str | None:
-    """Return what to do about an error of S3; None where it has a usual reason."""
+    """Return what to do about an error of S3, or of a local path; None where it has a usual reason."""
+    if "://" not in uri and isinstance(error, UnicodeEncodeError):
+        return encoding_advice(error)
     if not uri.lower().startswith(("s3://", "s3a://")):
         return None
     kinds = {kind.__name__ for kind in type(error).__mro__}
@@ -62,6 +65,18 @@ def _advice(uri: str, error: Exception) -> str | None:
             "and the region and the endpoint that they are for"
         )
     return None
+
+
+def encoding_advice(error: UnicodeEncodeError) -> str:
+    """Return what to do about a path that the operating system takes no such text for."""
+    encoding = sys.getfilesystemencoding()
+    advice = (
+        "" if encoding == "utf-8" else "; set the environment variable PYTHONUTF8=1, or a locale of UTF-8"
+    )
+    return (
+        f"the path holds {error.object[error.start : error.end]!a:.60}, which has no bytes in {encoding}, "
+        f"the encoding of names of files in this process{advice}"
+    )
 
 
 def http_status(error: BaseException | None) -> int | None:

@@ -1,6 +1,8 @@
 import logging
 import os
 import stat
+import subprocess
+import sys
 import traceback
 from urllib.parse import unquote
 
@@ -142,6 +144,80 @@ def test_local_paths_are_made_absolute(tmp_path, monkeypatch):
     assert open_location("x.lance").name == "x.lance"
     monkeypatch.setenv("HOME", str(tmp_path))
     assert open_location("~/x.lance").path == str(tmp_path / "x.lance")
+
+
+@pytest.mark.parametrize("host", ["", "localhost", "LOCALHOST"])
+@pytest.mark.parametrize("scheme", ["file", "local"])
+def test_urls_of_local_files_may_name_this_machine(tmp_path, scheme, host):
+    assert open_location(f"{scheme}://{host}{tmp_path}/x.lance").path == str(tmp_path / "x.lance")
+
+
+@pytest.mark.parametrize("url", ["file://host/x", "file://x.lance", "FILE://./x", "local://host/x"])
+def test_urls_of_files_of_other_machines_are_refused(url):
+    with pytest.raises(InvalidInputError, match="names the host"):
+        open_location(url)
+
+
+def test_a_relative_path_needs_a_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(StorageError, match=r"x\.lance: .*working directory .* does not exist"):
+        open_location("x.lance")
+    assert open_location(tmp_path / "x.lance").path == str(tmp_path / "x.lance")
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_paths_that_cannot_be_encoded_are_refused(tmp_path, scheme):
+    with pytest.raises(InvalidInputError, match="utf-8"):
+        open_location(f"{scheme}{tmp_path}/\ud800")
+    program = f"""
+from lance_df.errors import InvalidInputError, StorageError
+from lance_df.storage import open_location
+folder = open_location({str(tmp_path)!r})
+(folder / "\\xe9").remove_empty_folder()
+for call in (lambda: open_location("\\xe9"), lambda: (folder / "\\xe9").put(b"x")):
+    try:
+        call()
+    except (InvalidInputError, StorageError) as error:
+        print(ascii(str(error)))
+"""
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.count("PYTHONUTF8=1") == 2
+
+
+def test_a_folder_is_removed_with_all_that_is_in_it(folder):
+    for name in ("t/a", "t/sub/b", "other"):
+        (folder / name).put(b"1")
+    (folder / "t").remove_tree()
+    (folder / "t").remove_tree()
+    assert [entry.name for entry in folder.list()] == ["other"]
+
+
+def test_the_working_directory_is_removed(tmp_path, monkeypatch):
+    (tmp_path / "t" / "sub").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "t" / "sub")
+    open_location(tmp_path / "t").remove_tree()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_link_leads_to_is_not_removed(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter").touch()
+    (tmp_path / "t").mkdir()
+    for link in ("direct", "t/inside"):
+        (tmp_path / link).symlink_to(tmp_path / "home")
+    for name in ("direct", "t"):
+        open_location(tmp_path / name).remove_tree()
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["home", "home/letter"]
 
 
 def test_a_folder_is_not_a_file(folder):

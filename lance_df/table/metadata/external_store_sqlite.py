@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, StorageError
+from lance_df.storage.location import absolute_path
 from lance_df.table.metadata.external_store import StoredManifest
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class SQLiteManifestStore:
         text = os.fspath(path)
         if not text or text == ":memory:" or "\0" in text:
             raise InvalidInputError(f"a path of a file is needed, got {text!r}")
-        self.path = os.path.abspath(os.path.expanduser(text))
+        self.path = absolute_path(os.path.expanduser(text))
 
     def __repr__(self) -> str:
         return f"SQLiteManifestStore({self.path!r})"
