@@ -382,6 +382,41 @@ def test_rows_that_lead_elsewhere_are_not_followed(tmp_path):
     assert lance.dataset(tmp_path / "outside").to_table() == ROWS
 
 
+def test_folders_that_a_link_leads_to_are_not_removed(tmp_path):
+    (tmp_path / "home" / "Documents").mkdir(parents=True)
+    (tmp_path / "home" / "Documents" / "letter").touch()
+    (tmp_path / "real").mkdir()
+    root = tmp_path / "root"
+    root.symlink_to("real")
+    ours = DirectoryNamespace(root)
+    ours.create_table("t", ROWS)
+    ours.create_namespace("a")
+    (root / "out").symlink_to("../home")
+    (root / "in").symlink_to(".")
+    manifest = lance.dataset(root / "__manifest")
+    row = {"object_type": "table", "metadata": None, "base_objects": None}
+    places = ("out/Documents", "in/t.lance", "in/__manifest", "out/Documents/none")
+    rows = [{**row, "object_id": f"a$t{number}", "location": place} for number, place in enumerate(places)]
+    manifest.insert(pa.Table.from_pylist(rows, manifest.schema))
+    for each in rows:
+        with pytest.raises(InvalidInputError, match="symbolic link"):
+            ours.drop_table(each["object_id"])
+    assert (tmp_path / "home" / "Documents" / "letter").exists()
+    assert len(ours.list_tables(["a"]).tables) == len(rows)
+    ours.deregister_table("a$t0")
+    ours.drop_table("t")
+    assert not (root / "t.lance").exists()
+
+
+def test_a_table_in_the_working_directory_is_dropped(tmp_path, monkeypatch):
+    ours = DirectoryNamespace(tmp_path)
+    ours.create_table("t", ROWS)
+    monkeypatch.chdir(tmp_path / "t.lance")
+    ours.drop_table("t")
+    assert ours.list_tables().tables == []
+    assert not (tmp_path / "t.lance").exists()
+
+
 @pytest.mark.parametrize("name", ["t", "a$t"])
 def test_nothing_is_left_of_tables_that_cannot_be_made(tmp_path, name):
     ours = DirectoryNamespace(tmp_path)

@@ -63,6 +63,26 @@ def folder_at(root: Location, location: str) -> Location:
     return root.child("/".join(parts))
 
 
+def check_no_link(root: Location, location: str) -> None:
+    """Check that no symbolic link leads to the folder of a table: then the folder lies elsewhere.
+
+    A link right at the folder, or at the root, is none that leads there.
+
+    Raises
+    ------
+    InvalidInputError
+        One does.
+    """
+    folder = root
+    for part in location.removesuffix("/").split("/")[:-1]:
+        folder = folder / part
+        if folder.is_link:
+            raise InvalidInputError(
+                f"{folder.uri}: is a symbolic link, so that the folder {location!r} of the table lies "
+                "elsewhere, and is not removed; deregister the table, and remove the folder by hand"
+            )
+
+
 def check_location(root: Location, location: str) -> str:
     """Return the path below the root at which a caller says that there is a table.
 

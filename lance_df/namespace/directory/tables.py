@@ -17,7 +17,14 @@ from lance_df.errors import (
 )
 from lance_df.namespace.directory import folders
 from lance_df.namespace.directory.manifest import DirectoryManifest, Edit, Entry
-from lance_df.namespace.directory.names import check_location, folder_at, joined, overlap, root_folder
+from lance_df.namespace.directory.names import (
+    check_location,
+    check_no_link,
+    folder_at,
+    joined,
+    overlap,
+    root_folder,
+)
 from lance_df.namespace.manifest_table import TABLE
 from lance_df.namespace.names import table_folder
 from lance_df.records import dataclass
@@ -257,10 +264,11 @@ class DirectoryTables:
         DatasetNotFoundError
             There is none.
         InvalidInputError
-            The folder is, or holds, or is in, that of another table.
+            The folder is, or holds, or is in, that of another table, or a symbolic link leads to it.
         """
         known = self._existing(parts)
         folder = self.folder(known)
+        check_no_link(self.root, known.location)
         self._remove_row(parts, known, is_alone=True)
         folder.remove_tree()
         return known
