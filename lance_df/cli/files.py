@@ -10,6 +10,7 @@ import difflib
 import glob
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from lance_df.errors import DatasetNotFoundError, InvalidInputError, LanceError,
 from lance_df.records import dataclass
 from lance_df.sql.file_sources import quoted_tables
 from lance_df.sql.splice import quote_identifier
+from lance_df.storage.location import absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,7 +101,7 @@ class FileTables:
         try:
             if kind.kind == "lance":
                 self._register_lance(name, paths)
-            elif glob.has_magic(os.path.dirname(name)):
+            elif _is_of_folders(name, paths):
                 self._ctx.register_dataset(quoted, _dataset(paths, kind))
             elif kind.kind == "parquet":
                 ending = os.path.splitext(paths[0])[1]
@@ -180,7 +182,16 @@ def _paths(name: str, kind: _FileKind) -> list[str]:
 
 
 def _location(name: str, paths: Sequence[str]) -> str:
-    return os.path.abspath(paths[0] if len(paths) == 1 else os.path.expanduser(name))
+    """Return what DataFusion reads: an absolute pattern, or a URL, in which nothing is a wildcard."""
+    if len(paths) > 1:
+        return absolute_path(os.path.expanduser(name))
+    url = Path(absolute_path(paths[0])).as_uri()
+    return f"{url}/" if os.path.isdir(paths[0]) else url
+
+
+def _is_of_folders(name: str, paths: Sequence[str]) -> bool:
+    """Whether wildcards stand in folders, the working directory among them: DataFusion finds other files."""
+    return len(paths) > 1 and glob.has_magic(os.path.dirname(_location(name, paths)))
 
 
 def _is_json_array(path: str) -> bool:
@@ -197,18 +208,23 @@ def _dataset(paths: Sequence[str], kind: _FileKind) -> Any:
         rows = ds.dataset(list(paths), format=_csv_format(delimiter))
         # an empty line is a NULL where there is but one column
         form = _csv_format(delimiter, empty_lines=True) if len(rows.schema) == 1 else rows.format
-        # a file need not have all columns
-        schemas = [fragment.physical_schema for fragment in rows.get_fragments()]
-        joined = pa.unify_schemas(schemas, promote_options="permissive")
-        return ds.dataset(list(paths), format=form, schema=joined)
-    if kind.kind == "parquet" or (kind.kind == "json" and not _is_json_array(paths[0])):
-        return ds.dataset(list(paths), format=kind.kind)
+        return ds.dataset(list(paths), format=form, schema=_all_columns(rows))
+    if kind.kind == "parquet":
+        rows = ds.dataset(list(paths), format="parquet")
+        return rows.replace_schema(_all_columns(rows))
     if kind.kind == "json":
-        return ds.dataset(pa.concat_tables([_json_array(path) for path in paths], promote_options="default"))
+        tables = [_json_array(path) if _is_json_array(path) else _json_lines(path) for path in paths]
+        return ds.dataset(pa.concat_tables(tables, promote_options="permissive"))
     try:
         return ds.dataset(list(paths), format="ipc")
     except pa.ArrowInvalid:  # a stream has no footer
         return ds.dataset(pa.concat_tables([_arrow_stream(path) for path in paths]))
+
+
+def _all_columns(rows: Any) -> pa.Schema:
+    """Return the columns of all files together: a file need not have each."""
+    schemas = [fragment.physical_schema for fragment in rows.get_fragments()]
+    return pa.unify_schemas(schemas, promote_options="permissive")
 
 
 def _csv_format(delimiter: str, *, empty_lines: bool = False) -> Any:
@@ -234,7 +250,16 @@ def _json_array(path: str) -> pa.Table:
         raise InvalidInputError(
             f"{path}: the array has other values than objects, so that there are no columns"
         )
-    return pa.Table.from_pylist(rows)
+    names = dict.fromkeys(name for row in rows for name in row)  # the first row need not have all
+    return pa.table({name: [row.get(name) for row in rows] for name in names})
+
+
+def _json_lines(path: str) -> pa.Table:
+    import pyarrow.json
+
+    # a pyarrow dataset takes a line without a newline for a NULL, and the columns of the first block for all
+    with pa.input_stream(path) as stream:
+        return pyarrow.json.read_json(stream)
 
 
 def _arrow_stream(path: str) -> pa.Table:

@@ -70,6 +70,52 @@ def test_files_of_a_pattern_have_all_columns_together(cli, folder):
     assert out == "a,b,c\n1.0,x,\n2.5,,7\n"
 
 
+@pytest.mark.parametrize("name", ["all.parquet", "all[1].parquet", "all.parquet/", "all[1].parquet/"])
+def test_a_folder_of_files_is_a_table(cli, folder, name):
+    (folder / "raw").rename(folder / name)
+    assert cli("sql", f"SELECT sum(id) AS n FROM '{name}'", "--format", "csv")[1] == "n\n3\n"
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "json"])
+@pytest.mark.parametrize("pattern", ["part*/?", "part[12]/[12]", "p*/[!0]"])
+def test_files_in_folders_of_a_pattern_have_all_columns_together(cli, folder, pattern, suffix):
+    for number, row in enumerate(({"a": 1, "b": "x"}, {"a": 2, "c": 7}), 1):
+        path = folder / f"part{number}" / f"{number}.{suffix}"
+        path.parent.mkdir()
+        if suffix == "json":
+            path.write_text(json.dumps(row))
+        else:
+            pq.write_table(pa.Table.from_pylist([row]), path)
+    _, out, err = cli("sql", f"SELECT a, b, c FROM '{pattern}.{suffix}' ORDER BY a", "--format", "csv")
+    assert out == "a,b,c\n1,x,\n2,,7\n", err
+
+
+def test_objects_of_an_array_have_all_columns_together(cli, folder):
+    (folder / "some.json").write_text('[{"a": 1}, {"b": 3, "a": 2}, {}]')
+    assert cli("sql", "FROM 'some.json'", "--format", "csv")[1] == "a,b\n1,\n2,3\n,\n"
+    (folder / "none.json").write_text("[]")
+    assert cli("sql", "SELECT count(*) AS n FROM 'none.json'", "--format", "csv")[1] == "n\n0\n"
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "ndjson", "csv"])
+@pytest.mark.parametrize("within", [".", "run[1]", "what?*"])
+def test_names_of_files_may_hold_wildcards(cli, folder, monkeypatch, within, suffix):
+    (folder / within).mkdir(exist_ok=True)
+    monkeypatch.chdir(folder / within)
+    names = [f"{stem}.{suffix}" for stem in ("p?", "px", "p[1]", "p1", "p*", "q y%20")]
+    for name in names:
+        row = {"name": name}
+        if suffix == "parquet":
+            pq.write_table(pa.Table.from_pylist([row]), name)
+        else:
+            text = json.dumps(row) if suffix == "ndjson" else f"name\n{name}\n"
+            (folder / within / name).write_text(text)
+    for name in names:
+        _, out, err = cli("sql", f"SELECT name FROM '{name}'", "--format", "csv")
+        assert out == f"name\n{name}\n", err
+    assert cli("sql", f"SELECT count(*) AS n FROM 'p?*.{suffix}'", "--format", "csv")[1] == "n\n5\n"
+
+
 def test_files_join_tables_and_double_quotes_work(cli, folder):
     sql = (
         "SELECT count(*) AS n FROM t JOIN \"c.csv\" AS c ON t.id = c.id JOIN 'raw/0.parquet' p ON p.id = c.id"
