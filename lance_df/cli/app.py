@@ -85,6 +85,11 @@ def _report(error: Exception, *, debug: bool) -> int:
         text = text[: _MAX_TEXT - 1] + "…"
     if isinstance(error, OSError) and error.strerror and not isinstance(error, LanceError):
         text = f"{error.filename or 'the output'}: {error.strerror}"
+    elif isinstance(error, UnicodeEncodeError):
+        text = (
+            f"{error.object[error.start : error.end]:.60} cannot be written as {error.encoding}; "
+            "set the environment variable PYTHONUTF8=1, or a locale of UTF-8"
+        )
     elif not isinstance(error, LanceError):
         text = f"{type(error).__name__}: {text} (--debug shows where)"
     print(f"lance-df: error: {text}", file=sys.stderr)

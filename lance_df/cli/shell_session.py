@@ -84,7 +84,7 @@ class ShellSession:
         Raises
         ------
         InvalidInputError
-            There is no such command.
+            There is no such command, or its argument is missing or unknown.
         """
         argument = argument.strip().rstrip(";").rstrip()
         match name:
@@ -93,11 +93,16 @@ class ShellSession:
             case "\\d" | "\\dt":
                 tables = listed_tables(self.ctx, self.files.names)
                 render(tables.schema, tables.to_batches(), style="table", out=sys.stdout)
-            case "\\e" | "\\explain" if argument:
+            case "\\e" | "\\explain":
+                if not argument:
+                    raise InvalidInputError(f"{name} needs a query, such as {name} SELECT 1")
                 query = with_select(argument)
                 self.files.register_for(query)
                 print(self.ctx.explain_scan(query))
-            case "\\format" if argument in TEXT_FORMATS:
+            case "\\format":
+                if argument not in TEXT_FORMATS:
+                    found = f", not {argument!r:.60}" if argument else ""
+                    raise InvalidInputError(f"{name} needs one of {', '.join(TEXT_FORMATS)}{found}")
                 self._style = argument
             case "\\timing":
                 self._has_timing = _switched(self._has_timing, argument)

@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -135,6 +136,22 @@ def test_errors_are_one_line_and_code_1(cli, root, arguments, found):
     [line] = err.splitlines()
     assert line.startswith("lance-df: error: ")
     assert found in line
+
+
+def test_the_working_directory_may_be_gone(cli, root, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert "working directory" in cli("sql", "SELECT 1")[2]
+    assert cli("sql", "SELECT 1 AS a", root, "--format", "csv")[:2] == (0, "a\n1\n")
+
+
+def test_text_that_the_encoding_of_stdout_does_not_have(root):
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "lance_df.cli", "sql", "SELECT chr(233) AS a", str(root)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 1
+    assert "\\xe9 cannot be written as ascii; set the environment variable PYTHONUTF8=1" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -276,6 +293,20 @@ def test_shell_goes_on_after_errors_and_interrupts(typed):
     assert code == 0
     assert [line.startswith("error: ") for line in err.splitlines()] == [True, True, True, False]
     assert out.split() == ["g", "-", "7"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("\\explain", "error: \\explain needs a query, such as \\explain SELECT 1"),
+        ("\\e ;", "error: \\e needs a query, such as \\e SELECT 1"),
+        ("\\format", "error: \\format needs one of table, csv, json, ndjson, markdown"),
+        ("\\format xml", "error: \\format needs one of table, csv, json, ndjson, markdown, not 'xml'"),
+        ("\\nix", "error: \\nix is not a command; \\? lists them"),
+    ],
+)
+def test_shell_says_what_a_command_needs(typed, command, said):
+    assert typed(command)[2].splitlines() == [said]
 
 
 def test_shell_runs_what_is_left_at_the_end(typed):
