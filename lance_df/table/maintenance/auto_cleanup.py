@@ -83,7 +83,7 @@ def parse_duration(text: str) -> dt.timedelta:
     if not parts or _PART.sub("", text).strip() or any(unit not in _SECONDS for _, unit in parts):
         raise InvalidInputError(f"{text!r} is no duration such as '14days' or '1h 30m'")
     try:
-        return dt.timedelta(seconds=sum(int(number) * _SECONDS[unit] for number, unit in parts))
+        return dt.timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
     except OverflowError:
         return dt.timedelta.max
 
