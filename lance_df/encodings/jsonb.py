@@ -194,6 +194,8 @@ def _document(data: memoryview, depth: int) -> str:
     if num_entries is None or 4 + 4 * num_entries > len(data):
         raise CorruptDataError(f"a JSONB document of {len(data)} bytes has the impossible header {header:#x}")
     entries = struct.unpack_from(f">{num_entries}I", data, 4)
+    if kind == _OBJECT and any(entry >> 28 != _STRING for entry in entries[:count]):
+        raise CorruptDataError(f"a JSONB document of {len(data)} bytes has a member name that is no string")
     values, position = [], 4 + 4 * num_entries
     for entry in entries:
         stop = position + (entry & _LENGTH_MASK)

@@ -55,6 +55,8 @@ def test_no_values() -> None:
         bytes.fromhex("2000000010000005") + b"abc",  # string longer than the document
         bytes.fromhex("2000000010000001ff"),  # not UTF-8
         bytes.fromhex("2000000020000000"),  # number without a kind
+        bytes.fromhex("4000000120000001200000010000"),  # a member called 0
+        bytes.fromhex("400000010000000020000001") + b"\0",  # a member called null
     ],
 )
 def test_damage_is_noticed(document: bytes) -> None:
