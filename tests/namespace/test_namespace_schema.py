@@ -110,6 +110,11 @@ def test_schemas_that_cannot_be():
         without(NamespaceSchema.create(pa.schema([("a", pa.int8())])), "a")
 
 
+def column_of(name, field_id):
+    field = {"name": name, "type": {"type": "int8"}, "metadata": {"lance:field_id": field_id}}
+    return {"fields": [field]}
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -122,6 +127,15 @@ def test_schemas_that_cannot_be():
         },
         {"fields": None},
         {"metadata": {"lance_df:max_field_id": "many"}},
+        {"metadata": {"lance_df:max_field_id": "--5"}},
+        {"metadata": {"lance_df:max_field_id": "9" * 5000}},
+        {"metadata": {"lance_df:max_field_id": str(2**31)}},
+        {"metadata": {"other": "\ud800"}},
+        {"metadata": {"\udfff": "other"}},
+        column_of("\ud800", "0"),
+        column_of("a", "9" * 5000),
+        column_of("a", str(2**31)),
+        column_of("a", "-1"),
     ],
     ids=str,
 )
@@ -129,6 +143,16 @@ def test_malformed_json(change):
     text = NamespaceSchema.create(pa.schema([("a", pa.int8())])).to_json()
     with pytest.raises(CorruptDataError, match="the manifest"):
         NamespaceSchema.from_json(json.dumps(json.loads(text) | change), source="the manifest")
+
+
+def test_the_highest_field_ids():
+    text = NamespaceSchema.create(pa.schema([("a", pa.int8())])).to_json()
+    read = NamespaceSchema.from_json(
+        json.dumps(json.loads(text) | column_of("a", str(2**31 - 1))), source="the manifest"
+    )
+    assert read.max_field_id == 2**31 - 1
+    with pytest.raises(CorruptDataError, match="field ids up to 2147483647 are in use"):
+        NullColumns(pa.schema([("b", pa.int8())])).schema_after(read)
 
 
 def test_extension_types_are_those_of_what_is_read(tmp_path):

@@ -14,9 +14,11 @@ def parse_json(text: str, source: str) -> Any:
     Raises
     ------
     CorruptDataError
-        It is none.
+        It is none, or has half a surrogate pair.
     """
     try:
-        return json.loads(text)
+        values = json.loads(text)
+        json.dumps(values, ensure_ascii=False).encode()  # halves of surrogate pairs are no text
     except (ValueError, RecursionError) as err:
         raise CorruptDataError(f"{source}: not JSON: {text:.100}") from err
+    return values

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from lance_df.errors import AlreadyExistsError, ColumnNotFoundError, CorruptDataError, InvalidInputError
-from lance_df.format.schema import FIELD_ID_KEY, Field, Schema, schema_from_arrow
+from lance_df.format.schema import FIELD_ID_KEY, MAX_FIELD_ID, Field, Schema, schema_from_arrow
 from lance_df.namespace.spec.json_arrow import schema_from_json, schema_to_json
 from lance_df.namespace.spec.json_text import parse_json
 from lance_df.records import dataclass
@@ -79,11 +80,13 @@ class NamespaceSchema:
         )
         columns = Schema(fields=fields, metadata=metadata)
         ids = [field.id for field in columns.walk()]
-        if len(set(ids)) < len(ids) or not highest.lstrip("-").isdecimal():
+        highest_id = -1 if highest == "-1" else _field_id(highest)
+        if len(set(ids)) < len(ids) or highest_id is None:
             raise CorruptDataError(
-                f"{source}: field ids are {ids}, the highest {highest}; expected each once"
+                f"{source}: field ids are {ids}, the highest {highest:.100}; expected each once, "
+                f"at most {MAX_FIELD_ID}"
             )
-        return cls(columns, max(int(highest), columns.max_field_id))
+        return cls(columns, max(highest_id, columns.max_field_id))
 
     def to_json(self) -> str:
         """Return the JSON text that is stored."""
@@ -142,16 +145,25 @@ def _describe_ids(field: Field, described: dict[str, Any]) -> None:
 
 def _with_stored_ids(field: Field, described: Mapping[str, Any], source: str) -> Field:
     number = (described.get("metadata") or {}).get(FIELD_ID_KEY)
-    if number is None or not number.isdecimal():
+    field_id = None if number is None else _field_id(number)
+    if field_id is None:
         raise CorruptDataError(
-            f"{source}: {field.name!r} has the {FIELD_ID_KEY} {number!r}, expected a number"
+            f"{source}: {field.name!r} has the {FIELD_ID_KEY} {number!r:.100}, expected a number of at most "
+            f"{MAX_FIELD_ID}"
         )
     children = zip(field.children, _described_children(described), strict=False)
     return dataclasses.replace(
         field,
-        id=int(number),
+        id=field_id,
         children=tuple(_with_stored_ids(child, below, source) for child, below in children),
     )
+
+
+def _field_id(text: str) -> int | None:
+    """Return the field id that stored text names, None where it names none."""
+    if not re.fullmatch("[0-9]{1,10}", text) or int(text) > MAX_FIELD_ID:
+        return None
+    return int(text)
 
 
 def _path(fields: Sequence[Field], field_id: int) -> tuple[str, ...] | None:
