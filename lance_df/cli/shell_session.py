@@ -101,8 +101,8 @@ class ShellSession:
                 print(self.ctx.explain_scan(query))
             case "\\format":
                 if argument not in TEXT_FORMATS:
-                    found = f", not {argument!r:.60}" if argument else ""
-                    raise InvalidInputError(f"{name} needs one of {', '.join(TEXT_FORMATS)}{found}")
+                    problem = f", not {argument!r:.60}" if argument else ""
+                    raise InvalidInputError(f"{name} needs one of {', '.join(TEXT_FORMATS)}{problem}")
                 self._style = argument
             case "\\timing":
                 self._has_timing = _switched(self._has_timing, argument)

@@ -423,9 +423,9 @@ class Location:
 
     def _remove_tree_of_pattern(self) -> None:
         """Remove a folder whose path fsspec would take for a pattern of others."""
-        found: Mapping[str, Mapping[str, Any]] = self.fs.find(self.path, withdirs=True, detail=True)
-        for path in sorted(found, reverse=True):
-            if found[path]["type"] != "directory":
+        entries: Mapping[str, Mapping[str, Any]] = self.fs.find(self.path, withdirs=True, detail=True)
+        for path in sorted(entries, reverse=True):
+            if entries[path]["type"] != "directory":
                 self.fs.rm_file(path)
             else:  # object stores have none
                 with suppress(OSError):
