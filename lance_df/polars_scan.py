@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, MissingDependencyError
+from lance_df.integers import as_integer
 from lance_df.interrupts import imports_finished
 from lance_df.polars_predicates import to_arrow_expression
 from lance_df.storage.schemes import with_allowed_schemes
@@ -105,9 +106,10 @@ def _opened(
 
 
 def _number(version: VersionRef) -> int:
-    if isinstance(version, bool) or not isinstance(version, int):
+    number = as_integer(version)
+    if number is None:
         raise InvalidInputError(f"a namespace has versions by number, not {version!r}")
-    return version
+    return number
 
 
 def _frames(

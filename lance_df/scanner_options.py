@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.integers import as_integer
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -130,10 +131,14 @@ class ScannerOptions:
     def __post_init__(self) -> None:
         for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1)):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or not least <= value <= _MAX_ROWS):
-                if not least and isinstance(value, int) and value < 0:
+            if value is None:
+                continue
+            number = as_integer(value)
+            if number is None or not least <= number <= _MAX_ROWS:
+                if not least and number is not None and number < 0:
                     raise InvalidInputError(f"{name.capitalize()} must be non-negative, it is {value}")
                 raise InvalidInputError(f"{name} is {value!r}, expected an integer from {least}")
+            object.__setattr__(self, name, number)
         if self.include_deleted_rows and not self.with_row_id:
             raise InvalidInputError(
                 "include_deleted_rows: with_row_id is false, but a null _rowid is what marks deleted rows"

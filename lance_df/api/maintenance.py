@@ -8,6 +8,7 @@ from lance_df.api.base import DatasetBase
 from lance_df.api.optimizer import DatasetOptimizer
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.indices import IndexConfig
+from lance_df.integers import plain
 from lance_df.table.maintenance.cleanup import cleanup, explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 from lance_df.table.maintenance.index_report import index_descriptions, index_statistics
@@ -226,7 +227,8 @@ class Maintenance(DatasetBase):
 
 def _policy(*, versions: Iterable[int] | None, **conditions: object) -> CleanupPolicy:
     try:
-        chosen = None if versions is None else frozenset(versions)
+        chosen = None if versions is None else frozenset(map(plain, versions))
     except TypeError as err:
         raise InvalidInputError(f"versions must be some version numbers, got {versions!r}") from err
-    return CleanupPolicy(versions=chosen, **conditions)  # type: ignore[arg-type] # it checks them itself
+    values: dict[str, Any] = {name: plain(value) for name, value in conditions.items()}
+    return CleanupPolicy(versions=chosen, **values)  # it checks them itself

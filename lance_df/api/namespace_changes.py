@@ -53,12 +53,14 @@ class NamespaceTransaction(ColumnMethods):
 
     def append(self, data: Any, *, statistics: bool | None = None) -> None:
         """Add rows; see `PartitionedNamespace.append`."""
+        _check_statistics(statistics)
         stages = self._open()
         schema, batches = rows_to_store(data, stages.snapshot.manifest.schema.columns)
         stages.rows.append(schema, batches, statistics=statistics)
 
     def overwrite_partitions(self, data: Any, *, statistics: bool | None = None) -> None:
         """Replace partitions; see `PartitionedNamespace.overwrite_partitions`."""
+        _check_statistics(statistics)
         stages = self._open()
         schema, batches = rows_to_store(data, stages.snapshot.manifest.schema.columns)
         stages.rows.overwrite_partitions(schema, batches, statistics=statistics)
@@ -361,3 +363,8 @@ def _rows_by_member(
             starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
             for start, stop in itertools.pairwise([*starts, len(numbers)]):
                 yield int(numbers[start]), rows.slice(start, stop - start)
+
+
+def _check_statistics(statistics: object) -> None:
+    if not isinstance(statistics, bool | None):
+        raise InvalidInputError(f"statistics is {statistics!r:.60}, expected True, False or None")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError
+from lance_df.integers import as_integer, plain
 from lance_df.namespace.changes.cleanup import clean_up
 from lance_df.namespace.changes.compaction import MembersCompacted
 from lance_df.namespace.changes.publish import make_in_advance, publish
@@ -92,11 +93,11 @@ class NamespaceUpkeep:
         CommitStateUnknownError
             It is not known whether a step was published. To call it again does no harm.
         """
-        size: object = step_bytes
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise InvalidInputError(f"step_bytes must be a positive integer, got {size!r}")
+        size = as_integer(step_bytes)
+        if size is None or size < 1:
+            raise InvalidInputError(f"step_bytes must be a positive integer, got {step_bytes!r}")
         latest = self._table.latest()
-        manifest, metrics = repartition(latest.root, latest.manifest, InProcess(), step_bytes=step_bytes)
+        manifest, metrics = repartition(latest.root, latest.manifest, InProcess(), step_bytes=size)
         self._table = latest.of(manifest)
         return metrics
 
@@ -146,9 +147,9 @@ class NamespaceUpkeep:
         """
         policy = CleanupPolicy(
             older_than=older_than,
-            retain_versions=retain_versions,
+            retain_versions=plain(retain_versions),
             delete_unverified=delete_unverified,
             error_if_tagged=error_if_tagged_old_versions,
-            delete_rate_limit=delete_rate_limit,
+            delete_rate_limit=plain(delete_rate_limit),
         )
         return clean_up(self._table.root, self._table.manifest, policy, dry_run=dry_run)

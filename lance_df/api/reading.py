@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -12,6 +11,7 @@ import pyarrow as pa
 from lance_df.api.base import DatasetBase
 from lance_df.errors import InvalidInputError
 from lance_df.file.arrow_types import show_table
+from lance_df.integers import as_integer
 from lance_df.scanner_options import Columns, Filter, ScannerBuilder
 from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
 from lance_df.table.reading.take import take_offsets, take_row_ids
@@ -184,7 +184,7 @@ def integer(value: object, name: str) -> int:
     InvalidInputError
         It is none.
     """
-    try:
-        return operator.index(value)  # type: ignore[arg-type] # that is what is found out
-    except TypeError as err:
-        raise InvalidInputError(f"{name} is {value!r:.60}, expected an integer") from err
+    number = as_integer(value)
+    if number is None:
+        raise InvalidInputError(f"{name} is {value!r:.60}, expected an integer")
+    return number

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lance_df.cache import CacheKind, TableCache
 from lance_df.errors import InvalidInputError
 from lance_df.expr.walk import has_unknown
+from lance_df.integers import as_integer
 from lance_df.namespace.distinct_members import check_distinct
 from lance_df.namespace.joined_members import JoinedMembers
 from lance_df.namespace.kind import holds_namespace as holds_namespace
@@ -114,9 +115,10 @@ class NamespaceSnapshot:
         VersionNotFoundError
             There is no such version.
         """
-        if isinstance(version, bool) or not isinstance(version, int):
+        number = as_integer(version)
+        if number is None:
             raise InvalidInputError(f"{self.uri}: a version of a namespace is a number, not {version!r}")
-        return self.of(self.manifest.checkout(version))
+        return self.of(self.manifest.checkout(number))
 
     def of(self, manifest: NamespaceManifest) -> NamespaceSnapshot:
         """Return another version, with the tables that are open already."""

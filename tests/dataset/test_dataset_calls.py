@@ -288,6 +288,12 @@ WRONG_CALLS: list[tuple[Any, type[LanceError]]] = [
     (lambda ds: ds.to_table(limit=-1), InvalidInputError),
     (lambda ds: ds.to_table(offset="1"), InvalidInputError),
     (lambda ds: ds.to_table(batch_size=0), InvalidInputError),
+    (lambda ds: ds.to_table(limit=True), InvalidInputError),
+    (lambda ds: ds.to_table(limit=1.0), InvalidInputError),
+    (lambda ds: ds.head(np.int64(-1)), InvalidInputError),
+    (lambda ds: ds.checkout_version((None, True)), InvalidInputError),
+    (lambda ds: ds.cleanup_old_versions(retain_versions=True), InvalidInputError),
+    (lambda ds: ds.optimize.compact_files(target_rows_per_fragment=1.5), InvalidInputError),
     (lambda ds: ds.to_table(include_deleted_rows=True), InvalidInputError),
     (lambda ds: ds.to_table(fragments=[1]), InvalidInputError),
     (lambda ds: ds.to_table(blob_handling="some"), InvalidInputError),
@@ -317,6 +323,23 @@ def test_wrong_calls(ours: LanceDataset, call: Any, error: type[LanceError]) -> 
         call(ours)
     assert type(caught.value) is error
     assert str(caught.value)
+
+
+def test_integers_of_numpy(tmp_path: Path) -> None:
+    uri, one = str(tmp_path / "t"), np.int64(1)
+    lance_df.write_dataset(rows(0, 3), uri, max_rows_per_file=np.int32(2))
+    ds = lance_df.write_dataset(rows(3, 6), uri, mode="append", max_rows_per_group=np.uint8(1))
+    assert [fragment.count_rows() for fragment in ds.get_fragments()] == [2, 1, 3]
+    assert ds.to_table(limit=one, offset=np.uint64(4)) == ds.to_table().slice(4, 1)
+    assert ds.head(one) == ds.to_table().slice(0, 1)
+    assert [batch.num_rows for batch in ds.to_batches(batch_size=one)] == [1] * 6
+    assert lance_df.dataset(uri, version=one).version == ds.checkout_version((None, one)).version == 1
+    ds.optimize.compact_files(
+        target_rows_per_fragment=np.int64(9), excluded_fragment_ids=[np.int64(2)], num_threads=one
+    )
+    assert [fragment.count_rows() for fragment in ds.get_fragments()] == [3, 3]
+    ds.cleanup_old_versions(retain_versions=one, delete_rate_limit=np.int64(100))
+    assert len(ds.versions()) == 1
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

@@ -6,11 +6,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import lance_df
+
+open_namespace = lance_df.PartitionedNamespace.open
 
 
 def test_arguments_of_other_types_are_refused(tmp_path: Path) -> None:
@@ -19,6 +22,10 @@ def test_arguments_of_other_types_are_refused(tmp_path: Path) -> None:
     namespace.append(rows)
     calls: list[Any] = [
         *(lambda size=size: namespace.repartition(step_bytes=size) for size in ("x", None, 0, -5, 1.5, True)),
+        *(lambda each=each: namespace.append(rows, statistics=each) for each in (-1, "yes", [])),
+        lambda: namespace.overwrite_partitions(rows, statistics=-1),
+        *(lambda each=each: open_namespace(tmp_path / "n", version=each) for each in (True, 1.0, "1", -1)),
+        *(lambda each=each: namespace.at(each) for each in (True, 1.0, "1", -1)),
         lambda: namespace.drop_columns(None),
         lambda: namespace.alter_columns({"path": "k", "nullable": "x"}),
         lambda: namespace.append({"id": [2**63], "k": ["c"]}),
@@ -29,6 +36,19 @@ def test_arguments_of_other_types_are_refused(tmp_path: Path) -> None:
         with pytest.raises(lance_df.InvalidInputError):
             call()
     assert namespace.to_table().num_rows == 2
+
+
+def test_integers_of_numpy_are_integers(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "k": ["a", "b"]})
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", rows.schema, ["k"])
+    namespace.append(rows)
+    for number, count in ((np.int64(1), 0), (np.uint8(2), 2)):
+        assert open_namespace(tmp_path / "n", version=number).count_rows() == count
+        assert namespace.at(number).count_rows() == count
+    assert namespace.to_table(limit=np.int64(1)).num_rows == 1
+    namespace.repartition(step_bytes=np.int64(100))
+    namespace.cleanup_old_versions(retain_versions=np.int64(1), delete_rate_limit=np.int64(1000))
+    assert namespace.count_rows() == 2
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York", "UTC", None])

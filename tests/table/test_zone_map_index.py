@@ -159,6 +159,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> str:
         (("a", "QQQ"), {}, InvalidInputError),
         (("a", None), {}, InvalidInputError),
         (("a", "ZONEMAP"), {"rows_per_zone": 0}, InvalidInputError),
+        (("a", "ZONEMAP"), {"rows_per_zone": 1.5}, InvalidInputError),
         (("a", "ZONEMAP"), {"replace": False}, AlreadyExistsError),
         (("f", "ZONEMAP", "a_idx"), {}, AlreadyExistsError),
         (("a", "ZONEMAP"), {"fragment_ids": [0]}, UnsupportedFeatureError),

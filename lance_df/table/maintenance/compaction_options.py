@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.integers import as_integer
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -70,17 +71,22 @@ class CompactionOptions:
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
-            value = getattr(self, name)
-            if value is not None and (not _is_integer(value) or value < 1):
+            if (value := getattr(self, name)) is None:
+                continue
+            number = as_integer(value)
+            if number is None or number < 1:
                 raise InvalidInputError(f"{name} must be a positive integer, got {value!r}")
+            object.__setattr__(self, name, number)
         for name in ("materialize_deletions", "defer_index_remap"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidInputError(f"{name} must be a bool, got {getattr(self, name)!r}")
         threshold = self.materialize_deletions_threshold
         if not _is_number(threshold):
             raise InvalidInputError(f"materialize_deletions_threshold must be a number, got {threshold!r}")
-        if not all(_is_integer(each) for each in self.excluded_fragment_ids):
+        excluded = tuple(map(as_integer, self.excluded_fragment_ids))
+        if None in excluded:
             raise InvalidInputError("excluded_fragment_ids must be integers")
+        object.__setattr__(self, "excluded_fragment_ids", excluded)
         if self.compaction_mode not in (None, REENCODE, TRY_BINARY_COPY, FORCE_BINARY_COPY):
             raise InvalidInputError(
                 f"compaction_mode {self.compaction_mode!r} is unknown; "
@@ -127,10 +133,6 @@ def _configured(config: Mapping[str, str]) -> dict[str, Any]:
         except ValueError as err:
             raise InvalidInputError(f"the table's configuration says {key} = {text!r}: {err}") from err
     return options
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_number(value: object) -> bool:

@@ -14,6 +14,7 @@ from lance_df.errors import (
     UnsupportedFeatureError,
 )
 from lance_df.format.operations import CreateIndex
+from lance_df.integers import as_integer
 from lance_df.records import dataclass
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS
@@ -79,15 +80,16 @@ def create_index(
     IndexAlreadyExistsError
         The name is taken.
     InvalidInputError
-        ``rows_per_zone`` is not positive.
+        ``rows_per_zone`` is no positive integer.
     UnsupportedFeatureError
         Such an index cannot be built of the values of the column.
     ConflictError
         Others changed the column meanwhile. Nothing is left behind.
     """
     builder = BUILDERS[index_type]
-    if rows_per_zone is not None and rows_per_zone < 1:
-        raise InvalidInputError(f"rows_per_zone must be at least 1, got {rows_per_zone}")
+    zone_rows = as_integer(rows_per_zone)
+    if rows_per_zone is not None and (zone_rows is None or zone_rows < 1):
+        raise InvalidInputError(f"rows_per_zone must be an integer of at least 1, got {rows_per_zone!r:.60}")
     field = _indexed_field(table, column, index_type)
     name = free_index_name(table, column, field, builder.kind) if name is None else name
     replaced = [index for index in table.indices if index.name == name]
@@ -96,7 +98,7 @@ def create_index(
     if replaced and not replace:
         raise IndexAlreadyExistsError(f"{table.uri}: there is an index {name!r} already; pass replace=True")
     scanned = BitMap(table.fragments.ids.tolist() if train else ())
-    request = BuildRequest(table, column, field, name, (), scanned, rows_per_zone=rows_per_zone)
+    request = BuildRequest(table, column, field, name, (), scanned, rows_per_zone=zone_rows)
     with uncommitted_files() as files:
         return commit_indices(table, [builder.build(request, files)], replaced)
 

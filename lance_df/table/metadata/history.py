@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING
 
 from lance_df.errors import (
@@ -12,6 +11,7 @@ from lance_df.errors import (
     NotFoundError,
     VersionNotFoundError,
 )
+from lance_df.integers import as_integer
 from lance_df.storage.source import BytesSource
 from lance_df.table.metadata.external_store import StoredManifest, latest_stored, open_stored, stored
 from lance_df.table.metadata.manifest_cache import LATEST
@@ -148,13 +148,10 @@ class History:
 
     def source(self, version: int) -> ByteSource:
         """Open the file of one version; see :meth:`open`."""
-        try:
-            is_possible = 0 <= operator.index(version) <= _MAX_VERSION
-        except TypeError:
-            is_possible = False
-        if not is_possible:
+        number = as_integer(version)
+        if number is None or not 0 <= number <= _MAX_VERSION:
             raise InvalidInputError(f"a version is a number from 1 to {_MAX_VERSION}, not {version!r}")
-        return self._source(version)
+        return self._source(number)
 
     def open_all(self) -> list[tuple[int, ManifestFile]]:
         """Open the manifests of all attached versions, ascending, but those that are deleted meanwhile."""

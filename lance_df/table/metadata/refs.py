@@ -17,6 +17,7 @@ from lance_df.format.refs import (
     check_branch_name,
     check_tag_name,
 )
+from lance_df.integers import plain
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -130,15 +131,16 @@ def resolve(root: Location, ref: VersionRef | None, *, branch: str | None) -> Re
     InvalidInputError
         ``ref`` is none of the forms of :data:`VersionRef`.
     """
-    match ref:
+    given: object = tuple(map(plain, ref)) if isinstance(ref, tuple) else plain(ref)
+    match given:
         case None:
             return ResolvedRef(branch, None)
         case bool():
             raise InvalidInputError("a version is a number, a tag or (branch, version), not a bool")
-        case int():
-            return ResolvedRef(branch, ref)
-        case str():
-            tag = read_tag(root, ref)
+        case int() as version:
+            return ResolvedRef(branch, version)
+        case str() as tag_name:
+            tag = read_tag(root, tag_name)
             return ResolvedRef(tag.branch, tag.version)
         case (None | str() as name, None | int() as version) if not isinstance(version, bool):
             return ResolvedRef(None if name == MAIN else name, version)

@@ -15,6 +15,7 @@ from lance_df.file.open_writer import open_writer
 from lance_df.file.v2.writer import PAGE_BYTES
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.legacy_metadata import LEGACY_VERSION
+from lance_df.integers import as_integer
 from lance_df.interrupts import check_stopped, undisturbed
 from lance_df.records import dataclass
 from lance_df.storage.copy import copy_file
@@ -70,16 +71,20 @@ class FileLimits:
     max_page_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        numbers: tuple[tuple[str, object, int], ...] = (
-            ("max_rows_per_file", self.max_rows, 1),
-            ("max_bytes_per_file", self.max_bytes, 1),
-            ("max_rows_per_group", self.max_rows_per_group, 1),
-            ("data_cache_bytes", self.data_cache_bytes, 0),
-            ("max_page_bytes", self.max_page_bytes, 1),
+        numbers = (
+            ("max_rows_per_file", "max_rows", 1),
+            ("max_bytes_per_file", "max_bytes", 1),
+            ("max_rows_per_group", "max_rows_per_group", 1),
+            ("data_cache_bytes", "data_cache_bytes", 0),
+            ("max_page_bytes", "max_page_bytes", 1),
         )
-        for argument, value, least in numbers:
-            if value is not None and (not isinstance(value, int) or value < least):
+        for argument, name, least in numbers:
+            if (value := getattr(self, name)) is None:
+                continue
+            number = as_integer(value)
+            if number is None or number < least:
                 raise InvalidInputError(f"{argument} must be a number of at least {least}, got {value!r}")
+            object.__setattr__(self, name, number)
 
     def page_bytes(self, num_columns: int) -> int:
         """Return the Arrow bytes that become one page."""
