@@ -119,7 +119,8 @@ class NamespaceUpkeep:
         Parameters
         ----------
         older_than
-            Age; two weeks if no condition is given at all. Versions of members must be as old, too.
+            Age; two weeks if no condition is given at all. Versions of members must be as old, too, and seven
+            days where they were never published.
         retain_versions
             So many of the newest versions of the namespace stay.
         delete_unverified

@@ -54,9 +54,9 @@ def _with_nulls_below(values: pa.Array) -> pa.Array:
         items = _with_nulls_below(values.values)
     else:
         return values
-    own = values.buffers()[: 1 if _is_fixed_size(data_type) else 2]
+    buffers = values.buffers()[: 1 if _is_fixed_size(data_type) else 2]
     return pa.Array.from_buffers(
-        data_type, len(values), own, values.null_count, values.offset, children=[items]
+        data_type, len(values), buffers, values.null_count, values.offset, children=[items]
     )
 
 

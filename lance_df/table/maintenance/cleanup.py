@@ -166,7 +166,7 @@ class _Survey:
         yield from self._index_files()
         for name, kind, needed, unneeded, suffixes in folders:
             folder = self.table.location / name
-            for file in _own_files(folder):
+            for file in _scanned(folder):
                 if file.is_directory and name == DATA_DIR:
                     yield from self._blob_files(folder / file.name)
                 if file.is_directory or file.name in needed:
@@ -176,7 +176,7 @@ class _Survey:
                 elif file.name.endswith(suffixes):
                     yield from self._candidate(folder, file, kind, file.name, unneeded)
         versions = self.table.location / VERSIONS_DIR
-        for file in _own_files(versions):
+        for file in _scanned(versions):
             if file.name.startswith(_TEMPORARY):
                 yield from self._unverified(versions, file, "temporary", file.name)
 
@@ -228,7 +228,7 @@ class _Survey:
 
     def _index_files(self) -> Iterator[Candidate]:
         indices = self.table.location / INDICES_DIR
-        for folder in _own_files(indices):
+        for folder in _scanned(indices):
             if not folder.is_directory or folder.name in self.needed.indices:
                 continue
             index_folder, is_empty = indices / folder.name, True
@@ -324,14 +324,14 @@ def _versions_of_table(table: Table, listed: Collection[int], numbers: list[int]
 def _listed_versions(table: Location) -> dict[int, ListedFile]:
     """Return the files of attached versions."""
     files = {}
-    for file in _own_files(table / VERSIONS_DIR):
+    for file in _scanned(table / VERSIONS_DIR):
         parsed = parse_manifest_name(file.name)
         if parsed is not None and not parsed[0] & DETACHED:
             files[parsed[0]] = file
     return files
 
 
-def _own_files(folder: Location) -> Iterator[ListedFile]:
+def _scanned(folder: Location) -> Iterator[ListedFile]:
     return iter(()) if folder.is_link else scan_folder(folder)
 
 
