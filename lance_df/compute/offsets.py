@@ -22,20 +22,21 @@ def columns_to_copy(schema: pa.Schema) -> list[int]:
 
 def without_offsets(batch: pa.RecordBatch, columns: Sequence[int]) -> pa.RecordBatch:
     """Return a batch some columns of which are no slices."""
-    if not any(batch.column(index).offset for index in columns):
+    slices = [index for index in columns if _is_slice(batch.column(index))]
+    if not slices:
         return batch
     arrays = batch.columns
-    for index in columns:
+    for index in slices:
         arrays[index] = pa.concat_arrays([arrays[index]])
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
 def importable(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch of any origin for DataFusion to compute with."""
-    batch = without_offsets(batch, columns_to_copy(batch.schema))
-    if not any(_has_struct(field.type) for field in batch.schema):
-        return batch
-    return pa.RecordBatch.from_arrays(list(map(_with_nulls_below, batch.columns)), schema=batch.schema)
+    if any(_has_struct(field.type) for field in batch.schema):
+        columns = list(map(_with_nulls_below, batch.columns))
+        batch = pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    return without_offsets(batch, columns_to_copy(batch.schema))
 
 
 def _with_nulls_below(values: pa.Array) -> pa.Array:
@@ -58,6 +59,15 @@ def _with_nulls_below(values: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(
         data_type, len(values), buffers, values.null_count, values.offset, children=[items]
     )
+
+
+def _is_slice(values: pa.Array) -> bool:
+    """Whether an array, or one below its structs and fixed-size lists, begins after its first row."""
+    if values.offset:
+        return True
+    if pa.types.is_struct(values.type):
+        return any(_is_slice(values.field(index)) for index in range(values.type.num_fields))
+    return _is_fixed_size(values.type) and _is_slice(values.values)
 
 
 def _has_struct(data_type: pa.DataType) -> bool:

@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import sys
+import uuid
 from contextlib import suppress
 
 from lance_df.errors import CommitStateUnknownError, CorruptDataError, StorageError
@@ -185,15 +186,22 @@ def make_folders(folder: str) -> None:
 def remove_tree(path: str) -> None:
     """Remove a folder with all that is in it, or a file; of a symbolic link the link alone.
 
+    The folder gets another name first: what is made under its name meanwhile stays.
+
     Raises
     ------
     OSError
         There is none, or it cannot be removed.
     """
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    else:
+    if not os.path.isdir(path) or os.path.islink(path):
         os.unlink(path)
+        return
+    moved = f"{path}.removed-{uuid.uuid4().hex}"
+    try:
+        os.rename(path, moved)
+    except OSError:  # where it is a mount, or is in use on Windows
+        moved = path
+    shutil.rmtree(moved)
 
 
 def entries_of(folder: str) -> list[tuple[str, int, bool]]:

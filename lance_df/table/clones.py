@@ -11,6 +11,7 @@ import dataclasses
 import time
 import uuid
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lance_df.errors import (
@@ -20,6 +21,7 @@ from lance_df.errors import (
     InvalidInputError,
     LanceError,
     UnsupportedFeatureError,
+    VersionNotFoundError,
 )
 from lance_df.format.feature_flags import FeatureFlag, check_writable
 from lance_df.format.manifest import BasePath
@@ -33,6 +35,7 @@ from lance_df.table.commit.row_account import RowChange
 from lance_df.table.commit.state import TableState, with_flags
 from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR, path_for
 from lance_df.table.metadata.external_store import store_key
+from lance_df.table.metadata.missing_files import is_whole
 from lance_df.table.metadata.refs import branch_file, branch_location, list_branches, read_branch
 from lance_df.table.metadata.refs_write import TABLE_FOLDERS, create_ref, has_versions
 from lance_df.table.metadata.versions import VERSIONS_DIR, NamingScheme, list_versions
@@ -86,6 +89,9 @@ def create_branch(source: Table, name: str) -> Table:
     with _removed_if_refused(files), _forgotten_if_refused(shared, location, source.version):
         if not create_ref(file, branch.to_json()):
             raise AlreadyExistsError(f"{root.uri}: another writer created a branch {name!r} meanwhile")
+        if not is_whole(source):
+            file.remove()
+            raise VersionNotFoundError(f"{source.uri}: a clean-up removes version {source.version}")
     return Table(made, location=location, branch=name, shared=shared)
 
 
@@ -135,9 +141,15 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
     operation = Clone(False, source.branch, source.version, source.uri, None)
     with uncommitted_files() as uncommitted:
         for name, copy in zip(files, copies, strict=True):
-            uncommitted.add(_reference(name), copy.remove)
+            uncommitted.add(_reference(name), partial(_remove_copy, copy, target))
         map_reads(lambda pair: copy_file(*pair), zip(files.values(), copies, strict=True), where=target)
         return _publish(state, operation, source, target)
+
+
+def _remove_copy(copy: Location, target: Location) -> None:
+    """Remove a file, unless another writer's clone has come to be at the target: it has the same names."""
+    if list_versions(target).latest is None:
+        copy.remove()
 
 
 def _check_free(shared: Shared, name: str) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from lance_df.engine.statements.target import Parameters, Target, typed_batches
 from lance_df.engine.tables.folders import SUFFIX, check_folder_name, folder_for_tables, stored_folder
 from lance_df.errors import (
     AlreadyExistsError,
+    CommitStateUnknownError,
     InvalidInputError,
     LanceError,
     UnsupportedFeatureError,
@@ -62,8 +62,7 @@ def create_table(
         )
     rows = _rows(session, change, parameters, written)
     if change.partition_by is not None:
-        with _made(folder.location / name):
-            _create_namespace(folder.location / name, change.partition_by, rows, folder.storage_options)
+        _create_namespace(folder.location / name, change.partition_by, rows, folder.storage_options)
         return rows.num_rows
     from lance_df.write import write_dataset
 
@@ -174,12 +173,22 @@ def _create_namespace(
 ) -> None:
     from lance_df import PartitionedNamespace
 
+    if location.exists():
+        raise AlreadyExistsError(f"{location.uri}: there is a folder already")
     namespace = PartitionedNamespace.create(
         location.uri, rows.schema, _partition_by(terms), storage_options=storage_options
     )
     # a query without rows leaves the namespace as it is made
-    reader = rows.reader()
-    namespace.append(reader)
+    reader, made = rows.reader(), namespace.version
+    try:
+        namespace.append(reader)
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        # the namespace is there already: others may have appended to it
+        if PartitionedNamespace.open(location.uri, storage_options=storage_options).version == made:
+            location.remove_tree()
+        raise
 
 
 def _partition_by(terms: Sequence[PartitionTerm]) -> list[PartitionBy]:
@@ -203,15 +212,3 @@ def _partition_by(terms: Sequence[PartitionTerm]) -> list[PartitionBy]:
 
 
 _TRANSFORMS = frozenset({"identity", "year", "month", "day", "hour", "bucket", "multi_bucket", "truncate"})
-
-
-@contextmanager
-def _made(folder: Location) -> Iterator[None]:
-    """Remove a folder that comes into being, when what is done to it fails."""
-    if folder.exists():
-        raise AlreadyExistsError(f"{folder.uri}: there is a folder already")
-    try:
-        yield
-    except LanceError:
-        folder.remove_tree()
-        raise

@@ -81,10 +81,11 @@ class NewRows:
         self._unsynced.sync()
 
     def folders(self) -> list[Location]:
-        """Return the folders of the partitions of the rows, if the files there are of this change."""
+        """Return the folders that were made for partitions of the rows, if they are of this change."""
         if not self._can_release:
             return []
-        return [*(partition.location.folder for partition in self._written), *self._left.values()]
+        locations = [partition.location for partition in self._written]
+        return [*(each.folder for each in locations if each.is_new), *self._left.values()]
 
     def tidy(self, published: NamespaceManifest) -> None:
         """Remove the folders of tables that somebody else made first."""
@@ -133,6 +134,8 @@ class NewRows:
         for fragment in partition.fragments:
             for file in fragment.files:
                 copy_data_file(former / DATA_DIR / file.path, folder / DATA_DIR / file.path)
-        # other changes of the same transaction may have files there, too
-        self._left[former.path] = former
-        partition.location, partition.made = dataclasses.replace(partition.location, folder=folder), None
+        if partition.location.is_new:
+            # other changes of the same transaction may have files there, too
+            self._left[former.path] = former
+        partition.location = dataclasses.replace(partition.location, folder=folder, is_new=False)
+        partition.made = None

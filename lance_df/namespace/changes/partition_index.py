@@ -35,10 +35,19 @@ _AT_ONCE: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class PartitionLocation:
-    """The folder of a partition's table, and the last parts of the names of the namespaces above it."""
+    """Where the table of a partition is.
+
+    Attributes
+    ----------
+    path
+        The last parts of the names of the namespaces above it.
+    is_new
+        Whether no version of the namespace has the folder, as it was named for rows that are not published.
+    """
 
     folder: Location
     path: tuple[str, ...]
+    is_new: bool = False
 
 
 class PartitionIndex:
@@ -144,7 +153,7 @@ class PartitionIndex:
         for key, path in zip(keys.to_pylist(), paths, strict=True):
             if key not in self._new_locations:
                 folder = self._names.folder(SEPARATOR.join([self._spec.name, *path, MEMBER_NAME]))
-                self._new_locations[key] = PartitionLocation(self._root / folder, path)
+                self._new_locations[key] = PartitionLocation(self._root / folder, path, is_new=True)
             locations.append(self._new_locations[key])
         return locations
 

@@ -39,15 +39,17 @@ class StagedPartitions:
         Of the namespace that the rows were written for.
     values
         The partition values, a row for each partition, by name of the column in ``__manifest``.
-    folders, paths, fragments, row_counts, zone_maps
+    folders, paths, are_new, fragments, row_counts, zone_maps
         For each partition the folder of its table, the last parts of the names of the namespaces above it,
-        its new fragments, how many rows were handed over to be written, and what was collected of them.
+        whether the folder is named for these rows, its new fragments, how many rows were handed over to be
+        written, and what was collected of them.
     """
 
     version: int
     values: pa.RecordBatch
     folders: tuple[str, ...]
     paths: tuple[tuple[str, ...], ...]
+    are_new: tuple[bool, ...]
     fragments: tuple[tuple[Fragment, ...], ...]
     row_counts: tuple[int, ...]
     zone_maps: tuple[ZoneMaps | None, ...]
@@ -118,6 +120,7 @@ def stage_partitions(
         ),
         folders=tuple(each.location.folder.name for each in written),
         paths=tuple(each.location.path for each in written),
+        are_new=tuple(each.location.is_new for each in written),
         fragments=tuple(tuple(each.fragments) for each in written),
         row_counts=tuple(each.num_rows for each in written),
         zone_maps=tuple(each.zone_maps for each in written),
@@ -188,12 +191,13 @@ def merged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> lis
     partitions: dict[bytes, WrittenPartition] = {}
     for each in staged:
         keys = value_keys(each.values.columns).to_pylist()
-        rows = zip(
-            keys, each.folders, each.paths, each.fragments, each.row_counts, each.zone_maps, strict=True
-        )
-        for number, (key, folder, path, fragments, num_rows, zone_maps) in enumerate(rows):
+        locations = [
+            PartitionLocation(root / folder, path, is_new)
+            for folder, path, is_new in zip(each.folders, each.paths, each.are_new, strict=True)
+        ]
+        rows = zip(keys, locations, each.fragments, each.row_counts, each.zone_maps, strict=True)
+        for number, (key, location, fragments, num_rows, zone_maps) in enumerate(rows):
             if key not in partitions:
-                location = PartitionLocation(root / folder, path)
                 partitions[key] = WrittenPartition(key, each.values, number, location)
             partition = partitions[key]
             partition.fragments += fragments

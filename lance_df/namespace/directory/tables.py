@@ -29,6 +29,7 @@ from lance_df.namespace.manifest_table import TABLE
 from lance_df.namespace.names import table_folder
 from lance_df.records import dataclass
 from lance_df.storage import Location
+from lance_df.table.metadata.versions import list_versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -165,9 +166,7 @@ class DirectoryTables:
         """
         known = self.find_table(parts)
         if known is None:
-            return self._add_table(
-                parts, properties, _Filling(write, Location.remove_tree, fills_declared=True)
-            )
+            return self._add_table(parts, properties, _Filling(write, _remove_unchanged, fills_declared=True))
         if folders.holds_table(self.folder(known)):
             raise AlreadyExistsError(f"{self.root.uri}: there is a table {joined(parts)!r}")
         self.check_changeable(parts, properties)
@@ -387,6 +386,12 @@ def _sharing(manifest: DirectoryManifest, name: str, location: str) -> str | Non
         (other for other, other_location in others if other != name and overlap(other_location, location)),
         None,
     )
+
+
+def _remove_unchanged(folder: Location) -> None:
+    """Remove a table that was just made, unless others have found it and written to it."""
+    if len(list_versions(folder).entries) <= 1:
+        folder.remove_tree()
 
 
 def _leave(folder: Location) -> None:

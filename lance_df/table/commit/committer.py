@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lance_df.errors import (
+    CommitStateUnknownError,
     ConflictError,
     CorruptDataError,
     DatasetNotFoundError,
@@ -19,6 +20,7 @@ from lance_df.errors import (
     LanceError,
     NotFoundError,
     RetryableConflictError,
+    StorageError,
     VersionNotFoundError,
 )
 from lance_df.format.feature_flags import FeatureFlag, check_writable
@@ -37,7 +39,7 @@ from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
-from lance_df.table.metadata.missing_files import missing_files
+from lance_df.table.metadata.missing_files import is_there, is_whole, missing_files
 from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
@@ -160,6 +162,7 @@ class Committer:
                 transaction = dataclasses.replace(transaction, operation=operation)
             published = self.publish(state, transaction, _scheme_of(latest), account)
             if published is not None:
+                self._check_in_turn(latest, state.manifest.version)
                 return published
             passed = self._options.monotonic() - begin
             duration = passed if attempt == 0 else duration
@@ -177,6 +180,24 @@ class Committer:
         raise RetryableConflictError(
             f"{self.location.uri}: other writers committed first {attempt + 1} times in a row; try again"
         )
+
+    def _check_in_turn(self, base: Table, version: int) -> None:
+        """Check that a version that was just made was not there before, and cleaned up since.
+
+        Its name is free then, and it is in the past. A clean-up that removes it removes what comes before.
+        """
+        if self._external_store is not None:
+            return  # it says which versions there have been
+        name = base.manifest_file.path.rpartition("/")[2]
+        with suppress(StorageError):
+            is_in_turn = is_there(self.location / VERSIONS_DIR / name)
+            if is_in_turn or self.history.latest_version() == version:
+                return
+            raise CommitStateUnknownError(
+                f"{self.location.uri}: version {version} was made, but there are later ones, and the one "
+                "before it was cleaned up meanwhile: whether these have the change is not known; check the "
+                "table before trying again"
+            )
 
     def publish(
         self, state: TableState, transaction: Transaction, scheme: NamingScheme, account: RowAccount
@@ -206,6 +227,8 @@ class Committer:
             if self._early is not None:
                 self._early.result()
             self._put_transaction(transaction.file_name, serialized)
+        if isinstance(transaction.operation, Restore):
+            self._check_whole(transaction.operation.version)
         is_attached = not manifest.version & DETACHED
         external_store = self._external_store if is_attached else None
         look = partial(is_absent, name, data) if external_store is None and name.is_local else None
@@ -370,6 +393,14 @@ class Committer:
             None if restored is None else restored.manifest.fragments,
         )
         return apply(state, operation, data_format=data_format, restored=restored), account
+
+    def _check_whole(self, version: int) -> None:
+        """Check that a version is still there, now that clean-ups see that it is being restored."""
+        if not is_whole(self.table_of(self._open(version))):
+            raise CorruptDataError(
+                f"{self.location.uri}: version {version} cannot be restored: a clean-up removes it; restore "
+                "a later version"
+            )
 
     def _put_transaction(self, name: str, data: bytes) -> None:
         if data != self._transaction_file:

@@ -6,6 +6,7 @@ put-if-absent, or through one external manifest store.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from lance_df.table.metadata.external_store import (
     store_key,
     stored,
 )
-from lance_df.table.metadata.versions import VERSIONS_DIR
+from lance_df.table.metadata.versions import VERSIONS_DIR, parse_manifest_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +87,8 @@ def publish_manifest(
 def is_absent(name: Location, data: bytes) -> bool:
     """Whether the manifest of a version is not there, or another one, in a store that has no late requests.
 
+    Where there are later versions it may have been there, and cleaned up since.
+
     Parameters
     ----------
     name
@@ -94,7 +97,10 @@ def is_absent(name: Location, data: bytes) -> bool:
     try:
         return name.read() != data
     except NotFoundError:
-        return True
+        folder, _, file_name = name.path.rpartition("/")
+        made = parse_manifest_name(file_name)
+        others = map(parse_manifest_name, os.listdir(folder))
+        return made is None or all(other is None or other[0] <= made[0] for other in others)
 
 
 def _publish(

@@ -75,10 +75,12 @@ def cleanup(table: Table, policy: CleanupPolicy, *, now: float | None = None) ->
     remover = Remover(table.location, policy, tally)
     for chunk in _chunks(survey.candidates()):
         survey.see_new_versions()
+        survey.see_new_uses()
         remover.remove(each for each in chunk if not survey.is_needed(each))
     for folder in survey.empty_folders:
         folder.remove_empty_folder()
     if not tally.num_failed:
+        survey.see_new_uses()
         _remove_manifests(survey, remover)
     stats = tally.stats()
     _log.info("%s: cleaned up: %s", table.uri, stats)
@@ -132,8 +134,8 @@ class _Survey:
     ----------
     needed, unneeded
         Files that a version which stays needs; and files of versions that go. One may be in both.
-    manifests
-        Of the versions that go, ascending.
+    goes
+        The manifests of the versions that go.
     last_seen
         The highest version whose files are known.
     empty_folders
@@ -146,9 +148,14 @@ class _Survey:
     bases: Bases
     needed: FileNames = field(default_factory=FileNames)
     unneeded: FileNames = field(default_factory=FileNames)
-    manifests: list[Candidate] = field(default_factory=list)
+    goes: dict[int, Candidate] = field(default_factory=dict)
     last_seen: int = 0
     empty_folders: list[Location] = field(default_factory=list)
+
+    @property
+    def manifests(self) -> list[Candidate]:
+        """Those of the versions that go, ascending."""
+        return [self.goes[version] for version in sorted(self.goes)]
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield the files that are not needed, but for manifests."""
@@ -203,8 +210,17 @@ class _Survey:
                 self.needed.add_version(file, self.bases.of(file.manifest, self.table.location))
             self.last_seen = version
 
-    def see_commits_under_way(self, restored: set[int]) -> None:
-        """Take note of what transactions need that are not part of a version yet."""
+    def see_new_uses(self) -> None:
+        """Keep versions that were given a tag, that a branch starts from, or that are being restored."""
+        tags, starts = _named_versions(self.table)
+        for version in {*tags, *starts, *self._restored()} & self.goes.keys():
+            del self.goes[version]
+            file = self.table.history.open(version)
+            self.needed.add_version(file, self.bases.of(file.manifest, self.table.location))
+
+    def _restored(self) -> set[int]:
+        """Return what commits under way restore, after taking note of what files they need."""
+        restored = set()
         folder = self.table.location / TRANSACTIONS_DIR
         for file in scan_folder(folder):
             known = file.name in self.needed.transactions or file.name in self.unneeded.transactions
@@ -216,6 +232,7 @@ class _Survey:
                 self.needed.add_operation(operation)
                 if isinstance(operation, Restore):
                     restored.add(operation.version)
+        return restored
 
     def _blob_files(self, folder: Location) -> Iterator[Candidate]:
         """Yield files of blobs that lie beside a data file: they are needed as long as it is."""
@@ -265,14 +282,8 @@ def _survey(table: Table, policy: CleanupPolicy, now: float) -> _Survey:
     for root in tables_around(table):
         for file in versions_at(root):
             survey.needed.add_version(file, survey.bases.of(file.manifest, root))
-    goes = _sort_versions(survey)
-    restored: set[int] = set()
-    survey.see_commits_under_way(restored)
-    for version in restored & goes.keys():
-        del goes[version]
-        file = table.history.open(version)
-        survey.needed.add_version(file, survey.bases.of(file.manifest, table.location))
-    survey.manifests = [goes[version] for version in sorted(goes)]
+    survey.goes = _sort_versions(survey)
+    survey.see_new_uses()
     return survey
 
 

@@ -6,14 +6,17 @@ Clean-ups remove files first and manifests last. Spec: table format, chapter 13.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from lance_df.errors import LanceError, NotFoundError
 from lance_df.table.parallel import map_reads
 
 if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.table import Table
 
+_FIRST: Final = 1000
 _OF_SYSTEM: Final = "__lance"  # indices with such names may have no files of their own
 
 
@@ -36,6 +39,39 @@ def missing_files(version: Table, besides: Table | None = None) -> list[str]:
     ]
     names = map_reads(lambda folder: folder.names(), folders, where=version.location)
     return missing + [folder.uri for folder, files_of in zip(folders, names, strict=True) if not files_of]
+
+
+def is_whole(version: Table) -> bool:
+    """Return whether the manifest of a version, and its first files, are there.
+
+    Whoever has just said that a version is needed asks so: a clean-up may have looked before. What cannot be
+    looked at counts as there.
+    """
+    try:
+        version.history.open(version.version)
+        files = list(islice(_files(version), _FIRST))
+        return all(map_reads(is_there, files, where=version.location))
+    except NotFoundError:
+        return False
+    except LanceError:
+        return True
+
+
+def is_there(file: Location) -> bool:
+    """Return whether there is a file, for certain: some stores say that nothing exists while they fail.
+
+    Raises
+    ------
+    StorageError
+        The store failed.
+    """
+    if file.is_local:
+        return file.exists()
+    try:
+        file.open()
+    except NotFoundError:
+        return False
+    return True
 
 
 def _files(version: Table) -> Iterator[Location]:

@@ -15,10 +15,12 @@ from lance_df.errors import (
     DatasetNotFoundError,
     InvalidInputError,
     UnsupportedFeatureError,
+    VersionNotFoundError,
 )
 from lance_df.format.refs import Tag, check_branch_name, check_tag_name
 from lance_df.storage.put_if_absent import put_if_absent
 from lance_df.table.metadata.external_store import store_key
+from lance_df.table.metadata.missing_files import is_whole
 from lance_df.table.metadata.refs import (
     branch_file,
     branch_location,
@@ -37,9 +39,13 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.metadata.refs import ResolvedRef
     from lance_df.table.shared import Shared
+    from lance_df.table.table import Table
 
-TABLE_FOLDERS = ("_versions", "_transactions", "data", "_deletions", "_indices", "_blobs")
-"""What belongs to a branch itself; other folders may hold branches whose names go on from there."""
+TABLE_FOLDERS = ("_transactions", "data", "_deletions", "_indices", "_blobs", "_versions")
+"""What belongs to a branch itself; other folders may hold branches whose names go on from there.
+
+They are removed in this order: a branch of the name is not made anew as long as there are versions.
+"""
 
 
 def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
@@ -58,9 +64,13 @@ def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
         raise InvalidInputError(f"{name!r}: pylance cannot list tags that are not ASCII; use another name")
     file = tag_file(shared.root, name)
     now = dt.datetime.now(dt.UTC)
-    tag = dataclasses.replace(_tag_of(shared, ref), created_at=now, updated_at=now)
+    version = open_ref(shared, ref)
+    tag = dataclasses.replace(_tag_of(version), created_at=now, updated_at=now)
     if not create_ref(file, tag.to_json()):
         raise AlreadyExistsError(f"{shared.root.uri}: there is a tag {name!r} already; update or delete it")
+    if not is_whole(version):
+        file.remove()
+        raise VersionNotFoundError(f"{version.uri}: a clean-up removes version {version.version}")
 
 
 def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
@@ -72,7 +82,7 @@ def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
         There is no such tag, or no such version.
     """
     old = read_tag(shared.root, name)
-    target = _tag_of(shared, ref)
+    target = _tag_of(open_ref(shared, ref))
     moved = dataclasses.replace(
         old,
         version=target.version,
@@ -137,6 +147,11 @@ def delete_branch(shared: Shared, name: str) -> None:
         _check_unused(root, name, branches)
         # first, so that nobody finds half a branch
         branch_file(root, name).remove()
+        try:
+            _check_unused(root, name, list_branches(root) | {name: branches[name]})
+        except InvalidInputError:  # another writer has just begun to use it
+            branch_file(root, name).put(branches[name].to_json())
+            raise
     elif not has_versions(shared, name):
         read_branch(root, name)  # says that there is none
     if shared.external_store is not None:
@@ -185,8 +200,7 @@ def create_ref(file: Location, data: bytes) -> bool:
     return not file.is_local and file.read() == data
 
 
-def _tag_of(shared: Shared, ref: ResolvedRef) -> Tag:
-    table = open_ref(shared, ref)
+def _tag_of(table: Table) -> Tag:
     return Tag(version=table.version, branch=table.branch, manifest_size=table.manifest_file.source.size)
 
 

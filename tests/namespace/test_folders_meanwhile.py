@@ -1,0 +1,124 @@
+"""Folders that somebody else has come to need are not removed by a writer who fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df.engine.statements import definitions
+from lance_df.errors import AlreadyExistsError, LanceError
+from lance_df.namespace.changes import pending
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.engine
+
+SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int64())])
+
+
+def rows(ids: list[int], partition: int) -> pa.Table:
+    return pa.table({"id": ids, "p": [partition] * len(ids)}, SCHEMA)
+
+
+def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, code: str) -> None:
+    """Run a program in another process before a function is called for the first time."""
+    original, left = getattr(owner, name), [code]
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        if left:
+            subprocess.run([sys.executable, "-c", left.pop()], check=True)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, late)
+
+
+def ids(root: str, version: int | None = None) -> list[int]:
+    """Return the rows of all members of a version, as pylance reads them."""
+    manifest = lance.dataset(f"{root}/__manifest", version=version)
+    members = [row for row in manifest.to_table().to_pylist() if row["object_type"] == "table"]
+    tables = [
+        lance.dataset(f"{root}/{row['location']}", version=row["read_version"]).to_table() for row in members
+    ]
+    return sorted(value for table in tables for value in table["id"].to_pylist())
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_partition_that_is_rolled_back_keeps_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_made_again: bool
+) -> None:
+    """Versions before the restore have it."""
+    root = str(tmp_path / "n")
+    namespace = lance_df.PartitionedNamespace.create(root, SCHEMA, ["p"])
+    namespace.append(rows([1, 2], 0))
+    first = namespace.version
+    namespace.append(rows([10, 11], 1))
+    code = f"""
+import lance_df, pyarrow as pa
+lance_df.dataset({root + "/__manifest"!r}, version={first}).restore()
+if {is_made_again}:
+    lance_df.PartitionedNamespace.open({root!r}).append(pa.table({{"id": [20], "p": [1]}}))
+"""
+    once(monkeypatch, pending, "publish", code)
+    if is_made_again:
+        namespace.append(rows([13], 1))
+        assert ids(root) == [1, 2, 13, 20]
+    else:
+        with pytest.raises(LanceError):
+            namespace.append(rows([13], 1))
+        assert ids(root) == [1, 2]
+    assert ids(root, first + 1) == [1, 2, 10, 11]
+
+
+def test_two_statements_that_create_one_namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = "CREATE TABLE n PARTITIONED BY (c) AS SELECT value AS id, value % 2 AS c FROM range(6)"
+    code = f"import lance_df; lance_df.connect({str(tmp_path)!r}).sql({sql!r})"
+    once(monkeypatch, definitions, "_create_namespace", code)
+    with pytest.raises(AlreadyExistsError):
+        lance_df.connect(tmp_path).sql(sql)
+    assert ids(str(tmp_path / "n")) == [*range(6)]
+
+
+def test_rows_that_come_before_a_statement_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = str(tmp_path / "n")
+    code = f"""
+import lance_df, pyarrow as pa
+namespace = lance_df.PartitionedNamespace.open({root!r})
+schema = pa.schema([namespace.schema.field("id"), namespace.schema.field("c")])
+namespace.append(pa.table({{"id": [100], "c": [7]}}).cast(schema))
+"""
+    once(monkeypatch, lance_df.PartitionedNamespace, "append", code)
+    ctx = lance_df.connect(tmp_path)
+    with pytest.raises(LanceError, match=r"[Dd]ivide by zero"):
+        ctx.sql(
+            "CREATE TABLE n PARTITIONED BY (c) AS SELECT 1 / (value - 5) AS id, value % 2 AS c FROM range(6)"
+        )
+    assert ids(root) == [100]
+    with pytest.raises(LanceError, match=r"[Dd]ivide by zero"):
+        ctx.sql(
+            "CREATE TABLE m PARTITIONED BY (c) AS SELECT 1 / (value - 5) AS id, value % 2 AS c FROM range(6)"
+        )
+    assert not (tmp_path / "m").exists()
+
+
+def test_rows_of_a_table_whose_name_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others find the folder of a table before its row is there."""
+    from lance_df.namespace.directory.directory import Directory
+
+    folder = lance_df.DirectoryNamespace(str(tmp_path))
+    folder.create_table(["w"], rows([0], 0))
+    code = f"""
+import lance_df, pyarrow as pa
+lance_df.write_dataset(pa.table({{"id": [10], "p": [1]}}), {str(tmp_path / "x.lance")!r}, mode="append")
+lance_df.DirectoryNamespace({str(tmp_path)!r}).create_namespace(["x"])
+"""
+    once(monkeypatch, Directory, "edit", code)
+    with pytest.raises(AlreadyExistsError):
+        folder.create_table(["x"], rows([1, 2], 0))
+    assert sorted(lance_df.dataset(tmp_path / "x.lance").to_table()["id"].to_pylist()) == [1, 2, 10]
