@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lance_df.encodings.arrays import items_of, with_items
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -44,21 +46,14 @@ def _with_nulls_below(values: pa.Array) -> pa.Array:
     data_type = values.type
     if not _has_struct(data_type):
         return values
+    if _is_fixed_size(data_type) and values.offset:
+        values = pa.concat_arrays([values])
     if pa.types.is_struct(data_type):
         children = list(map(_with_nulls_below, values.flatten()))
         mask = values.is_null() if values.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(data_type), mask=mask)
-    if pa.types.is_map(data_type):
-        fields = [data_type.key_field, data_type.item_field]
-        items = pa.StructArray.from_arrays([values.keys, _with_nulls_below(values.items)], fields=fields)
-    elif pa.types.is_list(data_type) or pa.types.is_large_list(data_type) or _is_fixed_size(data_type):
-        items = _with_nulls_below(values.values)
-    else:
-        return values
-    buffers = values.buffers()[: 1 if _is_fixed_size(data_type) else 2]
-    return pa.Array.from_buffers(
-        data_type, len(values), buffers, values.null_count, values.offset, children=[items]
-    )
+    items = items_of(values)
+    return values if items is None else with_items(values, data_type, _with_nulls_below(items))
 
 
 def _is_slice(values: pa.Array) -> bool:

@@ -48,6 +48,32 @@ def fixed_size_lists(data_type: pa.DataType, num_values: int, items: pa.Array) -
     return pa.Array.from_buffers(data_type, num_values, [None], null_count=0, children=[items])
 
 
+def items_of(values: pa.Array) -> pa.Array | None:
+    """Return all items that lists refer to, of a map its values; None for other types."""
+    kinds = pa.types
+    if kinds.is_map(values.type):
+        return values.items
+    is_list = kinds.is_list(values.type) or kinds.is_large_list(values.type)
+    return values.values if is_list or kinds.is_fixed_size_list(values.type) else None
+
+
+def with_items(values: pa.Array, data_type: pa.DataType, items: pa.Array) -> pa.Array:
+    """Return lists or maps with other items, as many as `items_of` returns.
+
+    Parameters
+    ----------
+    data_type
+        The type of the result: differs in the type of the items alone.
+    """
+    if pa.types.is_map(data_type):
+        fields = [data_type.key_field, data_type.item_field]
+        items = pa.StructArray.from_arrays([values.keys, items], fields=fields)
+    buffers = values.buffers()[: 1 if pa.types.is_fixed_size_list(data_type) else 2]
+    return pa.Array.from_buffers(
+        data_type, len(values), buffers, values.null_count, values.offset, children=[items]
+    )
+
+
 def variable_array(
     data_type: pa.DataType, ends: npt.NDArray[np.int64], data: pa.Buffer, valid: pa.Buffer | None
 ) -> pa.Array:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from lance_df.encodings.arrays import items_of, with_items
 from lance_df.encodings.jsonb import decode_jsonb
 from lance_df.format.schema import EXTENSION_NAME
 
@@ -57,22 +58,45 @@ def _is_json(field: pa.Field) -> bool:
 def _shown_field(field: pa.Field) -> pa.Field:
     if _is_json(field):
         return field.with_type(pa.string()).with_metadata({**field.metadata, _EXTENSION: _SHOWN_JSON})
-    if pa.types.is_struct(field.type):
-        return field.with_type(pa.struct([_shown_field(child) for child in field.type]))
-    return field
+    return field.with_type(_shown_type(field.type)) if _holds_json(field) else field
+
+
+def _shown_type(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(data_type):
+        return pa.struct(list(map(_shown_field, data_type)))
+    if pa.types.is_map(data_type):
+        return pa.map_(data_type.key_field, _shown_field(data_type.item_field), data_type.keys_sorted)
+    item = _shown_field(data_type.value_field)
+    if pa.types.is_fixed_size_list(data_type):
+        return pa.list_(item, data_type.list_size)
+    return (pa.large_list if pa.types.is_large_list(data_type) else pa.list_)(item)
 
 
 def _shown_array(array: pa.Array, field: pa.Field) -> pa.Array:
     if _is_json(field):
         return decode_jsonb(array)
-    if pa.types.is_struct(field.type) and _holds_json(field):
+    if not _holds_json(field):
+        return array
+    if pa.types.is_struct(field.type):
         children = [_shown_array(array.field(index), child) for index, child in enumerate(field.type)]
         fields = [_shown_field(child) for child in field.type]
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
-    return array
+    (item,) = _inner_fields(field.type)
+    items = items_of(array)
+    return array if items is None else with_items(array, _shown_type(field.type), _shown_array(items, item))
 
 
 def _holds_json(field: pa.Field) -> bool:
-    return any(
-        _is_json(child) or (pa.types.is_struct(child.type) and _holds_json(child)) for child in field.type
-    )
+    return any(_is_json(child) or _holds_json(child) for child in _inner_fields(field.type))
+
+
+def _inner_fields(data_type: pa.DataType) -> list[pa.Field]:
+    """Return the fields of a struct, or of the items of lists and maps."""
+    kinds = pa.types
+    if kinds.is_struct(data_type):
+        return list(data_type)
+    if kinds.is_map(data_type):
+        return [data_type.item_field]
+    if kinds.is_list(data_type) or kinds.is_large_list(data_type) or kinds.is_fixed_size_list(data_type):
+        return [data_type.value_field]
+    return []

@@ -129,9 +129,15 @@ def with_null() -> pa.Array:
         (lambda each: pa.StructArray.from_arrays([each], ["o"]), "col0['o']['b']"),
         (lambda each: pa.ListArray.from_arrays(range(5), each), "col0[1]['b']"),
         (lambda each: pa.FixedSizeListArray.from_arrays(each, 1), "col0[1]['b']"),
+        (
+            lambda each: pa.StructArray.from_arrays(
+                [pa.FixedSizeListArray.from_arrays(pa.concat_arrays([each[:1], each]), 1)[1:]], ["o"]
+            ),
+            "col0['o'][1]['b']",
+        ),
         (lambda each: pa.MapArray.from_arrays(range(5), ["k"] * 4, each), "col0['k']['b']"),
     ],
-    ids=["struct", "structs", "list", "fixed-size list", "map"],
+    ids=["struct", "structs", "list", "fixed-size list", "slice in a struct", "map"],
 )
 def test_fields_of_null_are_null(part: slice, nest: Any, text: str) -> None:
     values = nest(with_null())[part]
