@@ -171,3 +171,22 @@ def test_rows_of_merges_go_where_they_are_told_to(tmp_path: Path):
             merged.validate()
     assert places["lance_df"] == places["lance"]
     assert len({tuple(each) for each in places["lance_df"]}) > 2
+
+
+@pytest.mark.parametrize("key", ["id", "x"])
+def test_dictionaries_of_several_chunks(tmp_path: Path, key: str) -> None:
+    """Also where one of them holds NULL, which pyarrow does not join."""
+
+    def rows(first: int, texts: list[str | None]) -> pa.Table:
+        words = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int8()), pa.array(texts))
+        return pa.table({"id": range(first, first + 3), "x": words, "v": [first] * 3})
+
+    source = pa.concat_tables([rows(0, ["u", None, "w"]), rows(3, ["p", None, "q"])])
+    read = []
+    for api in (lance_df, lance):
+        uri = str(tmp_path / f"{api.__name__}.lance")
+        api.write_dataset(source.set_column(2, "v", pa.array([9] * 6)), uri)
+        counts = api.dataset(uri).merge_insert(key).when_matched_update_all().execute(source)
+        rows_now = sorted(map(str, api.dataset(uri).to_table().to_pylist()))
+        read.append((counts["num_updated_rows"], rows_now))
+    assert read[0] == read[1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import null_array
+from lance_df.encodings.arrays import concat_arrays, null_array
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
@@ -61,8 +61,11 @@ class Source:
         schema = schema_to_write(rows.schema, given)
         for field in schema.fields:
             position = rows.schema.get_field_index(field.name)
-            if _has_views(rows.schema.field(position).type):  # which pyarrow does not take rows of
-                rows = rows.set_column(position, field.name, rows.column(position).cast(field.arrow_type()))
+            column = rows.column(position)
+            if _has_views(column.type):  # which pyarrow does not take rows of
+                rows = rows.set_column(position, field.name, column.cast(field.arrow_type()))
+            elif pa.types.is_dictionary(column.type):  # which pyarrow does not join where one holds NULL
+                rows = rows.set_column(position, field.name, concat_arrays(column.chunks, column.type))
         return cls(rows, schema)
 
     def is_whole(self, table: Schema) -> bool:
