@@ -270,6 +270,33 @@ assert stats.old_versions > 0, stats
     assert namespace.count_rows() == 33
 
 
+@pytest.mark.parametrize("change", ["append", "delete"])
+def test_a_writer_whose_version_is_cleaned_up_starts_again(namespace, monkeypatch, change):
+    others = """
+import sys, datetime as dt, lance_df, pyarrow as pa
+namespace = lance_df.PartitionedNamespace.open(sys.argv[1])
+for number in (30, 33, 36):
+    namespace.append(pa.table({"id": [number], "p": [0], "x": [0.5]}))
+namespace.cleanup_old_versions(dt.timedelta(0))
+"""
+    name = "members_for" if change == "append" else "_published"
+    ways = [getattr(Draft, name)]
+
+    def late(*arguments):
+        if len(ways) == 1:
+            ways.append("overtaken")
+            subprocess.run([sys.executable, "-c", others, namespace.uri], check=True)
+        return ways[0](*arguments)
+
+    monkeypatch.setattr(Draft, name, late)
+    if change == "append":
+        namespace.append(rows([99]))
+    else:
+        namespace.delete("id = 0")
+    expected = {*range(27), 30, 33, 36} | {99} if change == "append" else {*range(1, 27), 30, 33, 36}
+    assert {row["id"] for row in in_order(namespace.to_table())} == expected
+
+
 def test_clean_up_removes_what_dead_changes_of_columns_have_left(namespace):
     table = namespace._table.manifest.table
     folder = Path(namespace.uri) / "__manifest" / "_versions"

@@ -14,7 +14,12 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 from weakref import WeakValueDictionary
 
-from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
+from lance_df.errors import (
+    CommitStateUnknownError,
+    LanceError,
+    NotFoundError,
+    RetryableConflictError,
+)
 from lance_df.forks import after_fork_in_child, new_lock
 from lance_df.interrupts import interrupted_once, undisturbed, workers
 from lance_df.namespace.changes.draft import Draft, NeedsSeparateDraftError
@@ -329,8 +334,10 @@ class PublishingLine:
                 transaction.error = failure
             else:
                 raise
-        except Exception as err:  # noqa: BLE001 - raised again by the thread that the transaction is of
+        except Exception as err:
             draft.undo_turn()
+            if isinstance(err, NotFoundError) and draft.manifest.latest().version != draft.manifest.version:
+                raise RetryableConflictError(f"{draft.root.uri}: a version was cleaned up meanwhile") from err
             transaction.error = err
 
 
