@@ -331,9 +331,12 @@ class LanceScanner(ArrowScanner):
         start = options.offset or 0
         with imports_finished():
             from lance_df.engine.query import row_order
-        order = row_order(table, [(key.column_name, _sql(key)) for key in options.order_by])
-        stop = len(order) if options.limit is None else start + options.limit
-        result = table.select(wanted).take(order[start:stop])
+        try:
+            order = row_order(table, [(key.column_name, _sql(key)) for key in options.order_by])
+            stop = len(order) if options.limit is None else start + options.limit
+            result = table.select(wanted).take(order[start:stop])
+        except pa.ArrowInvalid as err:
+            raise InvalidInputError(f"{self._table.uri}: the rows cannot be sorted in memory: {err}") from err
         return result.schema, _shown(iter(result.to_batches()), result.schema, options)
 
 

@@ -20,6 +20,10 @@ _MAX_ALIGNMENT = 8
 _INT32_MAX = 2**31 - 1
 
 
+class OversizedArrayError(InvalidInputError, UnsupportedFeatureError):
+    """Rows do not fit into one array of their type; fewer of them may."""
+
+
 def fixed_width_bits(data_type: pa.DataType) -> int | None:
     """Return the bits of one value, or None for types without a fixed width."""
     if pa.types.is_fixed_size_list(data_type):
@@ -185,8 +189,9 @@ def concat_arrays(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Arra
 
     Raises
     ------
-    InvalidInputError
-        The result does not fit into one array: more than 2 GiB of strings, or more than 2**31 - 1 items.
+    OversizedArrayError
+        The result does not fit into one array: more than 2 GiB of strings, more than 2**31 - 1 items, or more
+        dictionary values than indices can number.
     """
     if len(arrays) == 1:
         return arrays[0]
@@ -196,8 +201,39 @@ def concat_arrays(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Arra
         return _concat_dictionaries(arrays, data_type)
     try:
         return pa.concat_arrays(arrays)
+    except pa.ArrowException:
+        if not holds_dictionary(data_type):
+            raise _too_large(data_type) from None
+    try:
+        return pa.concat_arrays(list(map(_with_used_values, arrays)))
     except pa.ArrowException as err:
-        raise InvalidInputError(f"the rows do not fit into one array of {data_type}: read fewer") from err
+        raise _too_large(data_type) from err
+
+
+def holds_dictionary(data_type: pa.DataType) -> bool:
+    """Return whether a type is a dictionary, or has one below structs, lists and maps."""
+    if pa.types.is_dictionary(data_type):
+        return True
+    return any(holds_dictionary(data_type.field(index).type) for index in range(data_type.num_fields))
+
+
+def _with_used_values(values: pa.Array) -> pa.Array:
+    """Return values whose dictionaries have no NULL, and what is used alone: pyarrow may join these."""
+    data_type = values.type
+    if not holds_dictionary(data_type):
+        return values
+    if pa.types.is_dictionary(data_type):
+        return _coded(values.dictionary_decode(), data_type)
+    if pa.types.is_struct(data_type):
+        children = [_with_used_values(values.field(index)) for index in range(data_type.num_fields)]
+        mask = values.is_null() if values.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(data_type), mask=mask)
+    items = items_of(values)
+    return values if items is None else with_items(values, data_type, _with_used_values(items))
+
+
+def _too_large(data_type: pa.DataType) -> OversizedArrayError:
+    return OversizedArrayError(f"the rows do not fit into one array of {data_type}: read fewer")
 
 
 def empty_array(data_type: pa.DataType) -> pa.Array:
@@ -209,12 +245,16 @@ def _concat_dictionaries(arrays: Sequence[pa.Array], data_type: pa.DataType) -> 
     if all(array.dictionary.equals(arrays[0].dictionary) for array in arrays[1:]):
         indices = pa.concat_arrays([array.indices for array in arrays])
         return pa.DictionaryArray.from_arrays(indices, arrays[0].dictionary, ordered=data_type.ordered)
-    values = pa.concat_arrays([array.dictionary_decode() for array in arrays])
+    return _coded(pa.concat_arrays([array.dictionary_decode() for array in arrays]), data_type)
+
+
+def _coded(values: pa.Array, data_type: pa.DataType) -> pa.DictionaryArray:
+    """Return values with a dictionary of those that are there."""
     encoded = values.dictionary_encode()
     try:
         indices = encoded.indices.cast(data_type.index_type)
     except pa.ArrowInvalid as err:
-        raise UnsupportedFeatureError(
+        raise OversizedArrayError(
             f"the pages have {len(encoded.dictionary)} dictionary values together, "
             f"more than the type {data_type.index_type} of indices can number: read fewer rows"
         ) from err
@@ -223,7 +263,7 @@ def _concat_dictionaries(arrays: Sequence[pa.Array], data_type: pa.DataType) -> 
 
 def _offsets_32(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     if len(ends) and int(ends[-1]) > _INT32_MAX:
-        raise InvalidInputError(
+        raise OversizedArrayError(
             f"the rows hold {int(ends[-1])} bytes or items, "
             f"an array of this type takes at most {_INT32_MAX}: read fewer rows"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import concat_arrays
+from lance_df.encodings.arrays import concat_arrays, holds_dictionary
 from lance_df.encodings.gather import FEW
 from lance_df.errors import InvalidInputError
 from lance_df.table.blobs.columns import values_of
@@ -236,7 +236,7 @@ def _read(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) 
 
 def _with_joined_dictionaries(rows: pa.Table) -> pa.Table:
     """Give dictionary columns one dictionary: Arrow cannot join those that hold a null, as in 2.0 files."""
-    coded = [index for index, field in enumerate(rows.schema) if pa.types.is_dictionary(field.type)]
+    coded = [index for index, field in enumerate(rows.schema) if holds_dictionary(field.type)]
     for number in coded:
         column, field = rows.column(number), rows.schema.field(number)
         if column.num_chunks > 1:

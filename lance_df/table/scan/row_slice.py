@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.encodings.arrays import concat_arrays
+from lance_df.encodings.arrays import OversizedArrayError, concat_arrays
 from lance_df.encodings.loaded_page import Form
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import as_positions
@@ -151,8 +152,8 @@ class RowSlice:
             stop = min(stop, start + scan.limit + len(self._deleted))
         cuts = self._windows(start, stop, selected)
         promising = (rows for rows in cuts if not self._is_ruled_out(rows))
-        with closing(map_ahead(self._process, promising, ahead=self._num_ahead)) as results:
-            yield from self._joined(results)
+        with closing(map_ahead(self._processed, promising, ahead=self._num_ahead)) as results:
+            yield from self._joined(chain.from_iterable(results))
 
     def values(self, start: int, stop: int) -> Iterator[Sequence[pa.Array]]:
         """Yield the columns that are returned, window by window, of rows that are all wanted.
@@ -201,6 +202,17 @@ class RowSlice:
                 yield result
         if gathered:
             yield self._gather(gathered)
+
+    def _processed(self, rows: Rows) -> Sequence[_Match | pa.RecordBatch | None]:
+        """Return the result of a window, or several where its rows do not fit into arrays of their types."""
+        try:
+            return (self._process(rows),)
+        except OversizedArrayError:
+            if not isinstance(rows, RowRange) or len(rows) < 2:
+                raise
+            middle = (rows.start + rows.stop) // 2
+            halves = RowRange(rows.start, middle), RowRange(middle, rows.stop)
+            return [result for half in halves for result in self._processed(half)]
 
     def _process(self, rows: Rows) -> _Match | pa.RecordBatch | None:
         """Return the batch of a window, or where only few rows match, what is known of these."""
