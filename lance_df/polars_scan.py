@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, MissingDependencyError
-from lance_df.integers import as_integer
 from lance_df.interrupts import imports_finished
 from lance_df.polars_predicates import to_arrow_expression
+from lance_df.records import as_integer
 from lance_df.storage.schemes import with_allowed_schemes
 
 if TYPE_CHECKING:

@@ -3,11 +3,14 @@
 That compiles six methods for each class, which takes 1 ms, and a first small query needs a hundred classes.
 Here ``__init__`` is compiled once for classes of one shape, and the others are closures. ``InitVar`` is not
 known. `replace` means what it means there, too, and takes a quarter of the time for these classes.
+
+`as_integer` and `plain` make integers of other libraries those of Python, for fields and arguments.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import cache
@@ -208,3 +211,19 @@ def _values(self: Any) -> list[Any]:
 def _set_values(self: Any, values: Sequence[Any]) -> None:
     for field, value in zip(dataclasses.fields(self), values, strict=True):
         _set(self, field.name, value)
+
+
+def as_integer(value: object) -> int | None:
+    """Return an integer of any library, such as numpy, as an ``int``; None for a bool and all else."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type] # that is what is found out
+    except TypeError:
+        return None
+
+
+def plain(value: T) -> T | int:
+    """Return an integer of any library as an ``int``, and anything else as it is."""
+    number = as_integer(value)
+    return value if number is None else number

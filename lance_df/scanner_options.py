@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.integers import as_integer
-from lance_df.records import dataclass
+from lance_df.records import as_integer, dataclass
 
 if TYPE_CHECKING:
     from lance_df.api.namespace_reading import NamespaceReading

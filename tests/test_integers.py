@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lance_df.integers import as_integer, plain
+from lance_df.records import as_integer, plain
 
 
 @pytest.mark.parametrize("value", [7, np.int8(7), np.int64(7), np.uint64(7)], ids=repr)

@@ -8,7 +8,7 @@ from lance_df.api.base import DatasetBase
 from lance_df.api.optimizer import DatasetOptimizer
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.indices import IndexConfig
-from lance_df.integers import plain
+from lance_df.records import plain
 from lance_df.table.maintenance.cleanup import cleanup, explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 from lance_df.table.maintenance.index_report import index_descriptions, index_statistics

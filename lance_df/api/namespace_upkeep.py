@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError
-from lance_df.integers import as_integer, plain
 from lance_df.namespace.changes.cleanup import clean_up
 from lance_df.namespace.changes.compaction import MembersCompacted
 from lance_df.namespace.changes.publish import make_in_advance, publish
 from lance_df.namespace.changes.repartition import STEP_BYTES, InProcess, RepartitionMetrics, repartition
 from lance_df.optimize import CompactionMetrics
+from lance_df.records import as_integer, plain
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 
 if TYPE_CHECKING:

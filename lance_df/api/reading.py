@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance_df.api.base import DatasetBase
 from lance_df.errors import InvalidInputError
 from lance_df.file.arrow_types import show_table
-from lance_df.integers import as_integer
+from lance_df.records import as_integer
 from lance_df.scanner_options import Columns, Filter, ScannerBuilder
 from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
 from lance_df.table.reading.take import take_offsets, take_row_ids

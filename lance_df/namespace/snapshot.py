@@ -14,7 +14,6 @@ import pyarrow as pa
 from lance_df.cache import CacheKind, TableCache
 from lance_df.errors import InvalidInputError
 from lance_df.expr.walk import has_unknown
-from lance_df.integers import as_integer
 from lance_df.namespace.distinct_members import check_distinct
 from lance_df.namespace.joined_members import JoinedMembers
 from lance_df.namespace.kind import holds_namespace as holds_namespace
@@ -25,6 +24,7 @@ from lance_df.namespace.pruning.pruning_report import manifest_query, spec_repor
 from lance_df.namespace.pruning.selected_members import SelectedMembers, selected_members
 from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
+from lance_df.records import as_integer
 from lance_df.scan.plan import ScanPlan, ScanTask
 from lance_df.scan.report import Count, SpecReport, TableReport
 from lance_df.scan.request import Promise, ScanRequest

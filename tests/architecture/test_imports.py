@@ -16,7 +16,6 @@ PACKAGE = ROOT / "lance_df"
 # names; `api`: the methods of its dataset that change a table.
 MAY_IMPORT: dict[str, set[str]] = {
     "records": set(),
-    "integers": set(),
     "errors": set(),
     "forks": {"errors"},
     "exits": {"errors"},
@@ -65,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # What every room may import.
-BASE = {"records", "integers", "forks", "exits", "interrupts", "cache"}
+BASE = {"records", "forks", "exits", "interrupts", "cache"}
 
 # Libraries that only these rooms may import; numpy, pyarrow and cython are free.
 OWNED_LIBRARIES: dict[str, set[str]] = {

@@ -46,7 +46,6 @@ IN_NAMES = {
 # rooms (folders, or modules of the package itself) that use none of these words
 CLEAN_ROOMS = [
     *("errors", "records", "forks", "exits", "interrupts", "storage", "hashing", "udfs", "expr", "compute"),
-    *("integers",),
     *("sql", "cache", "scan", "engine", "table", "namespace", "format", "encodings", "file"),
     *("api", "spark", "cli", "conformance"),
     *("blob", "commit", "dataset", "fragment", "operations", "optimize", "partition", "progress", "refs"),

@@ -212,7 +212,8 @@ def test_blobs_in_base_paths_of_a_partition_are_not_moved(tmp_path, monkeypatch)
     namespace.append(pa.table([[1], blob_array([b"x"])], schema=columns))
     namespace.update_partition_spec([partition.bucket("k", 2)])
     # of a table that something else has made
-    member = SimpleNamespace(uri="member", manifest=SimpleNamespace(base_paths=(1,)))
+    schema = SimpleNamespace(walk=lambda: [SimpleNamespace(is_blob=True)])
+    member = SimpleNamespace(uri="member", manifest=SimpleNamespace(base_paths=(1,)), schema=schema)
     monkeypatch.setattr(module, "in_columns_of", lambda *_: member)
     with pytest.raises(UnsupportedFeatureError, match="member: its blobs may lie in base paths of its own"):
         namespace.repartition()

@@ -85,9 +85,8 @@ def test_a_request_fails(case: str, how: str) -> None:
     for number in range(1, counter.count + 1):
         faults = Faults(number, after=how == "after", last=None if how != "down" else last)
         outcomes.add(check(change, before, after, faults, start))
-    # a lost answer is made up for by a look, but not when all is down; the last request is after the commit
-    after_all = {"done"} if before is not None else set()
-    assert outcomes == ({"failed", "unknown"} | after_all if how == "down" else {"done", "failed"})
+    # a lost answer is made up for by a look, but not when all is down
+    assert outcomes == ({"failed", "unknown"} if how == "down" else {"done", "failed"})
 
 
 def test_a_table_that_appears_meanwhile() -> None:

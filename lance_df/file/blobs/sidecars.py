@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lance_df.errors import LanceError
-from lance_df.storage.copy import copy_file
 from lance_df.storage.sink import ByteSink
 
 if TYPE_CHECKING:
@@ -32,21 +31,6 @@ def sidecar_folder(data_file: Location) -> Location | None:
     folder = data_file.ancestor(data_file.name)
     stem = data_file.name.removesuffix(".lance")
     return None if folder is None or stem == data_file.name else folder / stem
-
-
-def copy_sidecars(data_file: Location, target: Location) -> None:
-    """Copy the files of blobs beside a data file to where the data file is copied.
-
-    Raises
-    ------
-    StorageError
-        One of the stores failed.
-    """
-    source, folder = sidecar_folder(data_file), sidecar_folder(target)
-    if source is None or folder is None:
-        return
-    for name in source.names():
-        copy_file(source / name, folder / name)
 
 
 def remove_sidecars(data_file: Location) -> None:

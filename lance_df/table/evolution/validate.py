@@ -176,7 +176,8 @@ def _check_blob_files(table: Table, fragment: Fragment) -> None:
     """Check that the files of blobs beside data files are there, and end after the blobs of all live rows."""
     fields = [field for field in table.schema.fields if any(node.is_blob for node in field.walk())]
     columns = tuple(field.name for field in fields)
-    request = ScanRequest(columns=columns, fragment_ids=(fragment.id,), options=NO_STATISTICS)
+    ids = (fragment.id,)
+    request = ScanRequest(columns=columns, fragment_ids=ids, options=NO_STATISTICS, requires=Promise.COMPLETE)
     ends: Counter[Location] = Counter()
     for batch in run_tasks(plan_scan(table, request).tasks):
         for field, values in zip(fields, batch.columns, strict=True):

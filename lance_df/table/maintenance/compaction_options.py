@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.integers import as_integer
-from lance_df.records import dataclass
+from lance_df.records import as_integer, dataclass
 
 if TYPE_CHECKING:
     from lance_df.table.table import Table

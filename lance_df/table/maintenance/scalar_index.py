@@ -14,8 +14,7 @@ from lance_df.errors import (
     UnsupportedFeatureError,
 )
 from lance_df.format.operations import CreateIndex
-from lance_df.integers import as_integer
-from lance_df.records import dataclass
+from lance_df.records import as_integer, dataclass
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS
 from lance_df.table.maintenance.bloom_filter_index import BLOOM_FILTER

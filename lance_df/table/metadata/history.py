@@ -11,7 +11,7 @@ from lance_df.errors import (
     NotFoundError,
     VersionNotFoundError,
 )
-from lance_df.integers import as_integer
+from lance_df.records import as_integer
 from lance_df.storage.source import BytesSource
 from lance_df.table.metadata.external_store import StoredManifest, latest_stored, open_stored, stored
 from lance_df.table.metadata.manifest_cache import LATEST

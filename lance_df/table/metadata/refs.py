@@ -17,8 +17,7 @@ from lance_df.format.refs import (
     check_branch_name,
     check_tag_name,
 )
-from lance_df.integers import plain
-from lance_df.records import dataclass
+from lance_df.records import dataclass, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

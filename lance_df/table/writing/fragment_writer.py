@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.expr.text_views import parts_of_texts
-from lance_df.file.blobs.sidecars import copy_sidecars, remove_sidecars
+from lance_df.file.blobs.sidecars import remove_sidecars, sidecar_folder
 from lance_df.file.open_writer import open_writer
 from lance_df.file.v2.writer import PAGE_BYTES
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.legacy_metadata import LEGACY_VERSION
-from lance_df.integers import as_integer
 from lance_df.interrupts import check_stopped, undisturbed
-from lance_df.records import dataclass
-from lance_df.storage.copy import copy_file
+from lance_df.records import as_integer, dataclass
 from lance_df.storage.sink import ByteSink
 from lance_df.table.blobs.references import BlobReferences
 from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, DataTarget
@@ -319,7 +317,12 @@ def copy_data_file(file: Location, target: Location) -> None:
     StorageError
         One of the stores failed.
     """
-    copy_sidecars(file, target)
+    from lance_df.storage.copy import copy_file
+
+    source, folder = sidecar_folder(file), sidecar_folder(target)
+    if source is not None and folder is not None:
+        for name in source.names():
+            copy_file(source / name, folder / name)
     copy_file(file, target)
 
 
