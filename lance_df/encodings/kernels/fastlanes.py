@@ -36,6 +36,10 @@ else:
     )
 
 
+# for the values of whole blocks, of which not all are wanted, or which are looked up
+_ROOM = cython.declare(cython.Py_ssize_t, 16384)
+
+
 @cython.cfunc
 @cython.inline
 @cython.nogil
@@ -264,7 +268,7 @@ def read_packed(
     broken: cython.Py_ssize_t
     scratch: cython.uchar[::1] = out
     if not _are_whole_blocks(page, start, stop):
-        scratch = bytearray(16384)
+        scratch = bytearray(_ROOM)
     with cython.nogil:
         broken = _read_packed(page, start, stop, out, scratch)
     return broken
@@ -323,7 +327,7 @@ def _read_packed(
                 begin = (start - first) * width
             end += (start - first + count) * width
             # as many indices as there is room for are looked up at once
-            if start + count == stop or end + 1024 * width > scratch.shape[0]:
+            if start + count == stop or end + 1024 * width > _ROOM:
                 num_indices = (end - begin) // width
                 beyond = look_up_words(
                     scratch, begin, num_indices, width, page.table, page.table_size, page.out_width, out, to
