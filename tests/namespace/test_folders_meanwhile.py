@@ -95,12 +95,12 @@ namespace.append(pa.table({{"id": [100], "c": [7]}}).cast(schema))
 """
     once(monkeypatch, lance_df.PartitionedNamespace, "append", code)
     ctx = lance_df.connect(tmp_path)
-    with pytest.raises(LanceError, match=r"[Dd]ivide by zero"):
+    with pytest.raises(LanceError, match=r"(?i)divide ?by ?zero"):
         ctx.sql(
             "CREATE TABLE n PARTITIONED BY (c) AS SELECT 1 / (value - 5) AS id, value % 2 AS c FROM range(6)"
         )
     assert ids(root) == [100]
-    with pytest.raises(LanceError, match=r"[Dd]ivide by zero"):
+    with pytest.raises(LanceError, match=r"(?i)divide ?by ?zero"):
         ctx.sql(
             "CREATE TABLE m PARTITIONED BY (c) AS SELECT 1 / (value - 5) AS id, value % 2 AS c FROM range(6)"
         )
