@@ -142,7 +142,7 @@ class Committer:
         known, checked = base, self._transaction.read_version
         for attempt in range(self._options.max_retries + 1):
             latest = self._latest(known, checked)
-            looked = self._options.monotonic()
+            looked = 0.0 if self.location.is_local else self._options.monotonic()
             self._check_same_table(known, latest, checked)
             for file, theirs in self._transactions(checked, latest):
                 if theirs is not None and theirs.uuid == self._transaction.uuid:
