@@ -215,8 +215,9 @@ class _Survey:
         tags, starts = _named_versions(self.table)
         for version in {*tags, *starts, *self._restored()} & self.goes.keys():
             del self.goes[version]
-            file = self.table.history.open(version)
-            self.needed.add_version(file, self.bases.of(file.manifest, self.table.location))
+            with suppress(NotFoundError):  # another clean-up removed it
+                file = self.table.history.open(version)
+                self.needed.add_version(file, self.bases.of(file.manifest, self.table.location))
 
     def _restored(self) -> set[int]:
         """Return what commits under way restore, after taking note of what files they need."""
