@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from lance_df.errors import LanceError
@@ -23,8 +24,12 @@ from lance_df.forks import after_fork_in_child, new_lock
 
 _WAIT_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.005
-# After a call has returned, a thread of DataFusion releases what it held, without a notification.
+# After a call has returned, a thread of DataFusion releases what it held, without a notification. Until it
+# has, it is awake, or waits for the GIL, which it gets while the exit sleeps.
 _SETTLE_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 0.002
+_LOOKS: Final = 3
+_THREADS: Final = Path("/proc/self/task")
 _RECENT_SECONDS: Final = 0.5
 
 _Item = TypeVar("_Item")
@@ -156,7 +161,26 @@ def _end() -> None:
     while time.monotonic() < begin + _WAIT_SECONDS and not _is_quiet():
         time.sleep(_POLL_SECONDS)
     if time.monotonic() - _last_end < _RECENT_SECONDS:
-        time.sleep(_SETTLE_SECONDS)
+        _settle()
+
+
+def _settle() -> None:
+    end = time.monotonic() + _SETTLE_SECONDS
+    looks = 0
+    while looks < _LOOKS and time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
+        looks = 0 if _others_are_awake() else looks + 1
+
+
+def _others_are_awake() -> bool:
+    """Whether another thread runs, or waits for a processor or a disk; true where that is not known."""
+    this = str(threading.get_native_id())
+    try:
+        texts = [(each / "stat").read_bytes() for each in _THREADS.iterdir() if each.name != this]
+    except OSError:  # not Linux, or a thread that just ended
+        return True
+    # the state follows the name, which is in parentheses and may have some (proc_pid_stat(5))
+    return any(text.rpartition(b") ")[2][:1] != b"S" for text in texts)
 
 
 def _is_quiet() -> bool:
