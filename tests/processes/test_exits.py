@@ -39,7 +39,7 @@ WORKS = {
     "half of the batches": "half(large.to_batches())",
     "half of filtered batches": "half(large.to_batches(filter='a % 3 = 1'))",
     "opened and filtered": "lance_df.dataset(f'{folder}/small.lance').to_table(filter='a % 7 = 1')",
-    "readers": "large.scanner().to_reader().read_all(), large.scanner().to_reader().read_pandas()",
+    "readers": "large.scanner().to_reader().read_all(), large.scanner().to_reader().read_next_batch()",
     "rows of a file": "LanceFileReader(data_file).read_all().to_table()",
     "scans": "large.to_table(), large.count_rows('a % 7 = 1')",
 }
