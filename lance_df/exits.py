@@ -27,8 +27,8 @@ _POLL_SECONDS: Final = 0.005
 # After a call has returned, a thread of DataFusion releases what it held, without a notification. Until it
 # has, it is awake, or waits for the GIL, which it gets while the exit sleeps.
 _SETTLE_SECONDS: Final = 0.05
-_LOOK_SECONDS: Final = 0.002
-_LOOKS: Final = 3
+_SAMPLE_SECONDS: Final = 0.002
+_SAMPLES: Final = 3
 _THREADS: Final = Path("/proc/self/task")
 _RECENT_SECONDS: Final = 0.5
 
@@ -166,10 +166,10 @@ def _end() -> None:
 
 def _settle() -> None:
     end = time.monotonic() + _SETTLE_SECONDS
-    looks = 0
-    while looks < _LOOKS and time.monotonic() < end:
-        time.sleep(_LOOK_SECONDS)
-        looks = 0 if _others_are_awake() else looks + 1
+    samples = 0
+    while samples < _SAMPLES and time.monotonic() < end:
+        time.sleep(_SAMPLE_SECONDS)
+        samples = 0 if _others_are_awake() else samples + 1
 
 
 def _others_are_awake() -> bool:
