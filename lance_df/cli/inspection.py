@@ -6,6 +6,8 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from pyroaring import BitMap
+
 from lance_df.file.describe import describe_file
 from lance_df.file.open import open_file
 from lance_df.records import dataclass
@@ -172,7 +174,7 @@ def _pages(file: FileDescription) -> Iterator[dict[str, Any]]:
 def _index(table: Table, index: IndexMetadata) -> dict[str, Any]:
     fields = table.schema.by_id()
     covered = index.covered_fragments()
-    present = set(table.fragments.ids.tolist())
+    present = BitMap(table.fragments.ids)
     return {
         "index": index.name,
         "kind": (index.kind or "?").removesuffix("details").removesuffix("index"),
@@ -180,7 +182,7 @@ def _index(table: Table, index: IndexMetadata) -> dict[str, Any]:
             fields[number].name if number in fields else f"#{number}" for number in index.fields
         ),
         "built from": index.dataset_version,
-        "fragments": None if covered is None else len(present.intersection(covered)),
+        "fragments": None if covered is None else present.intersection_cardinality(covered),
         "bytes": sum(size for _, size in index.files) or None,
     }
 
