@@ -20,6 +20,7 @@ from lance_df.errors import (
     CorruptDataError,
     InvalidInputError,
     LanceError,
+    NotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
@@ -29,15 +30,22 @@ from lance_df.format.operations import Clone
 from lance_df.format.refs import Branch, check_branch_name
 from lance_df.format.transaction import Transaction
 from lance_df.storage.copy import copy_file
+from lance_df.table.commit.committer import read_transaction
 from lance_df.table.commit.loop import publish_first_version
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.commit.state import TableState, with_flags
 from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR, path_for
 from lance_df.table.metadata.external_store import store_key
-from lance_df.table.metadata.missing_files import is_whole
-from lance_df.table.metadata.refs import branch_file, branch_location, list_branches, read_branch
-from lance_df.table.metadata.refs_write import TABLE_FOLDERS, create_ref, has_versions
+from lance_df.table.metadata.missing_files import is_retained
+from lance_df.table.metadata.refs import (
+    branch_claim,
+    branch_file,
+    branch_location,
+    list_branches,
+    read_branch,
+)
+from lance_df.table.metadata.refs_write import TABLE_FOLDERS, being_removed, create_ref, has_versions
 from lance_df.table.metadata.versions import VERSIONS_DIR, NamingScheme, list_versions
 from lance_df.table.parallel import map_reads
 from lance_df.table.table import TRANSACTIONS_DIR, Table
@@ -59,8 +67,9 @@ _BLOB_SUFFIX = ".blob"
 def create_branch(source: Table, name: str) -> Table:
     """Start a branch at a version of a table, and open it.
 
-    The manifest comes first, then the file that lists the branch: of two writers that use one name at once,
-    the one whose file it is succeeds.
+    The manifest comes first, then the file that lists the branch, so that a listed branch can be read. Of
+    two writers that use one name at once the one whose claim is there goes on: no other one, whose branch
+    may start at another version, writes to the folder.
 
     Raises
     ------
@@ -82,16 +91,19 @@ def create_branch(source: Table, name: str) -> Table:
         created_at=int(time.time()),
         manifest_size=source.manifest_file.source.size,
     )
-    made = _publish(_inherited(source, location, branch=name), operation, source, location, shared)
-    files = [location / VERSIONS_DIR / NamingScheme.V2.file_name(source.version)]
-    if made.manifest.transaction_file:
-        files.append(location / TRANSACTIONS_DIR / made.manifest.transaction_file)
-    with _removed_if_refused(files), _forgotten_if_refused(shared, location, source.version):
-        if not create_ref(file, branch.to_json()):
-            raise AlreadyExistsError(f"{root.uri}: another writer created a branch {name!r} meanwhile")
-        if not is_whole(source):
-            file.remove()
-            raise VersionNotFoundError(f"{source.uri}: a clean-up removes version {source.version}")
+    with _claimed(root, name):
+        _check_free(shared, name)
+        made = _publish(_inherited(source, location, branch=name), operation, source, location, shared)
+        files = [location / VERSIONS_DIR / NamingScheme.V2.file_name(source.version)]
+        if made.manifest.transaction_file:
+            files.append(location / TRANSACTIONS_DIR / made.manifest.transaction_file)
+        with _removed_if_refused(files), _forgotten_if_refused(shared, location, source.version):
+            _check_alone(shared, name, source.version)
+            if not create_ref(file, branch.to_json()):
+                raise AlreadyExistsError(f"{root.uri}: another writer created a branch {name!r} meanwhile")
+            if not is_retained(source):
+                file.remove()
+                raise being_removed(source)
     return Table(made, location=location, branch=name, shared=shared)
 
 
@@ -160,9 +172,54 @@ def _check_free(shared: Shared, name: str) -> None:
     if name in list_branches(root):
         raise AlreadyExistsError(f"{root.uri}: there is a branch {name!r} already")
     if has_versions(shared, name):
-        raise AlreadyExistsError(
-            f"{root.uri}: branch {name!r} is being made, or was left unfinished; delete it to start anew"
-        )
+        raise _unfinished(root, name)
+
+
+def _unfinished(root: Location, name: str) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"{root.uri}: branch {name!r} is being made, or was left unfinished; delete it to start anew"
+    )
+
+
+@contextmanager
+def _claimed(root: Location, name: str) -> Iterator[None]:
+    """Keep other writers of this package from making a branch of this name.
+
+    The claim stays where it is not known what became of a version, and where the process dies.
+
+    Raises
+    ------
+    AlreadyExistsError
+        Another writer makes it, or has died while it did.
+    """
+    claim = branch_claim(root, name)
+    with uncommitted_files() as attempts:
+        try:
+            is_ours = create_ref(claim, uuid.uuid4().hex.encode())
+        except NotFoundError:  # it was another one's, who has just removed it
+            is_ours = False
+        if not is_ours:
+            raise _unfinished(root, name)
+        try:
+            yield
+        finally:
+            if attempts.are_certain:
+                _remove([claim])
+
+
+def _check_alone(shared: Shared, name: str, version: int) -> None:
+    """Check that no program that does not know of claims has begun a branch in the same folder.
+
+    Other versions may be appended already by who knows the name.
+    """
+    history = shared.history(name)
+    for other in list_versions(history.location).entries.keys() - {version}:
+        with suppress(VersionNotFoundError):
+            transaction = read_transaction(history.location, history.open(other))
+            if transaction is not None and isinstance(transaction.operation, Clone):
+                raise AlreadyExistsError(
+                    f"{shared.root.uri}: another program created a branch {name!r} meanwhile"
+                )
 
 
 def _identifier(source: Table) -> tuple[tuple[int, str], ...]:

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lance
 import pyarrow as pa
 import pytest
+from manifest_edits import edit_manifest
 
 import lance_df
-from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
+from lance_df.errors import (
+    AlreadyExistsError,
+    CommitStateUnknownError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    VersionNotFoundError,
+)
+from lance_df.storage import Location
 from lance_df.table import clones
 from lance_df.table.commit import committer, publish
 from lance_df.table.metadata import refs_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 NOW = dt.timedelta(0)
+NO_TRANSACTION_FILE = 32
 CLEAN_UP = "import datetime as dt; data().cleanup_old_versions(older_than=dt.timedelta(0))"
 
 
@@ -148,3 +160,213 @@ def test_a_branch_that_comes_into_use_stays(uri: str, monkeypatch: pytest.Monkey
     ref = ("c", None) if "branch" in use else "t"
     assert lance_df.dataset(uri).checkout_version(ref).to_table()["a"].to_pylist() == [1, 5]
     assert lance_df.dataset(uri).checkout_version(("b", None)).to_table()["a"].to_pylist() == [1, 5]
+
+
+USES = {
+    "restore": "data().checkout_version(1).restore()",
+    "branch": "data().checkout_version(1).create_branch('b')",
+    "tag": "data().tags.create('t', 1)",
+    "moved tag": "data().tags.update('last', 1)",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_version_is_not_used_while_a_clean_up_removes_files(
+    uri: str, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    """The clean-up has read which versions are in use, and no file is gone yet."""
+    for value in (2, 3):
+        lance_df.write_dataset(pa.table({"a": [value]}), uri, mode="overwrite")
+    data = lance_df.dataset(uri)
+    data.tags.create("last", 3)
+    code = f"""
+from lance_df.errors import LanceError
+try: {USES[use]}
+except LanceError as err: assert "a clean-up removes" in str(err), err
+else: raise AssertionError("it was used")
+"""
+    before(monkeypatch, Location, "remove", lambda: run(uri, code))
+    assert data.cleanup_old_versions(NOW, delete_concurrency=1).old_versions == 2
+    data = lance_df.dataset(uri)
+    assert (data.version, data.tags.list()["last"]["version"], list(data.tags.list())) == (3, 3, ["last"])
+    assert not data.branches.list()
+    assert not list(Path(uri, "_refs/clean_ups").iterdir())
+    assert values(uri) == [3]
+
+
+def test_versions_that_stay_are_used_while_a_clean_up_removes_files(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    branch = lance_df.dataset(uri).create_branch("b")
+    for value in (2, 3):
+        lance_df.write_dataset(pa.table({"a": [value]}), branch, mode="overwrite")
+        lance_df.write_dataset(pa.table({"a": [value]}), uri, mode="overwrite")
+    code = "data().tags.create('t', 2); data().tags.create('first', 1); data().create_branch('c')"
+    before(monkeypatch, Location, "remove", lambda: run(uri, code))
+    branch = lance_df.dataset(f"{uri}/tree/b")
+    assert branch.cleanup_old_versions(NOW, delete_concurrency=1).old_versions == 2
+    assert lance.dataset(uri, version="t").to_table()["a"].to_pylist() == [2]
+    assert lance.dataset(uri, version="first").to_table()["a"].to_pylist() == [1]
+
+
+def test_a_killed_clean_up(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its notice counts for a day, or until another clean-up has removed the versions."""
+    for value in (2, 3, 4):
+        lance_df.write_dataset(pa.table({"a": [value]}), uri, mode="overwrite")
+    kill = "import os\nfrom lance_df.storage import Location\nLocation.remove = lambda self: os._exit(0)\n"
+    run(uri, kill + CLEAN_UP)
+    data = lance_df.dataset(uri)
+    with pytest.raises(VersionNotFoundError, match="a clean-up removes version 2, or was stopped"):
+        data.tags.create("t", 2)
+    [notice] = Path(uri, "_refs/clean_ups").iterdir()
+    content = json.loads(notice.read_bytes())
+    assert content["versions"] == [1, 2, 3]
+    notice.write_text(json.dumps({**content, "renewedAt": time.time() - 25 * 3600}))
+    data.tags.create("t", 2)
+    assert lance.dataset(uri, version="t").to_table()["a"].to_pylist() == [2]
+    data.cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
+    assert not notice.exists()
+    # not old, and one of the versions is left
+    notice.write_text(json.dumps({**content, "renewedAt": time.time()}))
+    data.cleanup_old_versions(NOW, error_if_tagged_old_versions=False)
+    assert notice.exists()
+    data.tags.delete("t")
+    data.cleanup_old_versions(NOW)
+    assert not notice.exists()
+    assert [each["version"] for each in data.versions()] == [4]
+
+
+def test_notices_that_cannot_be_read_do_not_count(uri: str) -> None:
+    folder = Path(uri, "_refs/clean_ups")
+    folder.mkdir(parents=True)
+    for name, content in {"a": b"\xff", "b": b"[]", "c": b'{"renewedAt": "x"}', "d": b"{}"}.items():
+        (folder / f"{name}.json").write_bytes(content)
+    data = lance_df.dataset(uri)
+    data.tags.create("t", 1)
+    data.cleanup_old_versions(NOW)
+    assert len(list(folder.iterdir())) == 4
+
+
+def test_a_clean_up_sees_a_restore_without_a_transaction_file(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in (2, 3):
+        lance_df.write_dataset(pa.table({"a": [value]}), uri, mode="overwrite")
+    edit_manifest(uri, lambda manifest: setattr(manifest, "writer_feature_flags", NO_TRANSACTION_FILE))
+    before(monkeypatch, committer, "publish_manifest", lambda: run(uri, CLEAN_UP))
+    lance_df.dataset(uri, version=1).restore()
+    assert values(uri) == [1]
+    assert not [file for file in Path(uri, "_transactions").iterdir() if file.name.startswith("3-")]
+
+
+# -- two branches of one name --
+
+
+def base_of_branch(uri: str) -> tuple[int, list[int]]:
+    """Return where a branch starts, by its ref, and its values, which are the same for pylance."""
+    data = lance_df.dataset(uri)
+    found: list[int] = data.checkout_version(("b", None)).to_table()["a"].to_pylist()
+    assert lance.dataset(uri).checkout_version(("b", None)).to_table()["a"].to_pylist() == found
+    return data.branches.list()["b"]["parent_version"], found
+
+
+@pytest.fixture
+def versions(uri: str) -> str:
+    """Three versions; version n has the value n."""
+    for value in (2, 3):
+        lance_df.write_dataset(pa.table({"a": [value]}), uri, mode="overwrite")
+    return uri
+
+
+@pytest.mark.parametrize(("first", "second"), [(3, 1), (1, 3)])
+def test_two_writers_make_one_branch(
+    versions: str, monkeypatch: pytest.MonkeyPatch, first: int, second: int
+) -> None:
+    """Who appends to the branch appends to its base, at any time."""
+    made: list[int] = []
+
+    def make(version: int) -> None:
+        try:
+            lance_df.dataset(versions, version=version).create_branch("b")
+        except AlreadyExistsError:
+            return
+        made.append(version)
+
+    def append() -> None:
+        branch = lance_df.dataset(versions).checkout_version(("b", None))
+        lance_df.write_dataset(pa.table({"a": [10]}), branch, mode="append")
+
+    def rival() -> None:
+        make(second)
+        before(monkeypatch, clones, "create_ref", append)
+
+    before(monkeypatch, committer, "publish_manifest", rival)
+    make(first)
+    assert len(made) == 1
+    assert base_of_branch(versions) == (made[0], [made[0], 10])
+    assert len(lance_df.dataset(f"{versions}/tree/b").versions()) == 2
+    lance_df.dataset(versions).branches.delete("b")
+    assert not Path(versions, "tree/b").exists()
+
+
+@pytest.mark.parametrize("theirs", [1, 3])
+def test_pylance_begins_a_branch_meanwhile(
+    versions: str, monkeypatch: pytest.MonkeyPatch, theirs: int
+) -> None:
+    """It does not know of claims; its manifest is there, and its ref not yet."""
+    ref = Path(versions, "_refs/branches/b.json")
+
+    def begin() -> None:
+        lance.dataset(versions).create_branch("b", theirs)
+        ref.rename(ref.with_suffix(".later"))
+
+    before(monkeypatch, committer, "publish_manifest", begin)
+    with pytest.raises(AlreadyExistsError, match="another program created a branch 'b'"):
+        lance_df.dataset(versions, version=2).create_branch("b")
+    ref.with_suffix(".later").rename(ref)
+    assert base_of_branch(versions) == (theirs, [theirs])
+    assert [each["version"] for each in lance.dataset(f"{versions}/tree/b").versions()] == [theirs]
+
+
+def test_a_writer_is_killed_while_it_makes_a_branch(versions: str) -> None:
+    """Before any version is there: the name is free again when the branch is deleted."""
+    kill = "import os\nfrom lance_df.table import clones\nclones._publish = lambda *_: os._exit(0)\n"
+    run(versions, f"{kill}data().create_branch('b')")
+    data = lance_df.dataset(versions)
+    assert not data.branches.list()
+    with pytest.raises(VersionNotFoundError, match="no branch 'b'"):
+        data.checkout_version(("b", None))
+    with pytest.raises(AlreadyExistsError, match="was left unfinished; delete it"):
+        data.create_branch("b")
+    data.branches.delete("b")
+    data.create_branch("b", 1)
+    assert base_of_branch(versions) == (1, [1])
+    data.branches.delete("b")
+    # pylance does not know of the claim, and removes it with its branch
+    run(versions, f"{kill}data().create_branch('b')")
+    theirs = lance.dataset(versions)
+    theirs.create_branch("b", 2)
+    assert base_of_branch(versions) == (2, [2])
+    theirs.branches.delete("b")
+    data.create_branch("b", 3)
+    assert base_of_branch(versions) == (3, [3])
+
+
+def test_a_claim_that_is_gone_when_it_is_read(versions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(file: Location, data: bytes) -> bool:
+        raise NotFoundError(file.uri)
+
+    monkeypatch.setattr(clones, "create_ref", gone)
+    with pytest.raises(AlreadyExistsError):
+        lance_df.dataset(versions).create_branch("b")
+
+
+def test_an_interrupt_leaves_no_claim(versions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    before(monkeypatch, clones, "_publish", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        lance_df.dataset(versions).create_branch("b")
+    lance_df.dataset(versions).create_branch("b", 2)
+    assert base_of_branch(versions) == (2, [2])

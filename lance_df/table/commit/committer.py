@@ -39,7 +39,7 @@ from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
-from lance_df.table.metadata.missing_files import is_there, is_whole, missing_files
+from lance_df.table.metadata.missing_files import is_retained, is_there, missing_files
 from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
@@ -227,12 +227,14 @@ class Committer:
         serialized = transaction.serialize()
         name = self.location / VERSIONS_DIR / scheme.file_name(manifest.version)
         data, made = make_manifest_file(name.uri, TableState(manifest, state.indices), serialized)
-        if with_file:
+        restore = transaction.operation if isinstance(transaction.operation, Restore) else None
+        # clean-ups see by this file what is being restored
+        if with_file or restore is not None:
             if self._early is not None:
                 self._early.result()
             self._put_transaction(transaction.file_name, serialized)
-        if isinstance(transaction.operation, Restore):
-            self._check_whole(transaction.operation.version)
+        if restore is not None:
+            self._check_whole(restore.version)
         is_attached = not manifest.version & DETACHED
         external_store = self._external_store if is_attached else None
         look = partial(is_absent, name, data) if external_store is None and name.is_local else None
@@ -253,6 +255,9 @@ class Committer:
             # no reader sees a version there, so that the next attempt would be for the same name
             name.check_file()
             return None
+        if restore is not None and not with_file:
+            with suppress(LanceError):
+                (self.location / TRANSACTIONS_DIR / transaction.file_name).remove()
         if is_attached and not self._finds_latest_at_once(scheme):
             self._write_hint(manifest.version)
         if is_attached and self._external_store is None:
@@ -400,7 +405,7 @@ class Committer:
 
     def _check_whole(self, version: int) -> None:
         """Check that a version is still there, now that clean-ups see that it is being restored."""
-        if not is_whole(self.table_of(self._open(version))):
+        if not is_retained(self.table_of(self._open(version))):
             raise CorruptDataError(
                 f"{self.location.uri}: version {version} cannot be restored: a clean-up removes it; restore "
                 "a later version"

@@ -1,7 +1,8 @@
 """Remove versions that are no longer wanted, and the files that no other version needs.
 
 Nothing is removed that a version which stays, a tag, a branch, another table that is known to build on this
-one, or a commit under way may need. Files go first and manifests last: at worst a crash leaves versions
+one, or a commit under way may need. Who names a version meanwhile reads in a notice that it goes; see
+`lance_df.table.metadata.removal_notices`. Files go first and manifests last: at worst a crash leaves versions
 that cannot be read, and the next clean-up removes these; files that cannot be removed keep all manifests.
 Nothing goes from a folder that is a link, as that is another table's, or no table's at all.
 Spec: table format, chapter 13.
@@ -11,11 +12,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lance_df.errors import InvalidInputError, LanceError, NotFoundError, VersionNotFoundError
 from lance_df.format.operations import Restore
@@ -36,6 +37,7 @@ from lance_df.table.maintenance.needed_files import Bases, FileNames, tables_aro
 from lance_df.table.maintenance.removal import Remover
 from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
 from lance_df.table.metadata.external_store import store_key
+from lance_df.table.metadata.removal_notices import announced, remove_outdated
 from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
 from lance_df.table.writing.staged_write import CLAIM_SUFFIX
 
@@ -49,6 +51,8 @@ _log = logging.getLogger("lance_df")
 
 _TEMPORARY = ".tmp"
 _CHUNK = 1000
+
+T = TypeVar("T")
 
 
 def cleanup(table: Table, policy: CleanupPolicy, *, now: float | None = None) -> CleanupStats:
@@ -73,15 +77,19 @@ def cleanup(table: Table, policy: CleanupPolicy, *, now: float | None = None) ->
     survey = _survey(table, policy, time.time() if now is None else now)
     tally = Tally()
     remover = Remover(table.location, policy, tally)
-    for chunk in _chunks(survey.candidates()):
-        survey.see_new_versions()
-        survey.see_new_uses()
-        remover.remove(each for each in chunk if not survey.is_needed(each))
-    for folder in survey.empty_folders:
-        folder.remove_empty_folder()
+    with announced(table, survey.goes) as announce:
+        for chunk in _chunks(survey.candidates()):
+            announce()
+            # a restore is a use until it is a version
+            survey.see_new_uses()
+            survey.see_new_versions()
+            remover.remove(each for each in chunk if not survey.is_needed(each))
+        for folder in survey.empty_folders:
+            folder.remove_empty_folder()
+        if not tally.num_failed:
+            _remove_manifests(survey, remover, announce)
     if not tally.num_failed:
-        survey.see_new_uses()
-        _remove_manifests(survey, remover)
+        remove_outdated(table)
     stats = tally.stats()
     _log.info("%s: cleaned up: %s", table.uri, stats)
     return stats
@@ -361,16 +369,19 @@ def _time_of(file: ManifestFile, entry: ListedFile | None) -> float | None:
     return None if entry is None else entry.modified
 
 
-def _remove_manifests(survey: _Survey, remover: Remover) -> None:
+def _remove_manifests(survey: _Survey, remover: Remover, announce: Callable[[], None]) -> None:
     """Remove versions, from the oldest on. What an external store knows of one goes before its file."""
     store, key = survey.table.shared.external_store, store_key(survey.table.location)
-    for chunk in _chunks(iter(survey.manifests)):
+    for chunk in _chunks(iter(sorted(survey.goes))):
+        announce()
+        survey.see_new_uses()
+        versions = [version for version in chunk if version in survey.goes]
         if store is not None:
-            for version in (parsed[0] for each in chunk if (parsed := parse_manifest_name(each.name))):
+            for version in versions:
                 store.delete(key, version)
-        remover.remove(chunk)
+        remover.remove(survey.goes[version] for version in versions)
 
 
-def _chunks(candidates: Iterator[Candidate]) -> Iterator[list[Candidate]]:
-    while chunk := list(islice(candidates, _CHUNK)):
+def _chunks(items: Iterator[T]) -> Iterator[list[T]]:
+    while chunk := list(islice(items, _CHUNK)):
         yield chunk

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import LanceError, NotFoundError
+from lance_df.table.metadata.removal_notices import is_announced
 from lance_df.table.parallel import map_reads
 
 if TYPE_CHECKING:
@@ -41,13 +42,16 @@ def missing_files(version: Table, besides: Table | None = None) -> list[str]:
     return missing + [folder.uri for folder, files_of in zip(folders, names, strict=True) if not files_of]
 
 
-def is_whole(version: Table) -> bool:
-    """Return whether the manifest of a version, and its first files, are there.
+def is_retained(version: Table) -> bool:
+    """Return whether no clean-up removes a version, and its manifest and first files are there.
 
     Whoever has just said that a version is needed asks so: a clean-up may have looked before. What cannot be
     looked at counts as there.
     """
     try:
+        if is_announced(version):
+            return False
+        # notices come first: the files of a clean-up that ended since then are gone
         version.history.open(version.version)
         files = list(islice(_files(version), _FIRST))
         return all(map_reads(is_there, files, where=version.location))

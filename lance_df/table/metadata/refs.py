@@ -30,6 +30,8 @@ VersionRef: TypeAlias = int | str | tuple[str | None, int | None]
 _TAGS = "_refs/tags"
 _BRANCHES = "_refs/branches"
 _EXTENSION = ".json"
+# goes with the folder of a branch when pylance deletes it, and when it is old by a clean-up of the branch
+_CLAIM = "_transactions/first-version.claim"
 
 R = TypeVar("R")
 
@@ -113,6 +115,11 @@ def tag_file(root: Location, tag: str) -> Location:
 def branch_file(root: Location, branch: str) -> Location:
     """Return the file that says where a branch starts."""
     return _ref_file(root / _BRANCHES, check_branch_name(branch))
+
+
+def branch_claim(root: Location, branch: str) -> Location:
+    """Return the file by which one writer alone makes a branch of this name."""
+    return branch_location(root, branch) / _CLAIM
 
 
 def resolve(root: Location, ref: VersionRef | None, *, branch: str | None) -> ResolvedRef:

@@ -20,8 +20,9 @@ from lance_df.errors import (
 from lance_df.format.refs import Tag, check_branch_name, check_tag_name
 from lance_df.storage.put_if_absent import put_if_absent
 from lance_df.table.metadata.external_store import store_key
-from lance_df.table.metadata.missing_files import is_whole
+from lance_df.table.metadata.missing_files import is_retained
 from lance_df.table.metadata.refs import (
+    branch_claim,
     branch_file,
     branch_location,
     list_branches,
@@ -68,9 +69,9 @@ def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
     tag = dataclasses.replace(_tag_of(version), created_at=now, updated_at=now)
     if not create_ref(file, tag.to_json()):
         raise AlreadyExistsError(f"{shared.root.uri}: there is a tag {name!r} already; update or delete it")
-    if not is_whole(version):
+    if not is_retained(version):
         file.remove()
-        raise VersionNotFoundError(f"{version.uri}: a clean-up removes version {version.version}")
+        raise being_removed(version)
 
 
 def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
@@ -82,7 +83,8 @@ def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
         There is no such tag, or no such version.
     """
     old = read_tag(shared.root, name)
-    target = _tag_of(open_ref(shared, ref))
+    version = open_ref(shared, ref)
+    target = _tag_of(version)
     moved = dataclasses.replace(
         old,
         version=target.version,
@@ -90,7 +92,11 @@ def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
         manifest_size=target.manifest_size,
         updated_at=dt.datetime.now(dt.UTC),
     )
-    tag_file(shared.root, name).put(moved.to_json())
+    file = tag_file(shared.root, name)
+    file.put(moved.to_json())
+    if not is_retained(version):
+        file.put(old.to_json())
+        raise being_removed(version)
 
 
 def replace_tag_metadata(shared: Shared, name: str, metadata: Mapping[str, str]) -> None:
@@ -152,7 +158,7 @@ def delete_branch(shared: Shared, name: str) -> None:
         except InvalidInputError:  # another writer has just begun to use it
             branch_file(root, name).put(branches[name].to_json())
             raise
-    elif not has_versions(shared, name):
+    elif not has_versions(shared, name) and not branch_claim(root, name).is_file():
         read_branch(root, name)  # says that there is none
     if shared.external_store is not None:
         shared.external_store.delete(store_key(location))
@@ -172,6 +178,13 @@ def _check_no_link(root: Location, branch: str) -> None:
             raise UnsupportedFeatureError(
                 f"{folder.uri}: a symbolic link: branch {branch!r} lies elsewhere; remove the link by hand"
             )
+
+
+def being_removed(version: Table) -> VersionNotFoundError:
+    """Return the error for who names a version that a clean-up removes."""
+    return VersionNotFoundError(
+        f"{version.uri}: a clean-up removes version {version.version}, or was stopped while it did so"
+    )
 
 
 def has_versions(shared: Shared, branch: str) -> bool:

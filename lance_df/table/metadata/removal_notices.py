@@ -1,0 +1,89 @@
+"""Notices of the clean-ups under way: which versions each of them removes.
+
+A clean-up first writes its notice and then reads which versions are named. Whoever names one, by a tag, a
+branch or a restore, first writes the name and then reads the notices. So at least one of the two sees the
+other: the clean-up spares the version, or the name is taken back. A notice stays for as long as the clean-up
+runs; one that was not renewed for a day is of a process that died, and does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from lance_df.errors import LanceError, NotFoundError
+from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+_NOTICES = "_refs/clean_ups"  # at the root, for all branches; pylance does not read it
+_SUFFIX = ".json"
+_VALID_SECONDS = 24 * 3600
+_MAX_BYTES = 2**28
+
+
+@dataclass(frozen=True, slots=True)
+class _Notice:
+    file: Location
+    branch: str | None
+    versions: frozenset[int]
+    is_valid: bool
+
+
+@contextmanager
+def announced(table: Table, versions: Iterable[int]) -> Iterator[Callable[[], None]]:
+    """Give a function that announces that versions of a branch are removed, until the end.
+
+    It is to be called before it is read which versions are named, and again now and then. Without versions
+    it does nothing.
+    """
+    numbers = sorted(versions)
+    file = table.shared.root / _NOTICES / f"{uuid.uuid4().hex}{_SUFFIX}"
+
+    def announce() -> None:
+        if numbers:
+            notice = {"branch": table.branch, "versions": numbers, "renewedAt": time.time()}
+            file.put(json.dumps(notice).encode())
+
+    try:
+        yield announce
+    finally:
+        if numbers:
+            with suppress(LanceError):
+                file.remove()
+
+
+def is_announced(version: Table) -> bool:
+    """Return whether a clean-up under way removes a version."""
+    return any(
+        notice.is_valid and notice.branch == version.branch and version.version in notice.versions
+        for notice in _notices(version.shared.root)
+    )
+
+
+def remove_outdated(table: Table) -> None:
+    """Remove notices of clean-ups that were killed: old ones, and those of which no version is left."""
+    with suppress(LanceError):  # they do no harm
+        notices = list(_notices(table.shared.root))
+        left = set(table.history.numbers()) if notices else set()
+        for notice in notices:
+            is_done = notice.branch == table.branch and left.isdisjoint(notice.versions)
+            if is_done or not notice.is_valid:
+                notice.file.remove()
+
+
+def _notices(root: Location) -> Iterator[_Notice]:
+    folder = root / _NOTICES
+    for name in [entry.name for entry in folder.list() if entry.name.endswith(_SUFFIX)]:
+        file = folder / name
+        # its clean-up has ended, or it is another program's
+        with suppress(NotFoundError, ValueError, TypeError, KeyError):
+            notice = json.loads(file.read(max_bytes=_MAX_BYTES))
+            is_valid = notice["renewedAt"] > time.time() - _VALID_SECONDS
+            yield _Notice(file, notice["branch"], frozenset(notice["versions"]), is_valid)
