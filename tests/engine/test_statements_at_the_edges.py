@@ -277,6 +277,24 @@ def test_clauses_about_rows_of_one_side_name_its_columns(tmp_path: Path, kind: s
     assert [tuple(row.values()) for row in rows] == [(1, "aq"), (2, "b"), (3, "c")]
 
 
+@pytest.mark.parametrize("kind", ["", "PARTITIONED BY (id)"], ids=["table", "namespace"])
+def test_clauses_about_rows_of_one_side_need_not_say_which(tmp_path: Path, kind: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql(f"CREATE TABLE t (id BIGINT, j VARCHAR) {kind}")
+    ctx.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (5, 'z')")
+    ctx.from_arrow(pa.table({"id": [2, 3, 4], "j": ["x", "c", "no"]}), "news")
+    merged = ctx.sql("""
+        MERGE INTO t USING news ON t.id = news.id
+        WHEN NOT MATCHED AND j <> 'no' THEN INSERT (id, j) VALUES (id, upper(j))
+        WHEN NOT MATCHED BY SOURCE AND id < 5 THEN UPDATE SET j = j || '!'
+        WHEN NOT MATCHED BY SOURCE AND J = 'z' THEN DELETE
+        WHEN MATCHED THEN UPDATE SET j = t.j || news.j
+    """)
+    assert merged.to_pylist() == [{"count": 4}]
+    rows = ctx.sql("SELECT * FROM t ORDER BY id").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(1, "a!"), (2, "bx"), (3, "C")]
+
+
 def test_json_of_a_query_stays_json(tmp_path: Path) -> None:
     rows = pa.table({"id": [1, 2], "j": pa.array(['{"a":1}', None], pa.json_())})
     lance_df.write_dataset(rows, tmp_path / "t.lance")

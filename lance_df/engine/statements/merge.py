@@ -20,6 +20,7 @@ from lance_df.namespace.changes.stages import Stages
 from lance_df.namespace.kind import is_table
 from lance_df.records import dataclass
 from lance_df.sql.changes import Merge, MergeAction, MergeClause, RowKind
+from lance_df.sql.qualification import qualified
 from lance_df.sql.splice import quote_identifier
 from lance_df.table.changes.merged_rows import MergedRows, rows_merged
 from lance_df.table.reading.system_columns import ROW_ADDRESS
@@ -88,7 +89,7 @@ class _MergeQuery:
             An insert has not as many values as the table has columns.
         """
         names = target.schema.names
-        clauses = tuple(_completed(clause, names, change.source_alias) for clause in change.clauses)
+        clauses = tuple(_completed(clause, names, change) for clause in change.clauses)
         change = Merge(
             change.name, change.alias, change.source, change.source_alias, change.condition, clauses
         )
@@ -231,10 +232,11 @@ class _MergeQuery:
         return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS INT)"
 
 
-def _completed(clause: MergeClause, names: Sequence[str], source: str) -> MergeClause:
+def _completed(clause: MergeClause, names: Sequence[str], change: Merge) -> MergeClause:
+    """Return a clause with all its assignments; columns in one about rows of one side are those of that side."""
     assignments = clause.assignments
     if clause.takes_all:
-        owner = quote_identifier(source)
+        owner = quote_identifier(change.source_alias)
         assignments = tuple((name, f"{owner}.{quote_identifier(name)}") for name in names)
     elif clause.values:
         if len(clause.values) != len(names):
@@ -242,7 +244,12 @@ def _completed(clause: MergeClause, names: Sequence[str], source: str) -> MergeC
                 f"INSERT of a MERGE gives {len(clause.values)} values; the table has {len(names)} columns"
             )
         assignments = tuple(zip(names, clause.values, strict=True))
-    return MergeClause(clause.rows, clause.condition, clause.action, assignments)
+    condition = clause.condition
+    if clause.rows is not RowKind.MATCHED:
+        side = change.source_alias if clause.rows is RowKind.NOT_MATCHED else change.alias
+        assignments = tuple((name, qualified(text, side, names)) for name, text in assignments)
+        condition = None if condition is None else qualified(condition, side, names)
+    return MergeClause(clause.rows, condition, clause.action, assignments)
 
 
 def _set_by(clauses: Iterable[MergeClause], action: MergeAction) -> set[str]:
