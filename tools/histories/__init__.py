@@ -4,6 +4,7 @@
 from . import namespace_columns as namespace_columns
 from . import namespace_rows as namespace_rows
 from . import namespace_upkeep as namespace_upkeep
+from . import statements as statements
 from . import table_columns as table_columns
 from . import table_rows as table_rows
 from . import table_upkeep as table_upkeep

@@ -140,6 +140,12 @@ def assignment_text(assignment: tuple[str, Any, str]) -> str:
     return repr({name: f"{name} + {value}" if kind == "plus" else literal(value)})
 
 
+def assignment_sql(assignment: tuple[str, Any, str]) -> str:
+    """Return an assignment as SQL."""
+    name, value, kind = assignment
+    return f"{name} = {name} + {value}" if kind == "plus" else f"{name} = {literal(value)}"
+
+
 @OPERATIONS.add
 class Update(_Rows):
     """Give rows another value, which may move them to another partition."""
