@@ -233,7 +233,7 @@ class _MergeQuery:
 
 
 def _completed(clause: MergeClause, names: Sequence[str], change: Merge) -> MergeClause:
-    """Return a clause with all its assignments; columns in one about rows of one side are those of that side."""
+    """Return a clause with all its assignments; one about rows of one side names the columns of that side."""
     assignments = clause.assignments
     if clause.takes_all:
         owner = quote_identifier(change.source_alias)
