@@ -86,6 +86,37 @@ def test_a_version_in_the_past_is_no_commit(uri: str, monkeypatch: pytest.Monkey
     assert values(uri) == [1, 10, 11, 12]
 
 
+def test_a_version_in_the_past_is_no_commit_in_a_manifest_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a store knows of a version goes with it, so that its number is free again."""
+    uri, store = str(tmp_path / "t.lance"), lance_df.SQLiteManifestStore(tmp_path / "versions.db")
+
+    def write(value: int, mode: str = "append") -> None:
+        lance_df.write_dataset(pa.table({"a": [value]}), uri, mode=mode, external_store=store)
+
+    def others() -> None:
+        for value in (10, 11, 12):
+            write(value)
+        data = lance_df.dataset(uri, external_store=store)
+        data.cleanup_old_versions(older_than=NOW)
+
+    write(1, "create")
+    write(2)
+    before(monkeypatch, committer, "publish_manifest", others)
+    with pytest.raises(CommitStateUnknownError, match="cleaned up meanwhile"):
+        write(999)
+    assert sorted(lance_df.dataset(uri, external_store=store).to_table()["a"].to_pylist()) == [
+        1,
+        2,
+        10,
+        11,
+        12,
+    ]
+    write(3)
+    assert lance_df.dataset(uri, external_store=store).count_rows() == 6
+
+
 def test_a_clean_up_right_after_a_commit_is_none_of_its_business(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ from lance_df.table.commit.publish import is_absent, publish_manifest
 from lance_df.table.commit.rebase import Rebase
 from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
+from lance_df.table.metadata.external_store import stored
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
 from lance_df.table.metadata.missing_files import is_retained, is_there, missing_files
@@ -190,11 +191,14 @@ class Committer:
 
         Its name is free then, and it is in the past. A clean-up that removes it removes what comes before.
         """
-        if self._external_store is not None:
-            return  # it says which versions there have been
+        store = self._external_store
         name = base.manifest_file.path.rpartition("/")[2]
         with suppress(StorageError):
-            is_in_turn = is_there(self.location / VERSIONS_DIR / name)
+            is_in_turn = (
+                is_there(self.location / VERSIONS_DIR / name)
+                if store is None
+                else stored(store, self.location, base.version) is not None
+            )
             if is_in_turn or self.history.latest_version() == version:
                 return
             raise CommitStateUnknownError(
