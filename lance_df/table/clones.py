@@ -24,6 +24,7 @@ from lance_df.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from lance_df.file.blobs.sidecars import BLOB_SUFFIX
 from lance_df.format.feature_flags import FeatureFlag, check_writable
 from lance_df.format.manifest import BasePath
 from lance_df.format.operations import Clone
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
 
 _EXTENSION_NAME = "ARROW:extension:name"
 _BLOBS = b"lance.blob.v2"
-_BLOB_SUFFIX = ".blob"
 
 
 def create_branch(source: Table, name: str) -> Table:
@@ -262,7 +262,7 @@ def _reference(name: str) -> str:
     folder, _, path = name.partition("/")
     if folder == INDICES_DIR:
         return path.partition("/")[0]
-    if folder == DATA_DIR and path.endswith(_BLOB_SUFFIX):
+    if folder == DATA_DIR and path.endswith(BLOB_SUFFIX):
         return f"{path.rpartition('/')[0]}.lance"
     return path
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.blob import blob_array, blob_field
 from lance_df.errors import CorruptDataError, InvalidInputError, StorageError, UnsupportedFeatureError
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.operations import Append, Restore
@@ -542,3 +543,26 @@ def test_folders_of_indices_that_a_killed_clean_up_emptied_go(uri: str) -> None:
     assert [folder.exists() for folder in folders] == [False, True]
     data.cleanup_old_versions(delete_unverified=True)
     assert not any(folder.exists() for folder in folders)
+
+
+def test_folders_of_blobs_go_with_them(tmp_path: Path) -> None:
+    """And so do those that a killed clean-up emptied."""
+    table = pa.table(
+        [blob_array([b"x" * 30])], schema=pa.schema([blob_field("b", dedicated_size_threshold=9)])
+    )
+    data = tmp_path / "t.lance" / "data"
+    for _ in range(3):
+        dataset = lance_df.write_dataset(
+            table, tmp_path / "t.lance", mode="overwrite", data_storage_version="2.2"
+        )
+    folders = {each for each in data.iterdir() if each.is_dir()}
+    assert len(folders) == 3
+    (needed,) = {
+        data / fragment.data_files()[0].path.removesuffix(".lance") for fragment in dataset.get_fragments()
+    }
+    emptied = min(folders - {needed})
+    for file in emptied.iterdir():
+        file.unlink()
+    dataset.cleanup_old_versions(older_than=dt.timedelta(0))
+    assert {each for each in data.iterdir() if each.is_dir()} == {needed}
+    assert dataset.take_blobs("b", indices=[0])[0].read() == b"x" * 30

@@ -6,7 +6,7 @@ They lie in a folder with the name of the data file, and are called by their num
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import LanceError
 from lance_df.storage.sink import ByteSink
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
 
+BLOB_SUFFIX: Final = ".blob"
+
 _ID_BITS = 32
 
 
 def sidecar_path(data_file_path: str, blob_id: int) -> str:
     """Return the path of a file of blobs beside a data file: the bits of its id, the least one first."""
     bits = f"{blob_id:0{_ID_BITS}b}"
-    return f"{data_file_path.removesuffix('.lance')}/{bits[::-1]}.blob"
+    return f"{data_file_path.removesuffix('.lance')}/{bits[::-1]}{BLOB_SUFFIX}"
 
 
 def sidecar_folder(data_file: Location) -> Location | None:

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from lance_df.errors import InvalidInputError, LanceError, NotFoundError, VersionNotFoundError
+from lance_df.file.blobs.sidecars import BLOB_SUFFIX
 from lance_df.format.operations import Restore
 from lance_df.format.transaction import Transaction
 from lance_df.storage.listing import scan_folder
@@ -147,7 +148,7 @@ class _Survey:
     last_seen
         The highest version whose files are known.
     empty_folders
-        Of indices, whose files went in a clean-up that was killed.
+        Of indices and of blobs, whose files went in a clean-up that was killed.
     """
 
     table: Table
@@ -183,7 +184,7 @@ class _Survey:
             folder = self.table.location / name
             for file in _scanned(folder):
                 if file.is_directory and name == DATA_DIR:
-                    yield from self._blob_files(folder / file.name)
+                    yield from self._blob_files(folder / file.name, file)
                 if file.is_directory or file.name in needed:
                     continue
                 if file.name.startswith(_TEMPORARY):
@@ -243,14 +244,17 @@ class _Survey:
                     restored.add(operation.version)
         return restored
 
-    def _blob_files(self, folder: Location) -> Iterator[Candidate]:
+    def _blob_files(self, folder: Location, listed: ListedFile) -> Iterator[Candidate]:
         """Yield files of blobs that lie beside a data file: they are needed as long as it is."""
-        data_file = f"{folder.name}.lance"
+        data_file, is_empty = f"{folder.name}.lance", True
         if data_file in self.needed.data or folder.name in self.needed.data:
             return
         for file in scan_folder(folder):
-            if file.name.endswith(".blob"):
+            is_empty = False
+            if file.name.endswith(BLOB_SUFFIX):
                 yield from self._candidate(folder, file, "data", data_file, self.unneeded.data)
+        if is_empty and (data_file in self.unneeded.data or self._is_abandoned(listed)):
+            self.empty_folders.append(folder)
 
     def _index_files(self) -> Iterator[Candidate]:
         indices = self.table.location / INDICES_DIR

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from lance_df.errors import StorageError
+from lance_df.file.blobs.sidecars import BLOB_SUFFIX
 from lance_df.forks import new_lock
-from lance_df.table.metadata.base_paths import INDICES_DIR
+from lance_df.table.metadata.base_paths import DATA_DIR, INDICES_DIR
 
 if TYPE_CHECKING:
     from lance_df.storage import Location
@@ -44,8 +45,8 @@ class Remover:
                 self._tally.add(each)
             else:
                 self._tally.num_failed += 1
-        for name in {each.name for each in files if each.kind == "index"}:
-            (self._table / INDICES_DIR / name).remove_empty_folder()
+        for folder, name in filter(None, {_folder_of(each) for each in files}):
+            (self._table / folder / name).remove_empty_folder()
 
     def _try_remove(self, candidate: Candidate) -> bool:
         self._pace.wait()
@@ -54,6 +55,15 @@ class Remover:
         except StorageError:
             return False
         return True
+
+
+def _folder_of(candidate: Candidate) -> tuple[str, str] | None:
+    """Return where the folder of an index, or of the blobs of a data file, is; None for other files."""
+    if candidate.kind == "index":
+        return INDICES_DIR, candidate.name
+    if candidate.location.name.endswith(BLOB_SUFFIX):
+        return DATA_DIR, candidate.name.removesuffix(".lance")
+    return None
 
 
 class _Pace:
