@@ -86,7 +86,7 @@ class Rows(_Rows):
     chance = 0.5
 
     def source(self, model: Model, arguments: Arguments) -> str:
-        return f"result = canonical({_OPEN[model.settings.kind]}.to_table())"
+        return f"result = canonical(everything({_OPEN[model.settings.kind]}))"
 
     def expected(self, model: Model, arguments: Arguments) -> Any:
         return as_read(model.state)
@@ -103,7 +103,7 @@ class FilteredRows(_Rows):
 
     def source(self, model: Model, arguments: Arguments) -> str:
         opened, where = _OPEN[model.settings.kind], to_sql(arguments["where"])
-        return f"result = canonical({opened}.to_table(filter={where!r}))"
+        return f"result = canonical(everything({opened}, filter={where!r}))"
 
     def expected(self, model: Model, arguments: Arguments) -> Any:
         return as_read(model.state.where(arguments["where"]))
@@ -148,7 +148,7 @@ class Sql(_Rows):
         return f"{opened}\nresult = canonical(ctx.sql({'SELECT * FROM data' + where!r}).to_arrow_table())"
 
     def expected(self, model: Model, arguments: Arguments) -> Any:
-        return as_read(model.state.where(arguments["where"]))
+        return as_read(model.state.where(arguments["where"]).plain)
 
 
 class Groups(Question):
@@ -292,7 +292,7 @@ class OldVersion(_Rows):
 
     def source(self, model: Model, arguments: Arguments) -> str:
         opened = _AT[model.settings.kind].format(arguments["version"])
-        return f"result = canonical({opened}.to_table())"
+        return f"result = canonical(everything({opened}))"
 
     def expected(self, model: Model, arguments: Arguments) -> Any:
         return as_read(model.versions[arguments["version"]])
@@ -312,7 +312,7 @@ class OpenHandle(_Rows):
         return arguments["name"] in model.handles
 
     def source(self, model: Model, arguments: Arguments) -> str:
-        return f"result = canonical(handles[{arguments['name']!r}].to_table())"
+        return f"result = canonical(everything(handles[{arguments['name']!r}]))"
 
     def expected(self, model: Model, arguments: Arguments) -> Any:
         return as_read(model.handles[arguments["name"]])
@@ -327,7 +327,7 @@ class ByPylance(Question):
     ways = ("new",)
 
     def source(self, model: Model, arguments: Arguments) -> str:
-        return "theirs = lance.dataset(root)\ntheirs.validate()\nresult = canonical(theirs.to_table())[1]"
+        return "theirs = lance.dataset(root)\ntheirs.validate()\nresult = canonical(everything(theirs))[1]"
 
     def expected(self, model: Model, arguments: Arguments) -> Any:
         return model.state.texts
@@ -365,7 +365,7 @@ class Take(Question):
         return f"result = canonical(lance_df.dataset(root).take({arguments['positions']!r}))[1]"
 
     def expected(self, model: Model, arguments: Arguments) -> Any:
-        return [model.state.texts[position] for position in arguments["positions"]]
+        return [model.state.plain.texts[position] for position in arguments["positions"]]
 
 
 class Tag(_Rows):
@@ -384,7 +384,7 @@ class Tag(_Rows):
     def source(self, model: Model, arguments: Arguments) -> str:
         tag = arguments["tag"]
         version = (tag.removeprefix("branch "), None) if tag.startswith("branch ") else tag
-        return f"result = canonical(lance_df.dataset(root).checkout_version({version!r}).to_table())"
+        return f"result = canonical(everything(lance_df.dataset(root).checkout_version({version!r})))"
 
     def expected(self, model: Model, arguments: Arguments) -> Any:
         return as_read(model.tags[arguments["tag"]])
@@ -405,7 +405,7 @@ class Cloned(_Rows):
 
     def source(self, model: Model, arguments: Arguments) -> str:
         where = f"os.path.join(folder, {arguments['name']!r})"
-        return f"result = canonical(lance_df.dataset({where}).to_table())"
+        return f"result = canonical(everything(lance_df.dataset({where})))"
 
     def expected(self, model: Model, arguments: Arguments) -> Any:
         return as_read(model.clones[arguments["name"]])
@@ -437,4 +437,4 @@ def read_all(model: Model) -> str:
     others = "0, []"
     if model.settings.kind == "table":
         others = "len(opened.get_fragments()), unknown_in_bases(folder, root)"
-    return f"opened = {opened}\nresult = opened.version, {others}, canonical(opened.to_table())"
+    return f"opened = {opened}\nresult = opened.version, {others}, canonical(everything(opened))"

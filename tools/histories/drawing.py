@@ -47,6 +47,8 @@ def draw_model(rng: random.Random, kind: Kind | None = None) -> Model:
         columns[1] = dataclasses.replace(columns[1], role=f"{columns[1].role}!")
         others = [dataclasses.replace(column, role=f"{column.role}!") for column in others[:-1]]
     columns += [column for column in others if rng.random() < 0.5]
+    if settings.file_version == "2.2" and rng.random() < 0.3:
+        columns.append(Column("b", "blob", "large_binary"))
     state = State(tuple(columns), (), is_ordered=kind == "table")
     spec: tuple[str, ...] = ()
     while kind == "namespace" and not spec:

@@ -67,6 +67,15 @@ class State:
         return [(column.name, column.type) for column in self.columns]
 
     @cached_property
+    def plain(self) -> State:
+        """The state without blobs."""
+        kept = [index for index, column in enumerate(self.columns) if column.role != "blob"]
+        if len(kept) == len(self.columns):
+            return self
+        rows = tuple(tuple(row[index] for index in kept) for row in self.rows)
+        return dataclasses.replace(self, columns=tuple(self.columns[index] for index in kept), rows=rows)
+
+    @cached_property
     def texts(self) -> list[str]:
         """The rows as texts, as `prelude.canonical` returns them."""
         return [repr(row) for row in self.rows]

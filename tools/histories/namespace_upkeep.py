@@ -142,6 +142,7 @@ class _SparkWrite(_Upkeep):
 
     ways = frozenset({"here", "new", "killed", "pair"})
     program = "Spark"
+    takes_blobs = False
     overwrite: ClassVar[str | None] = None
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
@@ -331,6 +332,7 @@ class StrayAppend(_Upkeep):
 
     name = "stray_append"
     program = "pylance in a namespace"
+    takes_blobs = False
     weight = 0.6
     ways = frozenset({"new"})
 

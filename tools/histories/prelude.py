@@ -46,6 +46,8 @@ def value(role: str, number: int, salt: int) -> Any:
         return _REALS[mixed % len(_REALS)]
     if role == "day":
         return None if mixed % 53 == 9 else dt.date(2023, 1, 1) + dt.timedelta(days=mixed % 800)
+    if role == "blob":
+        return None if mixed % 11 == 7 else bytes([mixed % 251]) * (0, 3, 30, 100)[mixed % 4]
     if role == "items":
         return None if mixed % 11 == 7 else list(range(mixed % 4))
     raise ValueError(f"role {role!r} is unknown")
@@ -58,20 +60,38 @@ def arrow_type(name: str) -> pa.DataType:
 
 def schema(columns: list[tuple[str, str, str]]) -> pa.Schema:
     """Return the schema of columns, each a name, a role and a type."""
-    return pa.schema([(name, arrow_type(kind)) for name, _, kind in columns])
+    fields = []
+    for name, role, kind in columns:
+        if role == "blob":  # in the data file, in files of several, and in files of their own
+            thresholds = {"inline_size_threshold": 10, "dedicated_size_threshold": 40}
+            fields.append(lance_df.blob_field(name, **thresholds, pack_file_size_threshold=70))
+        else:
+            fields.append(pa.field(name, arrow_type(kind)))
+    return pa.schema(fields)
 
 
 def rows(columns: list[tuple[str, str, str]], numbers: list[int], salt: int = 0) -> pa.Table:
     """Return one row for each number."""
-    arrays = [
-        pa.array([value(role, number, salt) for number in numbers], arrow_type(kind))
-        for _, role, kind in columns
-    ]
+    arrays: list[Any] = []
+    for _, role, kind in columns:
+        values = [value(role, number, salt) for number in numbers]
+        arrays.append(lance_df.blob_array(values) if role == "blob" else pa.array(values, arrow_type(kind)))
     return pa.table(arrays, schema(columns))
 
 
+def everything(data: Any, **options: Any) -> pa.Table:
+    """Return rows of a table or a namespace, with the bytes of blobs."""
+    if any(isinstance(each.type, (pa.StructType, pa.ExtensionType)) for each in data.schema):
+        options["blob_handling"] = "all_binary"
+    return data.to_table(**options)
+
+
 def canonical(table: pa.Table) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return names and types of columns, and the rows as texts, in their order."""
+    """Return names and types of columns, and the rows as texts, in their order.
+
+    Columns that say where blobs are, and have not their bytes, are left out.
+    """
+    table = table.select([each.name for each in table.schema if not pa.types.is_struct(each.type)])
     columns = [column.to_pylist() for column in table.columns]
     fields = [(field.name, str(field.type)) for field in table.schema]
     return fields, [repr(row) for row in zip(*columns, strict=True)]
@@ -112,7 +132,7 @@ def members_by_pylance(
             continue
         member: Any = lance.dataset(os.path.join(root, location), version=version)
         member.validate()
-        found[location, version] = canonical(member.to_table())[1]
+        found[location, version] = canonical(everything(member))[1]
         fragments = len(member.get_fragments())
         sizes["fragments of a member"] = max(sizes["fragments of a member"], fragments)
     return sizes, found
@@ -190,7 +210,12 @@ def leftovers(folder: str, roots: list[str]) -> list[str]:
     found: list[Path] = []
     for root in map(Path, roots):
         for below in ("data", "_deletions", "_indices", "_transactions"):
-            found += [each for each in root.glob(f"{below}/*") if each.name not in names]
+            # the blobs of a data file are in a folder of its name
+            found += [
+                each
+                for each in root.glob(f"{below}/*")
+                if names.isdisjoint((each.name, f"{each.name}.lance"))
+            ]
         found += root.glob("_versions/.tmp*")
     return sorted(str(each.relative_to(folder)) for each in found)
 
@@ -218,7 +243,12 @@ def unknown_in_bases(folder: str, root: str) -> list[str]:
     known = referenced_names(root)
     if record.exists():
         known |= set(record.read_text().splitlines())
-    files = {each.name: each for base in bases for each in base.rglob("*") if each.is_file()}
+    files = {
+        f"{each.parent.name}.lance" if each.suffix == ".blob" else each.name: each
+        for base in bases
+        for each in base.rglob("*")
+        if each.is_file()
+    }
     record.write_text("\n".join(known | files.keys()))
     return sorted(str(files[name].relative_to(folder)) for name in files.keys() - known)
 

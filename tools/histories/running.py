@@ -315,7 +315,7 @@ class History:
         else:
             model = allowed[0]
             text = " or ".join(each.state.differences(fields, texts) for each in allowed)
-            shown = f"result = canonical({source.split(' = ', 1)[1].splitlines()[0]}.to_table())"
+            shown = f"result = canonical(everything({source.split(' = ', 1)[1].splitlines()[0]}))"
             is_table = self._settings.kind == "table" and model.state.is_ordered
             expected = (model.state.fields, model.state.texts) if is_table else as_read(model.state)
             action = Action((shown,), "new", "read", "equal" if is_table else "sorted", expected)

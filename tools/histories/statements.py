@@ -49,12 +49,15 @@ class _SqlUpdate(_Statement):
 
 
 class _SqlInsert(_Statement):
+    takes_blobs = False
+
     def source(self, arguments: Arguments) -> str:
         names = ", ".join(name for name, *_ in arguments["columns"])
         return _statement(f"INSERT INTO data ({names}) SELECT {names} FROM {_ROWS}", arguments)
 
 
 class _SqlMerge(_Statement):
+    takes_blobs = False
     pair_refusals = ("InvalidInputError",)  # rows are read, and written when the columns are others
     reads_snapshot = True
 

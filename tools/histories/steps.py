@@ -99,6 +99,8 @@ class Operation(ABC):
         Whether it removes what others have left.
     program
         That it stands for; none for this package's own functions.
+    takes_blobs
+        Whether it writes rows that have blobs.
     """
 
     name: ClassVar[str]
@@ -110,6 +112,7 @@ class Operation(ABC):
     reads_snapshot: ClassVar[bool] = False
     mends: ClassVar[bool] = False
     program: ClassVar[str] = ""
+    takes_blobs: ClassVar[bool] = True
 
     @abstractmethod
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
@@ -226,6 +229,8 @@ def draw_step(rng: random.Random, model: Model) -> Step:
 
 def _draw(rng: random.Random, model: Model, operations: Sequence[Operation]) -> tuple[Operation, Arguments]:
     """Return an operation with arguments that fit a model."""
+    if model.state.of_role("blob"):
+        operations = [each for each in operations if each.takes_blobs]
     weights = [
         each.weight * (_MORE if each.mends and (model.strays or model.was_killed) else 1.0)
         for each in operations

@@ -292,6 +292,7 @@ class CommitUpdate(TableOperation):
     """Write rows anew, delete the old ones fragment by fragment, and commit that as an operation."""
 
     name = "commit_update"
+    takes_blobs = False
     weight = 1.0
     pair_refusals = ("InvalidInputError",)  # rows are read, and written when the columns are others
 

@@ -295,6 +295,7 @@ class _SparkTable(TableAppend):
 
     ways = OURS - {"held"}
     program = "Spark"
+    takes_blobs = False
     overwrites: ClassVar[bool]
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
