@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _NOTICES = "_refs/clean_ups"  # at the root, for all branches; pylance does not read it
 _SUFFIX = ".json"
 _VALID_SECONDS = 24 * 3600
+_RENEWED_AFTER_SECONDS = 3600
 _MAX_BYTES = 2**28
 
 
@@ -40,16 +41,19 @@ class _Notice:
 def announced(table: Table, versions: Iterable[int]) -> Iterator[Callable[[], None]]:
     """Give a function that announces that versions of a branch are removed, until the end.
 
-    It is to be called before it is read which versions are named, and again now and then. Without versions
-    it does nothing.
+    It is to be called each time before it is read which versions are named: it renews what is an hour old.
+    Without versions it does nothing.
     """
-    numbers = sorted(versions)
+    numbers, renewed_at = sorted(versions), float("-inf")
     file = table.shared.root / _NOTICES / f"{uuid.uuid4().hex}{_SUFFIX}"
 
     def announce() -> None:
-        if numbers:
-            notice = {"branch": table.branch, "versions": numbers, "renewedAt": time.time()}
+        nonlocal renewed_at
+        now = time.time()
+        if numbers and now > renewed_at + _RENEWED_AFTER_SECONDS:
+            notice = {"branch": table.branch, "versions": numbers, "renewedAt": now}
             file.put(json.dumps(notice).encode())
+            renewed_at = now
 
     try:
         yield announce
