@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from process_programs import ROOT, output_of
 
+import lance_df
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -123,3 +125,30 @@ atexit.register(ending.set)
 print('ends')
 """
     assert output_of(program, tables) == "ends\n"
+
+
+_MERGE = "MERGE INTO t USING (SELECT 1 AS a) AS s ON t.a = s.a WHEN MATCHED THEN DELETE"
+_GROUPINGS = {
+    "merge by SQL": f"lance_df.connect(folder).sql({_MERGE!r})",
+    "join": "lance_df.dataset(folder + '/t.lance').merge(pa.table({'a': [1], 'b': [2]}), 'a')",
+}
+
+
+@pytest.mark.parametrize("call", _GROUPINGS)
+def test_what_pyarrow_imports_to_group_rows_is_imported_whole(tmp_path: Path, call: str) -> None:
+    lance_df.write_dataset({"a": [1]}, tmp_path / "t.lance")
+    program = f"""
+class Press:
+    def find_spec(self, name, *_):
+        if name == 'pyarrow.acero':
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Press())
+try:
+    {_GROUPINGS[call]}
+    time.sleep(1)
+    print('no interrupt')
+except KeyboardInterrupt:
+    print('pyarrow.acero' in sys.modules)
+"""
+    assert output_of(program, tmp_path) == "True\n"

@@ -19,6 +19,7 @@ from lance_df.namespace.changes.numbered_members import MEMBER
 from lance_df.namespace.changes.stages import Stages
 from lance_df.namespace.kind import is_table
 from lance_df.records import dataclass
+from lance_df.scan.grouping import grouped
 from lance_df.sql.changes import Merge, MergeAction, MergeClause, RowKind
 from lance_df.sql.qualification import qualified
 from lance_df.sql.splice import quote_identifier
@@ -262,7 +263,7 @@ def _value(number: int, name: str) -> str:
 
 def _check_distinct(target: Target, rows: pa.Table) -> None:
     keys = [name for name in (MEMBER.name, ROW_ADDRESS) if name in rows.schema.names]
-    if rows.select(keys).group_by(keys).aggregate([]).num_rows != rows.num_rows:
+    if grouped(rows.select(keys), keys).aggregate([]).num_rows != rows.num_rows:
         raise twice(target)
 
 

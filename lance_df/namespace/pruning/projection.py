@@ -49,6 +49,7 @@ from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_spec import PartitionSpec
 from lance_df.namespace.spec.partition_values import follows_from_sources
 from lance_df.namespace.spec.transforms import TransformKind
+from lance_df.scan.grouping import grouped
 
 _Path: TypeAlias = tuple[str, ...]
 
@@ -376,11 +377,8 @@ def _among_tuples(known: Sequence[tuple[SourcedField, pa.Array]]) -> Predicate:
 
 def _tuples(known: Sequence[tuple[SourcedField, pa.Array]]) -> ValueTuples:
     names = tuple(field.field.column for field, _ in known)
-    distinct = (
-        pa.table([values for _, values in known], names)
-        .group_by(list(names), use_threads=False)
-        .aggregate([])
-    )
+    every = pa.table([values for _, values in known], names)
+    distinct = grouped(every, names, use_threads=False).aggregate([])
     return ValueTuples(
         "a tuple of values", None, names, tuple(distinct[name].combine_chunks() for name in names)
     )

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.scan.grouping import grouped
 
 
 class Lookup:
@@ -67,11 +68,11 @@ def _last_of_each(keys: pa.ChunkedArray, name: str) -> tuple[pa.Array, pa.Array]
     """Return each key once, and the number of the last row that has it."""
     numbers = pa.array(np.arange(len(keys), dtype=np.int64))
     try:
-        grouped = pa.table({"key": keys, "row": numbers}).group_by("key").aggregate([("row", "max")])
+        last = grouped(pa.table({"key": keys, "row": numbers}), ["key"]).aggregate([("row", "max")])
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as err:
         raise InvalidInputError(f"rows cannot be joined by column {name!r} of type {keys.type}") from err
-    grouped = grouped.combine_chunks()
-    return _array(grouped.column("key")), _array(grouped.column("row_max"))
+    last = last.combine_chunks()
+    return _array(last.column("key")), _array(last.column("row_max"))
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:
