@@ -133,6 +133,28 @@ def test_tables_of_subfolders(ctx, tmp_path):
     assert not (tmp_path / "lake" / "t.lance").exists()
 
 
+def test_what_links_lead_to_is_not_dropped(tmp_path):
+    theirs = tmp_path / "theirs"
+    lance_df.write_dataset({"a": [1]}, theirs / "deep" / "t.lance")
+    (tmp_path / "real").mkdir()
+    root = tmp_path / "root"
+    root.symlink_to("real")
+    (root / "lake").symlink_to("../theirs/deep")
+    (root / "sea").symlink_to("../theirs")
+    (root / "linked.lance").symlink_to("../theirs/deep/t.lance")
+    ctx = lance_df.connect(root)
+    for name in ("lake.t", '"sea/deep".t'):
+        assert ctx.sql(f"SELECT a FROM {name}").to_pydict() == {"a": [1]}
+        with pytest.raises(InvalidInputError, match="is a symbolic link"):
+            ctx.sql(f"DROP TABLE {name}")
+    ctx.sql("DROP TABLE linked")
+    assert not (root / "linked.lance").is_symlink()
+    assert lance_df.dataset(theirs / "deep" / "t.lance").count_rows() == 1
+    ctx.sql("CREATE TABLE own AS SELECT 1 AS a")
+    ctx.sql("DROP TABLE own")
+    assert not (root / "own.lance").exists()
+
+
 def test_directories_make_their_own_tables(tmp_path):
     directory = lance_df.DirectoryNamespace(tmp_path)
     directory.create_table(["named"], pa.table({"a": [1]}))

@@ -79,7 +79,7 @@ def create_table(
 
 
 def drop_table(schema: LanceSchema, change: DropTable) -> int:
-    """Remove the folder of a table or a namespace."""
+    """Remove the folder of a table or a namespace; of a symbolic link the link alone."""
     name = change.name[-1]
     stored = stored_folder(schema.folder, name)
     if stored is None:
@@ -90,6 +90,11 @@ def drop_table(schema: LanceSchema, change: DropTable) -> int:
             )
         return 0
     folder, location = stored
+    if (link := folder.link()) is not None:
+        raise InvalidInputError(
+            f"{link.uri}: is a symbolic link, so that the folder of the table {name!r} lies elsewhere, and "
+            f"is not removed; remove {location.uri} by hand"
+        )
     location.remove_tree()
     folder.forget(location.name)
     _log.info("dropped %s", location.uri)

@@ -49,8 +49,14 @@ class TableFolder:
     Where the folder has a ``__manifest``, the tables that this names in its root come first.
     """
 
-    def __init__(self, location: Location, storage_options: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        location: Location,
+        storage_options: Mapping[str, Any] | None,
+        above: TableFolder | None = None,
+    ) -> None:
         self.location = location
+        self._above = above
         self.directory = DirectoryRows(location, storage_options)
         self.storage_options = storage_options
         self._sources: dict[str, TableSource] = {}
@@ -110,6 +116,12 @@ class TableFolder:
             return None
         return self.location / (match + SUFFIX if match in marked else match)
 
+    def link(self) -> Location | None:
+        """Return the symbolic link that leads here from the folder of the session; None if none does."""
+        if self._above is None:
+            return None
+        return self.location if self.location.is_link else self._above.link()
+
     def forget(self, folder: str) -> None:
         """Forget a folder that is gone."""
         with self._lock:
@@ -137,7 +149,7 @@ class TableFolder:
         with self._lock:
             # the same one each time, so that a statement has one source for one table
             if name not in self._subfolders:
-                self._subfolders[name] = TableFolder(self.location / name, self.storage_options)
+                self._subfolders[name] = TableFolder(self.location / name, self.storage_options, self)
             return self._subfolders[name]
 
     def _listing(self) -> tuple[list[str], list[str], list[str]]:
