@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from lance_df.errors import InvalidInputError
+from lance_df.table.reading.batches import source_closed
 from lance_df.table.reading.prefetch import iterate_ahead
 
 if TYPE_CHECKING:
@@ -41,13 +42,15 @@ def to_batches(
     Returns
     -------
     Batches are taken from the source as they are asked for; the next one of a stream is made meanwhile. They
-    are a sequence where the source has them in memory, as they are.
+    are a sequence where the source has them in memory, as they are, and else a generator, to be closed: this
+    closes a generator and a stream that it was made from.
 
     Raises
     ------
     InvalidInputError
         No such source, or values that do not fit the schema.
     """
+    given = data
     try:
         if isinstance(data, str | os.PathLike) or _are_paths(data):
             from lance_df.file_sources import open_files
@@ -63,7 +66,8 @@ def to_batches(
     if isinstance(source, pa.Table):
         return _cast(source.schema, source.to_batches(), schema)
     if isinstance(source, pa.RecordBatchReader):
-        return _cast(source.schema, iterate_ahead(source), schema)
+        is_the_callers = source is given
+        return _cast(source.schema, iterate_ahead(source) if is_the_callers else _read(source), schema)
     if schema is None:
         raise InvalidInputError("an iterable of batches needs its schema: pass schema=…")
     return schema, _checked(source, schema)
@@ -122,22 +126,37 @@ def _collected(frame: Any) -> pa.Table | pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(empty.schema, batches())
 
 
+def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a reader, and close it, which ends what makes them."""
+    try:
+        yield from iterate_ahead(reader)
+    finally:
+        reader.close()
+
+
 def _cast(
     data_schema: pa.Schema, batches: Iterable[pa.RecordBatch], schema: pa.Schema | None
 ) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     if schema is None or schema.equals(data_schema, check_metadata=True):
         return data_schema, batches
-    return schema, (_cast_batch(batch, schema) for batch in batches)
+    return schema, _cast_all(batches, schema)
+
+
+def _cast_all(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with source_closed(batches):
+        for batch in batches:
+            yield _cast_batch(batch, schema)
 
 
 def _checked(batches: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for item in batches:
-        if isinstance(item, pa.RecordBatch):
-            yield _cast_batch(item, schema)
-        elif isinstance(item, pa.Table):
-            yield from (_cast_batch(batch, schema) for batch in item.to_batches())
-        else:
-            raise InvalidInputError(f"an iterable of batches holds a {type(item).__name__}")
+    with source_closed(batches):
+        for item in batches:
+            if isinstance(item, pa.RecordBatch):
+                yield _cast_batch(item, schema)
+            elif isinstance(item, pa.Table):
+                yield from (_cast_batch(batch, schema) for batch in item.to_batches())
+            else:
+                raise InvalidInputError(f"an iterable of batches holds a {type(item).__name__}")
 
 
 def _cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

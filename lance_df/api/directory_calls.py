@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
@@ -12,6 +12,7 @@ from lance_df.namespace.directory.folders import holds_table
 from lance_df.namespace.directory.names import Parts, id_parts
 from lance_df.sources import to_batches
 from lance_df.table.metadata.refs import resolve
+from lance_df.table.reading.batches import source_closed
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
 from lance_df.table.writing.write import Mode, write_table
@@ -64,11 +65,18 @@ class DirectoryCalls:
 
 
 class CountedRows:
-    """Rows to write, and how many of them were read so far."""
+    """Rows to write, and how many of them were read so far. A context, after which no thread reads them."""
 
     def __init__(self, data: Any) -> None:
         self.schema, self._batches = to_batches(ipc_or_data(data))
         self.num_rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with source_closed(self._batches):
+            pass
 
     def reader(self) -> pa.RecordBatchReader:
         """Return the rows, once."""

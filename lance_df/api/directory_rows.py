@@ -56,13 +56,13 @@ class DirectoryRows(DirectoryCalls):
         """
         parts, (mode, branch) = arguments(id, mode=mode, branch=branch)
         option = one_of(mode, "append", "overwrite")
-        rows = CountedRows(needed(data, "the data to insert"))
-        if branch is None and self._is_declared_only(parts):
-            return responses.InsertIntoTableResponse(
-                version=self._written(parts, rows), num_inserted_rows=rows.num_rows
-            )
-        dataset = self._to_change(parts, branch)
-        dataset.insert(rows.reader(), mode="append" if option == "append" else "overwrite")
+        with CountedRows(needed(data, "the data to insert")) as rows:
+            if branch is None and self._is_declared_only(parts):
+                return responses.InsertIntoTableResponse(
+                    version=self._written(parts, rows), num_inserted_rows=rows.num_rows
+                )
+            dataset = self._to_change(parts, branch)
+            dataset.insert(rows.reader(), mode="append" if option == "append" else "overwrite")
         return responses.InsertIntoTableResponse(
             version=dataset.version, num_inserted_rows=rows.num_rows, transaction_id=transaction_id(dataset)
         )
@@ -117,25 +117,25 @@ class DirectoryRows(DirectoryCalls):
             branch=branch,
         )
         keys = needed(on, "the columns of the key, on,")
-        rows = CountedRows(needed(data, "the data to merge"))
-        if inserts and branch is None and self._is_declared_only(parts):
-            return responses.MergeInsertIntoTableResponse(
-                version=self._written(parts, rows),
-                num_updated_rows=0,
-                num_inserted_rows=rows.num_rows,
-                num_deleted_rows=0,
-            )
-        dataset = self._to_change(parts, branch)
-        builder = dataset.merge_insert(keys)
-        if updates:
-            builder.when_matched_update_all(which)
-        if inserts:
-            builder.when_not_matched_insert_all()
-        if deletes:
-            builder.when_not_matched_by_source_delete(which_deleted)
-        if timeout is not None:
-            builder.retry_timeout(_duration(timeout))
-        merged = builder.execute(rows.reader())
+        with CountedRows(needed(data, "the data to merge")) as rows:
+            if inserts and branch is None and self._is_declared_only(parts):
+                return responses.MergeInsertIntoTableResponse(
+                    version=self._written(parts, rows),
+                    num_updated_rows=0,
+                    num_inserted_rows=rows.num_rows,
+                    num_deleted_rows=0,
+                )
+            dataset = self._to_change(parts, branch)
+            builder = dataset.merge_insert(keys)
+            if updates:
+                builder.when_matched_update_all(which)
+            if inserts:
+                builder.when_not_matched_insert_all()
+            if deletes:
+                builder.when_not_matched_by_source_delete(which_deleted)
+            if timeout is not None:
+                builder.retry_timeout(_duration(timeout))
+            merged = builder.execute(rows.reader())
         return responses.MergeInsertIntoTableResponse(
             version=dataset.version, transaction_id=transaction_id(dataset), **merged
         )

@@ -26,6 +26,7 @@ from lance_df.table.changes.merge import (
     merge,
 )
 from lance_df.table.changes.retry import RetryOptions, commit_with_retries
+from lance_df.table.reading.batches import source_closed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -236,7 +237,8 @@ class MergeInsertBuilder:
         if self._clauses.does_nothing:
             raise InvalidInputError("the merge would change nothing: add a when_… clause")
         data_schema, batches = to_batches(data, schema)
-        rows = pa.Table.from_batches(list(batches), data_schema)
+        with source_closed(batches):
+            rows = pa.Table.from_batches(list(batches), data_schema)
         where, condition = self._unmatched, self._condition
 
         def compute(table: Table) -> AbstractContextManager[Change[MergeStatistics]]:

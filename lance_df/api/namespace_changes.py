@@ -23,6 +23,7 @@ from lance_df.namespace.changes.keyed_rows import Duplicates
 from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
 from lance_df.namespace.changes.stages import Stages
 from lance_df.sql.expressions import with_quoted_columns
+from lance_df.table.reading.batches import source_closed
 from lance_df.table.reading.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
@@ -56,14 +57,16 @@ class NamespaceTransaction(ColumnMethods):
         _check_statistics(statistics)
         stages = self._open()
         schema, batches = rows_to_store(data, stages.snapshot.manifest.schema.columns)
-        stages.rows.append(schema, batches, statistics=statistics)
+        with source_closed(batches):
+            stages.rows.append(schema, batches, statistics=statistics)
 
     def overwrite_partitions(self, data: Any, *, statistics: bool | None = None) -> None:
         """Replace partitions; see `PartitionedNamespace.overwrite_partitions`."""
         _check_statistics(statistics)
         stages = self._open()
         schema, batches = rows_to_store(data, stages.snapshot.manifest.schema.columns)
-        stages.rows.overwrite_partitions(schema, batches, statistics=statistics)
+        with source_closed(batches):
+            stages.rows.overwrite_partitions(schema, batches, statistics=statistics)
 
     def delete(self, predicate: str | pc.Expression) -> None:
         """Delete rows, those that this transaction has added too; see `PartitionedNamespace.delete`."""
@@ -93,7 +96,8 @@ class NamespaceTransaction(ColumnMethods):
         columns = stages.snapshot.manifest.schema.columns
         names = key_columns(columns, on)
         schema, batches = rows_to_store(data, columns)
-        return stages.rows.upsert(schema, batches, on=names, duplicates=Duplicates(duplicates))
+        with source_closed(batches):
+            return stages.rows.upsert(schema, batches, on=names, duplicates=Duplicates(duplicates))
 
     def update(self, updates: Mapping[str, str], where: str | pc.Expression | None = None) -> None:
         """Give rows other values, those added here too; see `PartitionedNamespace.update`."""

@@ -6,7 +6,6 @@ have large strings, Python has integers of any size, SQL gives int64 and nanosec
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +15,7 @@ import pyarrow as pa
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.spec.transforms import value_type
 from lance_df.sources import to_batches
+from lance_df.table.reading.batches import source_closed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -94,8 +94,14 @@ def _with_schema_of_first(rows: Iterable[Any], columns: Schema) -> tuple[Any, pa
     if first is None:
         return [], columns.to_arrow()
     if isinstance(rows, Iterator):
-        rows = itertools.chain([first], rows)
+        rows = _chained(first, rows)
     return rows, first.schema if isinstance(first, pa.RecordBatch | pa.Table) else None
+
+
+def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    with source_closed(rest):
+        yield first
+        yield from rest
 
 
 def _column_type(given: pa.DataType, column: Field, *, is_inferred: bool) -> pa.DataType:
@@ -151,11 +157,12 @@ def _is_list(data_type: pa.DataType) -> bool:
 
 
 def _cast(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield pa.record_batch(
-            [_cast_column(column, field) for column, field in zip(batch.columns, schema, strict=True)],
-            schema=schema,
-        )
+    with source_closed(batches):
+        for batch in batches:
+            yield pa.record_batch(
+                [_cast_column(column, field) for column, field in zip(batch.columns, schema, strict=True)],
+                schema=schema,
+            )
 
 
 def _cast_column(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -21,6 +21,7 @@ from lance_df.table.evolution.join import Lookup
 from lance_df.table.evolution.live_rows import read_keys
 from lance_df.table.evolution.metadata import field_metadata_update, map_update
 from lance_df.table.maintenance.zone_map_casts import with_zone_maps_of_casts
+from lance_df.table.reading.batches import source_closed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -232,7 +233,8 @@ def open_lookup(data: Any, key: str, schema: pa.Schema | None) -> Lookup:
     from lance_df.sources import to_batches
 
     given, batches = to_batches(data, schema)
-    return Lookup(pa.Table.from_batches(batches, given), key)
+    with source_closed(batches):
+        return Lookup(pa.Table.from_batches(batches, given), key)
 
 
 def joined(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Iterator[pa.RecordBatch]:

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pyarrow as pa
+
+
+@contextmanager
+def source_closed(batches: object) -> Iterator[None]:
+    """Close what makes batches when the context ends, if it is a generator.
+
+    One that is left before its end, as by a write that fails, lives on with its threads as long as the error.
+    """
+    try:
+        yield
+    finally:
+        if isinstance(batches, Generator):
+            batches.close()
 
 
 class CountedBatches:

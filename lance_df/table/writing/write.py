@@ -15,7 +15,7 @@ from lance_df.records import dataclass
 from lance_df.table.commit.loop import TRANSACTIONS_DIR
 from lance_df.table.metadata.base_paths import DATA_DIR
 from lance_df.table.metadata.versions import VERSIONS_DIR
-from lance_df.table.reading.batches import CountedBatches
+from lance_df.table.reading.batches import CountedBatches, source_closed
 from lance_df.table.writing.fragment_writer import fragments_written
 from lance_df.table.writing.write_plan import Mode as Mode
 from lance_df.table.writing.write_plan import WriteOptions as WriteOptions
@@ -86,7 +86,7 @@ def write_table(
         The store failed.
     """
     options = options or WriteOptions()
-    with _folders(table):
+    with source_closed(batches), _folders(table):
         plan = plan_write(table, data_schema, mode, options)
         zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
         counted = CountedBatches(batches)
@@ -111,7 +111,7 @@ def stage_rows(
     Nobody knows the files before they are committed; they are left alone when they never are.
     """
     options = options or WriteOptions()
-    with _folders(table):
+    with source_closed(batches), _folders(table):
         plan = plan_write(table, data_schema, mode, options)
         zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
         counted = CountedBatches(batches)
