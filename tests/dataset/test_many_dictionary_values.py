@@ -53,6 +53,19 @@ def test_fragments_that_are_joined(
     data.validate()
 
 
+@pytest.mark.parametrize("num_rows", [100, 30_000])
+def test_updates_after_a_compaction(tmp_path: Path, num_rows: int) -> None:
+    """Rows of one fragment are written in as many batches as their dictionaries need."""
+    uri = str(tmp_path / "t.lance")
+    parts = [rows(first, num_rows, "plain") for first in (0, 100_000)]
+    for part, mode in zip(parts, ("create", "append"), strict=True):
+        data = lance_df.write_dataset(part, uri, mode=mode)
+    data.optimize.compact_files()
+    data = lance_df.dataset(uri)
+    assert data.update({"id": "id"}) == {"num_rows_updated": 2 * num_rows}
+    assert data.to_table().to_pylist() == [row for part in parts for row in part.to_pylist()]
+
+
 @pytest.mark.engine
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_statements(tmp_path: Path, version: str) -> None:

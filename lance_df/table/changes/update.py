@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.arrays import OversizedArrayError
 from lance_df.format.operations import Update
 from lance_df.table.blobs.moved import take_whole
 from lance_df.table.changes.moved_rows import fragment_runs, row_ids_at, with_row_ids
@@ -91,16 +93,23 @@ class MovedRows:
             for run in fragment_runs(batch.column(ROW_ADDRESS).to_numpy(), max_rows=_BATCH_ROWS)
         )
         with closing(map_ahead(self._completed, runs, ahead=_BATCHES_AHEAD)) as completed:
-            for addresses, batch in completed:
+            for addresses, batch in chain.from_iterable(completed):
                 self.left.add(addresses)
                 if self._table.uses_stable_row_ids:
                     self._ids.append(row_ids_at(self._table, addresses))
                 yield batch
 
-    def _completed(self, values: pa.RecordBatch) -> tuple[Addresses, pa.RecordBatch]:
+    def _completed(self, values: pa.RecordBatch) -> list[tuple[Addresses, pa.RecordBatch]]:
+        """Return whole rows in one batch, or in several where they do not fit into arrays of their types."""
         addresses = values.column(ROW_ADDRESS).to_numpy()
-        others = take_whole(self._table, addresses, columns=self._others)
-        return addresses, _joined(values, others, self._names)
+        try:
+            others = take_whole(self._table, addresses, columns=self._others)
+        except OversizedArrayError:
+            if len(addresses) < 2:
+                raise
+            middle = len(addresses) // 2
+            return [*self._completed(values.slice(0, middle)), *self._completed(values.slice(middle))]
+        return [(addresses, _joined(values, others, self._names))]
 
 
 def _joined(batch: pa.RecordBatch, others: pa.Table, names: list[str]) -> pa.RecordBatch:
