@@ -54,7 +54,7 @@ def test_fragments_that_are_joined(
 
 
 @pytest.mark.parametrize("num_rows", [100, 30_000])
-def test_updates_after_a_compaction(tmp_path: Path, num_rows: int) -> None:
+def test_updates_and_merges_after_a_compaction(tmp_path: Path, num_rows: int) -> None:
     """Rows of one fragment are written in as many batches as their dictionaries need."""
     uri = str(tmp_path / "t.lance")
     parts = [rows(first, num_rows, "plain") for first in (0, 100_000)]
@@ -63,7 +63,12 @@ def test_updates_after_a_compaction(tmp_path: Path, num_rows: int) -> None:
     data.optimize.compact_files()
     data = lance_df.dataset(uri)
     assert data.update({"id": "id"}) == {"num_rows_updated": 2 * num_rows}
-    assert data.to_table().to_pylist() == [row for part in parts for row in part.to_pylist()]
+    expected = [row for part in parts for row in part.to_pylist()]
+    assert data.to_table().to_pylist() == expected
+    # merged rows that lack the dictionaries take the old ones along
+    merged = data.merge_insert("id").when_matched_update_all().execute(data.to_table(["id"]))
+    assert merged["num_updated_rows"] == 2 * num_rows
+    assert data.to_table().to_pylist() == expected
 
 
 @pytest.mark.engine

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import concat_arrays, null_array
+from lance_df.encodings.arrays import OversizedArrayError, concat_arrays, null_array
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
@@ -95,13 +96,19 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 def updated_rows(table: Table, source: Source, matches: Matches) -> Iterator[pa.RecordBatch]:
     """Yield the new form of rows of the table: what the source does not bring stays."""
 
-    def update(run: slice) -> pa.RecordBatch:
+    def update(run: slice) -> list[pa.RecordBatch]:
         part = matches.slice(run.start, run.stop)
-        return updated_at(table, part.addresses, source.take(part.rows), source.schema)
+        try:
+            return [updated_at(table, part.addresses, source.take(part.rows), source.schema)]
+        except OversizedArrayError:
+            if len(part) < 2:
+                raise
+            middle = (run.start + run.stop) // 2
+            return [*update(slice(run.start, middle)), *update(slice(middle, run.stop))]
 
     runs = fragment_runs(matches.addresses, max_rows=_BATCH_ROWS)
     with closing(map_ahead(update, runs, ahead=_BATCHES_AHEAD)) as batches:
-        yield from batches
+        yield from chain.from_iterable(batches)
 
 
 def updated_at(table: Table, addresses: Addresses, batch: pa.RecordBatch, given: Schema) -> pa.RecordBatch:
