@@ -35,7 +35,7 @@ _NANOS = 1_000_000_000
 _MANY_FRAGMENTS = 64
 _FIRST_GOOD_COVERAGE = (0, 8, 15)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MAX_ROW_IDS = 2**64 - 1
+MAX_ROW_IDS = 2**64 - 1
 DATA_FORMATS = ("0.1", "2.0", "2.1", "2.2")
 
 
@@ -384,10 +384,10 @@ class Manifest:
         message.reader_feature_flags = self.reader_feature_flags
         message.writer_feature_flags = self.writer_feature_flags
         message.transaction_file = self.transaction_file
-        if self.next_row_id > _MAX_ROW_IDS:
+        if self.next_row_id > MAX_ROW_IDS:
             raise CorruptDataError(
                 f"the next row id of version {self.version} would be {self.next_row_id}, expected at most "
-                f"{_MAX_ROW_IDS}: the manifest of the version before gives out ids that are too high"
+                f"{MAX_ROW_IDS}: the manifest of the version before gives out ids that are too high"
             )
         message.next_row_id = self.next_row_id
         message.config.update(self.config)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
+from lance_df.format.manifest import MAX_ROW_IDS
 from lance_df.format.row_ids import (
     RunSequence,
     constant_versions,
@@ -36,10 +37,16 @@ _FIRST_VERSION = 1  # what rows count as created in when it is not recorded
 
 
 def inserted(fragments: Iterable[Fragment], *, next_row_id: int, version: int) -> tuple[list[Fragment], int]:
-    """Give new rows their ids, and the version that creates them; return the next free row id, too."""
+    """Give new rows their ids, and the version that creates them; return the next free row id, too.
+
+    Raises
+    ------
+    CorruptDataError
+        There are no row ids left for them.
+    """
     added = []
     for fragment in fragments:
-        stop = next_row_id + fragment.physical_rows
+        stop = _stop(next_row_id, fragment.physical_rows)
         versions = serialize_versions(constant_versions(version, fragment.physical_rows))
         ids = serialize_row_ids(row_id_range(next_row_id, stop))
         added.append(
@@ -65,13 +72,16 @@ def upserted(
     ------
     InvalidInputError
         A fragment brings more ids than it has rows.
+    CorruptDataError
+        There are no row ids left for new rows.
     """
     origins = _CreationVersions(sources)
     added = []
     for fragment in fragments:
         given = _given_ids(fragment)
         missing = fragment.physical_rows - len(given)
-        ids = np.concatenate([given, np.arange(next_row_id, next_row_id + missing, dtype=np.uint64)])
+        fresh = row_id_range(next_row_id, _stop(next_row_id, missing)).to_numpy()
+        ids = np.concatenate([given, fresh])
         created = np.concatenate([origins.of(given), np.full(missing, version, np.uint64)])
         updated = constant_versions(version, fragment.physical_rows)
         added.append(
@@ -177,6 +187,18 @@ class _CreationVersions:
             order = np.argsort(all_ids, kind="stable")
             self._sorted = all_ids[order], np.concatenate([np.empty(0, np.uint64), *versions])[order]
         return self._sorted
+
+
+def _stop(next_row_id: int, num_rows: int) -> int:
+    """Return the next free row id after some rows have got theirs."""
+    stop = next_row_id + num_rows
+    if stop > MAX_ROW_IDS:
+        raise CorruptDataError(
+            f"{num_rows} new rows need row ids from {next_row_id} on, and the last one is {MAX_ROW_IDS - 1}: "
+            "no table has had so many rows, so a version before counts them wrongly; restore an older "
+            "version, or write the rows to a new table"
+        )
+    return stop
 
 
 def _given_ids(fragment: Fragment) -> npt.NDArray[np.uint64]:
