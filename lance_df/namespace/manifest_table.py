@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.cache import PROCESS, CacheKind, Entries, Footprint
-from lance_df.errors import CorruptDataError, DatasetNotFoundError, NotFoundError
+from lance_df.errors import (
+    CorruptDataError,
+    DatasetNotFoundError,
+    IncompatibleConflictError,
+    NotFoundError,
+)
 from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_rows import NAMESPACE as NAMESPACE
@@ -29,6 +34,7 @@ from lance_df.namespace.object_account import check_new, check_none_lost, check_
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY, NamespaceSchema
 from lance_df.namespace.spec.partition_spec import PartitionSpecs
 from lance_df.table.commit.options import CommitOptions
+from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.reading.row_ids import split_addresses
 from lance_df.table.reading.system_columns import ROW_ADDRESS
@@ -178,6 +184,29 @@ class NamespaceManifest:
         """Return the newest version: this object, if nothing happened since."""
         table = self.table.latest()
         return self if table is self.table else NamespaceManifest(table, self)
+
+    def check_follows(self, read: NamespaceManifest) -> None:
+        """Check that this is a later version of the namespace that was read.
+
+        Raises
+        ------
+        IncompatibleConflictError
+            That was dropped, and another one was made in its place.
+        """
+        if self.table is read.table:
+            return
+        now = self.table.manifest_file
+        if self.version > read.version:
+            # the table may have been dropped since
+            with suppress(NotFoundError):
+                now = self.table.history.open(read.version)
+            if now is self.table.manifest_file:
+                return  # cleaned up: what follows it is all that is known
+        if identity(now) != identity(read.table.manifest_file):
+            raise IncompatibleConflictError(
+                f"{self.table.uri}: version {read.version} was read, and is not there any more: the "
+                "namespace was dropped and made anew meanwhile; open it again"
+            )
 
     def checkout(self, version: int) -> NamespaceManifest:
         """Return another version.

@@ -201,7 +201,7 @@ class Table:
         source = self.history.latest_source(known)
         if source is known:
             return self
-        if _is_same_file(source, known):
+        if is_same_file(source, known):
             known.mark = source.mark
             return self
         return Table(LATEST.read(source), location=self.location, branch=self.branch, shared=self.shared)
@@ -511,7 +511,7 @@ def open_ref(shared: Shared, ref: ResolvedRef) -> Table:
     return Table(file, location=history.location, branch=ref.branch, shared=shared)
 
 
-def _is_same_file(left: ByteSource, right: ByteSource) -> bool:
+def is_same_file(left: ByteSource, right: ByteSource) -> bool:
     """Whether two files are the same; their names are not enough, as a table may be dropped and made anew."""
     if (left.path, left.size) != (right.path, right.size):
         return False

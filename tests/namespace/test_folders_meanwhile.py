@@ -6,14 +6,22 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import lance
 import pyarrow as pa
 import pytest
 
 import lance_df
 from lance_df.engine.statements import definitions
-from lance_df.errors import AlreadyExistsError, LanceError
-from lance_df.namespace.changes import pending
+from lance_df.errors import (
+    AlreadyExistsError,
+    DatasetNotFoundError,
+    IncompatibleConflictError,
+    LanceError,
+    NotFoundError,
+)
+from lance_df.namespace.changes import pending, publish
+from lance_df.table.commit import committer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,6 +82,68 @@ if {is_made_again}:
             namespace.append(rows([13], 1))
         assert ids(root) == [1, 2]
     assert ids(root, first + 1) == [1, 2, 10, 11]
+
+
+ANEW = """
+import lance_df, pyarrow as pa, shutil
+shutil.rmtree({root!r})
+SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int64())])
+if {is_made_anew}:
+    namespace = lance_df.PartitionedNamespace.create({root!r}, SCHEMA, ["p"])
+    namespace.append(pa.table({{"id": [50], "p": [0]}}, SCHEMA))
+"""
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+@pytest.mark.parametrize(
+    ("owner", "name", "number"),
+    [(pending, "publish", 1), (committer, "publish_manifest", 1), (committer, "publish_manifest", 2)],
+    ids=["before members", "at a member", "at the manifest"],
+)
+def test_a_namespace_that_is_dropped_under_an_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, number: int, is_made_anew: bool
+) -> None:
+    """What was written is of the namespace that is gone, and no part of the one that is there now."""
+    root = str(tmp_path / "n")
+    namespace = lance_df.PartitionedNamespace.create(root, SCHEMA, ["p"])
+    namespace.append(rows([1, 2], 0))
+    original, calls = getattr(owner, name), []
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        calls.append(name)
+        if len(calls) == number:
+            subprocess.run(
+                [sys.executable, "-c", ANEW.format(root=root, is_made_anew=is_made_anew)], check=True
+            )
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, late)
+    with pytest.raises((IncompatibleConflictError, DatasetNotFoundError)):
+        namespace.append(rows([10, 11], 0))
+    if is_made_anew:
+        assert ids(root) == [50]
+        assert lance_df.verify(root, deep=True).ok
+    else:
+        with pytest.raises(NotFoundError):
+            lance_df.PartitionedNamespace.open(root)
+
+
+def test_a_namespace_in_memory_that_is_dropped_under_an_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = "memory://dropped/n"
+    namespace = lance_df.PartitionedNamespace.create(root, SCHEMA, ["p"])
+    namespace.append(rows([1, 2], 0))
+    original, left = publish.publish, [root]
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        fsspec.filesystem("memory").rm("/dropped", recursive=True)
+        lance_df.PartitionedNamespace.create(left.pop(), SCHEMA, ["p"])
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(pending, "publish", late)
+    with pytest.raises(IncompatibleConflictError, match="dropped and made anew"):
+        namespace.append(rows([10, 11], 0))
+    assert lance_df.PartitionedNamespace.open(root).count_rows() == 0
+    assert lance_df.verify(root, deep=True).ok
 
 
 def test_two_statements_that_create_one_namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

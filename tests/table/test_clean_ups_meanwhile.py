@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import lance
 import pyarrow as pa
@@ -39,12 +40,21 @@ CLEAN_UP = "import datetime as dt; data().cleanup_old_versions(older_than=dt.tim
 
 def run(uri: str, code: str) -> None:
     """Run a program in another process, in which ``data()`` opens the table and ``append`` adds a row."""
+    subprocess.run([sys.executable, "-c", program(uri, code)], check=True)
+
+
+def run_here(uri: str, code: str) -> None:
+    """Run such a program in this process, which takes less time."""
+    exec(program(uri, code), {})
+
+
+def program(uri: str, code: str) -> str:
     head = f"""
 import lance_df, pyarrow as pa
 def data(): return lance_df.dataset({uri!r})
 def append(value): lance_df.write_dataset(pa.table({{"a": [value]}}), {uri!r}, mode="append")
 """
-    subprocess.run([sys.executable, "-c", head + code], check=True)
+    return head + code
 
 
 def before(
@@ -92,7 +102,7 @@ def test_a_version_in_the_past_is_no_commit_in_a_manifest_store(
     """What a store knows of a version goes with it, so that its number is free again."""
     uri, store = str(tmp_path / "t.lance"), lance_df.SQLiteManifestStore(tmp_path / "versions.db")
 
-    def write(value: int, mode: str = "append") -> None:
+    def write(value: int, mode: Literal["create", "append"] = "append") -> None:
         lance_df.write_dataset(pa.table({"a": [value]}), uri, mode=mode, external_store=store)
 
     def others() -> None:
@@ -115,6 +125,97 @@ def test_a_version_in_the_past_is_no_commit_in_a_manifest_store(
     ]
     write(3)
     assert lance_df.dataset(uri, external_store=store).count_rows() == 6
+
+
+REPLACED_FIRST = """
+lance_df.write_dataset(pa.table({"a": [10]}), URI, mode="create")
+append(11)
+"""
+
+
+def test_a_first_version_in_the_past_is_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have made the table, and removed the version that it began with."""
+    uri = str(tmp_path / "t.lance")
+    others = REPLACED_FIRST.replace("URI", repr(uri)) + CLEAN_UP
+    before(monkeypatch, committer, "publish_manifest", lambda: run_here(uri, others))
+    with pytest.raises(CommitStateUnknownError, match="version 2 does not come from it"):
+        lance_df.write_dataset(pa.table({"a": [999]}), uri, mode="create")
+    assert values(uri) == [10, 11]
+    # what was published is an old version like others
+    lance_df.dataset(uri).cleanup_old_versions(NOW)
+    assert [each["version"] for each in lance_df.dataset(uri).versions()] == [2]
+    assert values(uri) == [10, 11]
+    assert len(list(Path(uri, "data").iterdir())) == 2
+
+
+def test_an_empty_first_version_in_the_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is another table if its columns are others."""
+    uri = str(tmp_path / "t.lance")
+    others = REPLACED_FIRST.replace("URI", repr(uri)) + CLEAN_UP
+    before(monkeypatch, committer, "publish_manifest", lambda: run_here(uri, others))
+    with pytest.raises(CommitStateUnknownError, match="does not come from it"):
+        lance_df.write_dataset(pa.table({"b": pa.array([], pa.int64())}), uri, mode="create")
+    assert values(uri) == [10, 11]
+
+
+def test_a_first_version_in_the_past_of_a_manifest_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, store = str(tmp_path / "t.lance"), lance_df.SQLiteManifestStore(tmp_path / "versions.db")
+
+    def write(value: int, mode: Literal["create", "append"] = "append") -> None:
+        lance_df.write_dataset(pa.table({"a": [value]}), uri, mode=mode, external_store=store)
+
+    def others() -> None:
+        write(10, "create")
+        write(11)
+        lance_df.dataset(uri, external_store=store).cleanup_old_versions(older_than=NOW)
+
+    before(monkeypatch, committer, "publish_manifest", others)
+    with pytest.raises(CommitStateUnknownError, match="version 2 does not come from it"):
+        write(999, "create")
+    write(12)
+    found = lance_df.dataset(uri, external_store=store).to_table()["a"].to_pylist()
+    assert sorted(found) == [10, 11, 12]
+
+
+@pytest.mark.parametrize(
+    "next_commit",
+    [
+        "append(2)",
+        f"append(2); {CLEAN_UP}",
+        "append(2); data().optimize.compact_files()",
+        f"append(2); data().optimize.compact_files(); {CLEAN_UP}",
+        'lance_df.write_dataset(pa.table({"a": [1, 2]}), data().uri, mode="overwrite")',
+        'data().add_columns({"b": "a + 1"}); append(2)',
+        "data().update({'a': '1'}); append(2)",
+    ],
+)
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_commit_right_after_the_first_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, next_commit: str, is_empty: bool
+) -> None:
+    """It comes from that version, which is a table."""
+    uri = str(tmp_path / "t.lance")
+    if "add_columns" in next_commit:
+        next_commit = next_commit.replace("append(2)", "data().insert(pa.table({'a': [2], 'b': [3]}))")
+    before(monkeypatch, committer, "publish_manifest", lambda: run_here(uri, next_commit), after=True)
+    first = pa.table({"a": pa.array([] if is_empty else [1], pa.int64())})
+    if "update" in next_commit and not is_empty:
+        # all of its rows are in another file now: nothing says where they were
+        with pytest.raises(CommitStateUnknownError, match="check the table"):
+            lance_df.write_dataset(first, uri, mode="create")
+    else:
+        assert lance_df.write_dataset(first, uri, mode="create").version == 1
+    assert values(uri) == ([2] if is_empty and "overwrite" not in next_commit else [1, 2])
+
+
+def test_a_table_that_is_dropped_right_after_it_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    before(monkeypatch, committer, "publish_manifest", lambda: shutil.rmtree(uri), after=True)
+    assert lance_df.write_dataset(pa.table({"a": [1]}), uri, mode="create").version == 1
 
 
 def test_a_clean_up_right_after_a_commit_is_none_of_its_business(

@@ -24,6 +24,7 @@ from lance_df.namespace.pruning.selected_members import judged_members
 from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.published import Member, members_at
 from lance_df.table.commit.marks import check_marks, with_marks
+from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.refs import ResolvedRef, branch_location
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
@@ -138,6 +139,17 @@ class Draft:
         self._turn = 0
         self._versions: dict[str, int] = {}
         self._marks: dict[int, list[Mark]] = {}
+        self._followed: set[tuple[object, ...]] = set()
+
+    def check_follows(self, read: NamespaceManifest) -> None:
+        """Check that changes of a version can be made here; see `NamespaceManifest.check_follows`.
+
+        That costs a request for each version that was read, not for each transaction.
+        """
+        known = identity(read.table.manifest_file)
+        if known not in self._followed:
+            self.manifest.check_follows(read)
+            self._followed.add(known)
 
     def begin_turn(self) -> None:
         """Begin with the changes of another transaction."""

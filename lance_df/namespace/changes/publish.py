@@ -208,6 +208,7 @@ class Waiting:
 
     def apply(self, draft: Draft) -> None:
         """Make the changes."""
+        draft.check_follows(self.manifest)
         if draft.manifest.schema != self.manifest.schema:
             raise RetryableConflictError(f"{self.root.uri}: the schema changed meanwhile; start again")
         _apply(draft, self.changes)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lance_df.errors import (
+    AlreadyExistsError,
     CommitStateUnknownError,
     ConflictError,
     CorruptDataError,
@@ -37,14 +38,16 @@ from lance_df.table.commit.publish import is_absent, publish_manifest
 from lance_df.table.commit.rebase import Rebase
 from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
+from lance_df.table.commit.succession import may_follow
 from lance_df.table.metadata.external_store import stored
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
-from lance_df.table.metadata.missing_files import is_retained, is_there, missing_files
+from lance_df.table.metadata.manifest_io import identity
+from lance_df.table.metadata.missing_files import is_dropped, is_retained, missing_files
 from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
-from lance_df.table.table import Table
+from lance_df.table.table import Table, is_same_file
 from lance_df.table.writing.uncommitted import UncommittedFiles, publishing, uncommitted_files
 
 if TYPE_CHECKING:
@@ -143,7 +146,7 @@ class Committer:
         known, checked = base, self._transaction.read_version
         for attempt in range(self._options.max_retries + 1):
             latest = self._latest(known, checked)
-            looked = 0.0 if self.location.is_local else self._options.monotonic()
+            looked = 0.0 if _is_free(self.location) else self._options.monotonic()
             self._check_same_table(known, latest, checked)
             for file, theirs in self._transactions(checked, latest):
                 if theirs is not None and theirs.uuid == self._transaction.uuid:
@@ -165,9 +168,8 @@ class Committer:
                 transaction = dataclasses.replace(transaction, operation=operation)
             published = self.publish(state, transaction, _scheme_of(latest), account)
             if published is not None:
-                # a request more for stores only where there was time for a clean-up
-                if self.location.is_local or self._options.monotonic() - looked > _LONG_SECONDS:
-                    self._check_in_turn(latest, state.manifest.version)
+                if self._can_be_past(looked):
+                    self._check_in_turn(latest, published)
                 return published
             passed = self._options.monotonic() - begin
             duration = passed if attempt == 0 else duration
@@ -186,26 +188,97 @@ class Committer:
             f"{self.location.uri}: other writers committed first {attempt + 1} times in a row; try again"
         )
 
-    def _check_in_turn(self, base: Table, version: int) -> None:
+    def create(
+        self, state: TableState, transaction: Transaction, scheme: NamingScheme, account: RowAccount
+    ) -> ManifestFile:
+        """Publish the version that a table begins with.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is a table, or another writer made one meanwhile.
+        CommitStateUnknownError
+            Whether the table was made is not known; or another writer had made and cleaned up the version.
+        """
+        begin = 0.0 if _is_free(self.location) else self._options.monotonic()
+        with suppress(DatasetNotFoundError):
+            self.history.latest_version()
+            raise AlreadyExistsError(
+                f"{self.location.uri}: there is a table already; pass mode='append' or 'overwrite'"
+            )
+        with self.tidied():
+            published = self.publish(state, transaction, scheme, account)
+            if published is None:
+                raise AlreadyExistsError(
+                    f"{self.location.uri}: another writer created a table here meanwhile"
+                )
+            # of branches others have a claim, see `lance_df.table.clones`
+            if published.manifest.branch is None and self._can_be_past(begin):
+                self._check_first(published)
+            return published
+
+    def _check_first(self, made: ManifestFile) -> None:
+        """Check that the table of others, who made and cleaned up the first version, is not there."""
+        version = made.manifest.version
+        with suppress(StorageError, NotFoundError):
+            if self.history.latest_version() == version:
+                return
+            later = self.history.open(min(each for each in self.history.numbers() if each > version))
+            transaction = read_transaction(self.location, later)
+            operation = None if transaction is None else transaction.operation
+            if not may_follow(later.manifest, operation, made.manifest):
+                raise CommitStateUnknownError(
+                    f"{self.location.uri}: version {version} was made, but version "
+                    f"{later.manifest.version} does not come from it: another writer created a table here "
+                    "meanwhile, and cleaned up its first version; check the table before trying again"
+                )
+
+    def _can_be_past(self, looked: float) -> bool:
+        """Whether the version may have been made and cleaned up since it was looked for.
+
+        A request more for stores only where there was time for that, and where requests cost nothing.
+        """
+        return _is_free(self.location) or self._options.monotonic() - looked > _LONG_SECONDS
+
+    def _check_in_turn(self, base: Table, made: ManifestFile) -> None:
         """Check that a version that was just made was not there before, and cleaned up since.
 
         Its name is free then, and it is in the past. A clean-up that removes it removes what comes before.
+        Neither is that one there when the table was dropped meanwhile.
         """
-        store = self._external_store
-        name = base.manifest_file.path.rpartition("/")[2]
+        version = made.manifest.version
         with suppress(StorageError):
-            is_in_turn = (
-                is_there(self.location / VERSIONS_DIR / name)
-                if store is None
-                else stored(store, self.location, base.version) is not None
-            )
-            if is_in_turn or self.history.latest_version() == version:
+            if self._is_unchanged(base):
                 return
-            raise CommitStateUnknownError(
-                f"{self.location.uri}: version {version} was made, but there are later ones, and the one "
-                "before it was cleaned up meanwhile: whether these have the change is not known; check the "
-                "table before trying again"
-            )
+            if self.history.latest_version() != version:
+                raise CommitStateUnknownError(
+                    f"{self.location.uri}: version {version} was made, but there are later ones, and the one "
+                    "before it was cleaned up meanwhile: whether these have the change is not known; check "
+                    "the table before trying again"
+                )
+            if self._external_store is None and is_dropped(self.table_of(made)):
+                self._withdraw(made)
+
+    def _is_unchanged(self, base: Table) -> bool:
+        """Whether a version is still there, and the same."""
+        if self._external_store is not None:
+            return stored(self._external_store, self.location, base.version) is not None
+        known = base.manifest_file.source
+        try:
+            return is_same_file(self._file_of(base.manifest_file).open_whole(), known)
+        except NotFoundError:
+            return False
+
+    def _withdraw(self, made: ManifestFile) -> None:
+        """Remove a version that was published where a table was dropped, which nobody can read."""
+        self._file_of(made).remove()
+        raise IncompatibleConflictError(
+            f"{self.location.uri}: the table was dropped before version {made.manifest.version} was made; "
+            "the version was taken back"
+        )
+
+    def _file_of(self, file: ManifestFile) -> Location:
+        return self.location / VERSIONS_DIR / file.path.rpartition("/")[2]
 
     def publish(
         self, state: TableState, transaction: Transaction, scheme: NamingScheme, account: RowAccount
@@ -316,7 +389,7 @@ class Committer:
         if known is None:
             return
         now = latest.manifest_file if latest.version == checked else self._open(checked)
-        if _identity(now) != _identity(known.manifest_file):
+        if identity(now) != identity(known.manifest_file):
             raise IncompatibleConflictError(
                 f"{self.location.uri}: version {checked} is another one than the one that was read; the "
                 "table was dropped and made anew meanwhile"
@@ -433,13 +506,13 @@ class Committer:
             (self.location / VERSIONS_DIR / _HINT).put(b'{"version":%d}' % version, durable=False)
 
 
+def _is_free(location: Location) -> bool:
+    """Whether requests take no time."""
+    return location.is_local or location.fs.protocol == "memory"
+
+
 def _has_no_transaction_file(manifest: Manifest) -> bool:
     return bool(manifest.writer_feature_flags & FeatureFlag.NO_TRANSACTION_FILE)
-
-
-def _identity(file: ManifestFile) -> tuple[object, ...]:
-    """Return what two versions of the same number cannot share; the name holds the commit's unique id."""
-    return file.manifest.timestamp_ns, file.manifest.transaction_file, file.source.size
 
 
 def _scheme_of(table: Table) -> NamingScheme:

@@ -8,10 +8,8 @@ under a name that nobody else can take, and only then is the commit there. Who g
 from __future__ import annotations
 
 import uuid
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lance_df.errors import AlreadyExistsError, DatasetNotFoundError
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.operations import Operation, Overwrite
 from lance_df.format.transaction import Transaction
@@ -115,14 +113,7 @@ def publish_first_version(
     """
     committer = Committer(table, transaction, external_store, options or CommitOptions(), rows=rows)
     account = RowAccount(table.uri, 0, FragmentList.of(()), transaction.operation, rows, cloned)
-    with suppress(DatasetNotFoundError):
-        committer.history.latest_version()
-        raise AlreadyExistsError(f"{table.uri}: there is a table already; pass mode='append' or 'overwrite'")
-    with committer.tidied():
-        published = committer.publish(state, transaction, scheme, account)
-        if published is None:
-            raise AlreadyExistsError(f"{table.uri}: another writer created a table here meanwhile")
-        return published
+    return committer.create(state, transaction, scheme, account)
 
 
 def commit(

@@ -65,6 +65,11 @@ class ManifestFile:
         )
 
 
+def identity(file: ManifestFile) -> tuple[object, ...]:
+    """Return what two versions of the same number cannot share; the name holds the commit's unique id."""
+    return file.manifest.timestamp_ns, file.manifest.transaction_file, file.source.size
+
+
 def read_manifest(source: ByteSource) -> ManifestFile:
     """Read the manifest of a manifest file.
 

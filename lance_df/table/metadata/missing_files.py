@@ -61,6 +61,18 @@ def is_retained(version: Table) -> bool:
         return True
 
 
+def is_dropped(version: Table) -> bool:
+    """Return whether a version has files, and none of them is there, as where a table was dropped.
+
+    Raises
+    ------
+    StorageError
+        The store failed.
+    """
+    files = list(islice(_files(version), _FIRST))
+    return bool(files) and not any(map_reads(is_there, files, where=version.location))
+
+
 def is_there(file: Location) -> bool:
     """Return whether there is a file, for certain: some stores say that nothing exists while they fail.
 
