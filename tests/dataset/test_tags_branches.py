@@ -347,8 +347,13 @@ def test_refs_in_s3(bucket: str, s3_options: dict[str, Any]) -> None:
 def test_branches_of_a_table_with_an_external_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = lance_df.SQLiteManifestStore(tmp_path / "versions.db")
     data = lance_df.write_dataset(rows(0, 3), tmp_path / "t", external_store=store)
+    create_ref = clones.create_ref
+
+    def taken(file: location.Location, content: bytes) -> bool:
+        return file.name.endswith(".claim") and create_ref(file, content)
+
     for start in (1, 2):
-        monkeypatch.setattr(clones, "create_ref", lambda *_: False)
+        monkeypatch.setattr(clones, "create_ref", taken)
         with pytest.raises(AlreadyExistsError, match="another writer created a branch 'br' meanwhile"):
             data.create_branch("br")
         monkeypatch.undo()
