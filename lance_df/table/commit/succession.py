@@ -1,7 +1,7 @@
 """Whether a later version of a table comes from one that was just made.
 
 The name of a version is free before it is made, and again after it was made and cleaned up. Manifests do not
-say which one they follow, so that is told from what they hold.
+say which one they follow, so their content has to show it.
 """
 
 from __future__ import annotations
