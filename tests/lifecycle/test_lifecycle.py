@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
@@ -68,10 +69,29 @@ def few_partitions() -> Model:
 def test_a_change_may_be_refused_before_its_process_is_killed(workers: Workers) -> None:
     model = Model(Settings("table"), State((Column("k", "key", "int64"), Column("v", "small", "int32"))))
     steps = [
-        Step("create_scalar_index", {"column": "v", "kind": "BITMAP"}, "new"),
+        Step("create_scalar_index", {"column": "v", "role": "small", "kind": "BITMAP"}, "new"),
         Step("table_widen_column", {"name": "v"}, "killed", kill_at=1, kill_part="_transactions/"),
     ]
     assert replay(model, steps, workers, Counts()) is None
+
+
+def test_what_two_processes_make_at_once_is_that_of_the_model(workers: Workers) -> None:
+    columns = [("a", "key", "int64"), ("v", "small", "int32")]
+    given = {"columns": columns, "salt": 0, "method": "insert", "max_rows_per_file": 100, "base": None}
+    first, second = (Step("table_append", given | {"numbers": numbers}, "new") for numbers in ([0, 1], [2]))
+    replaced = Step("table_replace_column", {"name": "v", "role": "text", "type": "string"}, "new")
+    tag = Step("tag_version", {"name": "x", "version": 2}, "new")
+    clean_up = {"retain_versions": 1, "delete_unverified": False, "is_shared": True}
+    cleaned = Step("table_cleanup", clean_up, "pair", other=tag)
+    model = Model(Settings("table"), State(tuple(Column(*each) for each in columns), is_ordered=True))
+    steps = [first, second, cleaned, dataclasses.replace(second, way="pair", other=replaced)]
+    assert replay(model, steps, workers, Counts()) is None
+    into_new = {"columns": COLUMNS, "numbers": [12], "salt": 0, "statistics": None}
+    parts = [("append", into_new), ("delete", {"where": ("lt", "a", 3)})]
+    transaction = Step("transaction_into_new", {"parts": parts}, "new")
+    other = Step("append_into_new", into_new, "pair", other=transaction)
+    steps = [append(list(range(12))), other]
+    assert replay(few_partitions(), steps, workers, Counts()) is None
 
 
 def history_that_loses_rows() -> tuple[Model, list[Step]]:

@@ -368,6 +368,33 @@ class Take(Question):
         return [model.state.plain.texts[position] for position in arguments["positions"]]
 
 
+class Blobs(Question):
+    """Blobs of some rows by their positions, as bytes at once and as files."""
+
+    name = "blobs"
+    kinds = ("table",)
+    chance = 0.6
+
+    def draw(self, rng: random.Random, model: Model) -> Arguments | None:
+        count, columns = len(model.state.rows), model.state.of_role("blob")
+        if not count or not columns:
+            return None
+        positions = sorted({rng.randrange(count) for _ in range(rng.randint(1, 12))})
+        return {"column": rng.choice(columns).name, "positions": positions}
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        names = [column.name for column in model.state.of_role("blob")]
+        return arguments["column"] in names and arguments["positions"][-1] < len(model.state.rows)
+
+    def source(self, model: Model, arguments: Arguments) -> str:
+        return f"result = blobs(root, {arguments['column']!r}, {arguments['positions']!r})"
+
+    def expected(self, model: Model, arguments: Arguments) -> Any:
+        place = model.state.position(arguments["column"])
+        values = [model.state.rows[position][place] for position in arguments["positions"]]
+        return values, values, [value for value in values if value is not None]
+
+
 class Tag(_Rows):
     """The version that a tag names, or the newest one of a branch."""
 
@@ -415,7 +442,7 @@ QUESTIONS: dict[str, Question] = {
     each.name: each
     for each in (
         *(Rows(), FilteredRows(), Count(), Sql(), Groups(), Ordered(), Members(), Verified(), OldVersion()),
-        *(OpenHandle(), ByPylance(), Validated(), Take(), Tag(), Cloned()),
+        *(OpenHandle(), ByPylance(), Validated(), Take(), Blobs(), Tag(), Cloned()),
     )
 }
 

@@ -23,6 +23,11 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "lt": lambda a, b: a < b,
     "ge": lambda a, b: a >= b,
 }
+_TYPES: dict[type, tuple[str, ...]] = {
+    int: ("int32", "int64"),
+    str: ("string", "large_string"),
+    dt.date: ("date32",),
+}
 _ORDERED = ("key", "part", "small", "text", "day")
 
 
@@ -56,6 +61,23 @@ def columns_of(condition: Condition) -> set[str]:
     if condition[0] in ("and", "or"):
         return columns_of(condition[1]) | columns_of(condition[2])
     return {condition[1]}
+
+
+def fits(condition: Condition, state: State) -> bool:
+    """Return whether a state has the columns of a condition, and they have the types of its values."""
+    kind, *rest = condition
+    if kind in ("and", "or"):
+        return all(fits(part, state) for part in rest)
+    values = {"null": [], "in": rest[-1], "mod": rest[-1:]}.get(kind, rest[-1:])
+    types = {column.name: column.type for column in state.columns}
+    return rest[0] in types and all(is_of_type(value, types[rest[0]]) for value in values)
+
+
+def is_of_type(value: Any, name: str) -> bool:
+    """Return whether a column of a type may hold a value."""
+    if value is None:
+        return True
+    return name.startswith(_TYPES[type(value)])
 
 
 def evaluate(condition: Condition, row: Mapping[str, Any]) -> bool | None:

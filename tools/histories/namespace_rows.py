@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .conditions import columns_of, draw_condition, literal, to_sql
+from .conditions import Condition, draw_condition, fits, is_of_type, literal, to_sql
 from .model import Column, Model, Row, State
 from .numbers_text import numbers_text
 from .steps import OPERATIONS, Arguments, Operation
@@ -40,13 +40,18 @@ def after(model: Model, numbers: Sequence[int]) -> int:
     return max(model.next_number, *(number + 1 for number in numbers)) if numbers else model.next_number
 
 
+def have_roles(state: State, columns: Sequence[Sequence[str]]) -> bool:
+    """Return whether there are columns of some names and roles, each a name, a role and a type."""
+    roles = {column.name: column.role for column in state.columns}
+    return all(roles.get(name) == role for name, role, _ in columns)
+
+
 class _Rows(Operation):
     kind = "namespace"
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        """Columns that are named must be there."""
-        names = model.state.names
-        return all(name in names for name, *_ in arguments.get("columns", ()))
+        """Columns that are named must be there, and have the same values, if perhaps a wider type."""
+        return have_roles(model.state, arguments.get("columns", ()))
 
 
 def _data(arguments: Arguments) -> str:
@@ -58,6 +63,19 @@ def _all_columns(state: State) -> list[tuple[str, str, str]]:
     return [(column.name, column.role, column.type) for column in state.columns]
 
 
+def draw_append(rng: random.Random, model: Model) -> Arguments:
+    """Return new rows, which may lack a column."""
+    columns = _all_columns(model.state)
+    if len(columns) > 2 and rng.random() < 0.15:
+        columns = sorted(rng.sample(columns, len(columns) - 1))
+    return {
+        "columns": columns,
+        "numbers": draw_numbers(rng, model),
+        "salt": rng.choice([0, 0, rng.randrange(50)]),
+        "statistics": rng.choice([None, None, None, True, False]),
+    }
+
+
 @OPERATIONS.add
 class Append(_Rows):
     """Add rows to few partitions, or to many."""
@@ -65,16 +83,8 @@ class Append(_Rows):
     name = "append"
     weight = 7.0
 
-    def generate(self, rng: random.Random, model: Model) -> Arguments:
-        columns = _all_columns(model.state)
-        if len(columns) > 2 and rng.random() < 0.15:
-            columns = sorted(rng.sample(columns, len(columns) - 1))
-        return {
-            "columns": columns,
-            "numbers": draw_numbers(rng, model),
-            "salt": rng.choice([0, 0, rng.randrange(50)]),
-            "statistics": rng.choice([None, None, None, True, False]),
-        }
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        return draw_append(rng, model)
 
     def source(self, arguments: Arguments) -> str:
         return f"ns.append({_data(arguments)}, statistics={arguments['statistics']})"
@@ -96,7 +106,7 @@ class Delete(_Rows):
         return {"where": draw_condition(rng, model.state)}
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        return columns_of(arguments["where"]) <= set(model.state.names)
+        return fits(arguments["where"], model.state)
 
     def source(self, arguments: Arguments) -> str:
         return f"ns.delete({to_sql(arguments['where'])!r})"
@@ -123,6 +133,14 @@ def draw_assignment(rng: random.Random, state: State) -> tuple[str, Any, str] | 
     if column.role.endswith("!"):
         return None
     return column.name, None, "value"
+
+
+def can_assign(state: State, assignment: tuple[str, Any, str], where: Condition | None) -> bool:
+    """Return whether a column can be given a value in the rows for which a condition is true."""
+    name, value, _ = assignment
+    if where is not None and not fits(where, state):
+        return False
+    return name in state.names and is_of_type(value, state.columns[state.position(name)].type)
 
 
 def assigned(state: State, assignment: tuple[str, Any, str], row: Row) -> Row:
@@ -159,9 +177,10 @@ class Update(_Rows):
         return None if assignment is None else {"set": assignment, "where": where}
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        where = arguments["where"]
-        names = {arguments["set"][0]} | (set() if where is None else columns_of(where))
-        return names <= set(model.state.names)
+        return can_assign(model.state, arguments["set"], arguments["where"])
+
+    def assigns(self, arguments: Arguments) -> set[str]:
+        return {arguments["set"][0]}
 
     def source(self, arguments: Arguments) -> str:
         where = None if arguments["where"] is None else to_sql(arguments["where"])
@@ -251,7 +270,7 @@ class OverwritePartitions(_Rows):
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
         complete = sorted(model.state.names) == sorted(name for name, *_ in arguments["columns"])
-        return complete and is_by_value(model)
+        return complete and is_by_value(model) and super().is_valid(model, arguments)
 
     def source(self, arguments: Arguments) -> str:
         return f"ns.overwrite_partitions({_data(arguments)})"
@@ -286,7 +305,7 @@ class AppendOften(Append):
 
     def generate(self, rng: random.Random, model: Model) -> Arguments:
         numbers = draw_numbers(rng, model)[: rng.choice([1, 2, 6, 60])]
-        return super().generate(rng, model) | {"numbers": numbers, "times": rng.choice([4, 12, 50])}
+        return draw_append(rng, model) | {"numbers": numbers, "times": rng.choice([4, 12, 50])}
 
     def source(self, arguments: Arguments) -> str:
         return f"for _ in range({arguments['times']}):\n    {super().source(arguments)}"
@@ -343,6 +362,9 @@ class Transaction(_Rows):
             model = OPERATIONS[name].apply(model, each)
         return bool(arguments["parts"])
 
+    def assigns(self, arguments: Arguments) -> set[str]:
+        return {column for name, each in arguments["parts"] for column in OPERATIONS[name].assigns(each)}
+
     def source(self, arguments: Arguments) -> str:
         lines = [f"    {OPERATIONS[name].source(each)}" for name, each in arguments["parts"]]
         text = "\n".join(lines).replace("    ns.", "    tx.")
@@ -360,3 +382,58 @@ class Transaction(_Rows):
                 yield {"parts": [*parts[:number], *parts[number + 1 :]]}
             for simpler in OPERATIONS[name].smaller(each):
                 yield {"parts": [*parts[:number], (name, simpler), *parts[number + 1 :]]}
+
+
+def new_salt(model: Model) -> int | None:
+    """Return a salt with which rows are in partitions that there are not, where that is by numbers."""
+    columns = [each for each in model.state.of_role("part") if any(each.name in text for text in model.spec)]
+    if not columns:
+        return None
+    position = model.state.position(columns[0].name)
+    highest = max((row[position] or 0 for row in model.state.rows), default=0)
+    return 1000 * (1 + highest // int(columns[0].role.removeprefix("part")))
+
+
+@OPERATIONS.add
+class AppendIntoNew(Append):
+    """Add rows to partitions that there are not."""
+
+    name = "append_into_new"
+    weight = 0.5
+    rivals = ("append_into_new", "transaction_into_new")
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        salt = new_salt(model)
+        if salt is None:
+            return None
+        fresh = model.next_number
+        numbers = range(fresh, fresh + rng.choice([1, 2, 5, 20]))
+        return draw_append(rng, model) | {"numbers": list(numbers), "salt": salt}
+
+
+@OPERATIONS.add
+class TransactionIntoNew(Transaction):
+    """Add rows to partitions that there are not, and change others, in one version."""
+
+    name = "transaction_into_new"
+    weight = 1.0
+    rivals = ("append_into_new", "transaction_into_new")
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        salt = new_salt(model)
+        if salt is None:
+            return None
+        names = ["append_into_new", *rng.sample(["delete", "update", "upsert"], rng.randint(1, 2))]
+        rng.shuffle(names)
+        parts: list[tuple[str, Arguments]] = []
+        for name in names:
+            arguments = OPERATIONS[name].generate(rng, model)
+            if arguments is None:
+                return None
+            if "salt" in arguments and (name != "upsert" or rng.random() < 0.5):
+                arguments |= {"salt": salt}
+            if not OPERATIONS[name].is_valid(model, arguments):
+                return None
+            parts.append((name, arguments))
+            model = OPERATIONS[name].apply(model, arguments)
+        return {"parts": parts}

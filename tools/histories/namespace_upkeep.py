@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 
 from .clean_ups import clean_up_of_pair, clean_up_text, cleaned_up, draw_clean_up
 from .model import Model, State
-from .namespace_rows import Append, columns_text, draw_numbers, is_by_value, without_partitions_of
+from .namespace_rows import (
+    Append,
+    columns_text,
+    draw_numbers,
+    have_roles,
+    is_by_value,
+    without_partitions_of,
+)
 from .numbers_text import numbers_text
 from .steps import OPERATIONS, Arguments, Operation, Way
 
@@ -50,6 +57,7 @@ class CleanUp(_Upkeep):
 
     name = "cleanup_old_versions"
     weight = 0.9
+    removes_versions = True
 
     def generate(self, rng: random.Random, model: Model) -> Arguments:
         return draw_clean_up(rng)
@@ -158,7 +166,7 @@ class _SparkWrite(_Upkeep):
         }
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        return all(name in model.state.names for name, *_ in arguments["columns"])
+        return have_roles(model.state, arguments["columns"])
 
     def source(self, arguments: Arguments) -> str:
         tasks = ", ".join(
@@ -214,7 +222,7 @@ class SparkOverwritePartitions(_SparkWrite):
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
         complete = sorted(model.state.names) == sorted(name for name, *_ in arguments["columns"])
-        return complete and is_by_value(model)
+        return complete and is_by_value(model) and super().is_valid(model, arguments)
 
     def before(self, model: Model, arguments: Arguments) -> Model:
         numbers = [number for task in arguments["tasks"] for number in task]

@@ -37,7 +37,8 @@ def value(role: str, number: int, salt: int) -> Any:
         return number
     if role.startswith("part"):
         count = int(role[4:])
-        return None if number % 97 == 96 else (number + salt) % count
+        # each thousand of the salt is for as many values that there are not before
+        return None if number % 97 == 96 else (number + salt % 1000) % count + salt // 1000 * count
     if role == "small":
         return None if mixed % 13 == 5 else mixed % 9
     if role == "text":
@@ -63,8 +64,13 @@ def schema(columns: list[tuple[str, str, str]]) -> pa.Schema:
     fields = []
     for name, role, kind in columns:
         if role == "blob":  # in the data file, in files of several, and in files of their own
-            thresholds = {"inline_size_threshold": 10, "dedicated_size_threshold": 40}
-            fields.append(lance_df.blob_field(name, **thresholds, pack_file_size_threshold=70))
+            field = lance_df.blob_field(
+                name,
+                inline_size_threshold=10,
+                dedicated_size_threshold=40,
+                pack_file_size_threshold=70,
+            )
+            fields.append(field)
         else:
             fields.append(pa.field(name, arrow_type(kind)))
     return pa.schema(fields)
@@ -95,6 +101,16 @@ def canonical(table: pa.Table) -> tuple[list[tuple[str, str]], list[str]]:
     columns = [column.to_pylist() for column in table.columns]
     fields = [(field.name, str(field.type)) for field in table.schema]
     return fields, [repr(row) for row in zip(*columns, strict=True)]
+
+
+def blobs(root: str, column: str, positions: list[int]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return blobs of some rows: as bytes, as files, and those that are not NULL by pylance."""
+    table = lance_df.dataset(root)
+    at_once = [data for _, data in table.read_blobs(column, indices=positions)]
+    files = [None if file is None else file.readall() for file in table.take_blobs(column, indices=positions)]
+    theirs: Any = lance.dataset(root)
+    read = [file for file in theirs.take_blobs(column, indices=positions) if file is not None]
+    return at_once, files, [file.readall() for file in read]
 
 
 def published(root: str) -> dict[tuple[str, int], str]:
@@ -326,6 +342,21 @@ def lose_rows(root: str, number: int) -> None:
     texts = ", ".join(f"'{name}'" for name in lost)
     if lost:
         lance.dataset(os.path.join(root, "__manifest")).delete(f"object_id IN ({texts})")
+
+
+def replace_column(open_latest: Callable[[str], Any], root: str, name: str, kind: str) -> None:
+    """Drop a column, and add one of the same name and another type; that once more after a conflict."""
+    from lance_df.errors import ConflictError
+
+    open_latest(root).drop_columns([name])
+    for left in range(9, -1, -1):
+        try:
+            open_latest(root).add_columns(pa.schema([(name, arrow_type(kind))]))
+        except ConflictError:
+            if not left:
+                raise
+        else:
+            return
 
 
 def repair_once(root: str) -> None:

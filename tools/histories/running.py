@@ -273,6 +273,8 @@ class History:
             for number, (step, outcome) in enumerate(zip(line, found, strict=False)):
                 operation = OPERATIONS[step.operation]
                 allowed = {_CONFLICT, *operation.refusals, *operation.pair_refusals}
+                rest = [OPERATIONS[each.operation] for other in lines if other is not line for each in other]
+                allowed.update(operation.excused(self.model, rest))
                 if not outcome.error or allowed & set(outcome.error):
                     continue
                 done = [

@@ -51,6 +51,9 @@ class _SqlUpdate(_Statement):
 class _SqlInsert(_Statement):
     takes_blobs = False
 
+    def assigns(self, arguments: Arguments) -> set[str]:
+        return {name for name, *_ in arguments["columns"]}
+
     def source(self, arguments: Arguments) -> str:
         names = ", ".join(name for name, *_ in arguments["columns"])
         return _statement(f"INSERT INTO data ({names}) SELECT {names} FROM {_ROWS}", arguments)
@@ -60,6 +63,9 @@ class _SqlMerge(_Statement):
     takes_blobs = False
     pair_refusals = ("InvalidInputError",)  # rows are read, and written when the columns are others
     reads_snapshot = True
+
+    def assigns(self, arguments: Arguments) -> set[str]:
+        return {name for name, *_ in arguments["columns"]}
 
     def source(self, arguments: Arguments) -> str:
         names = [name for name, *_ in arguments["columns"]]

@@ -97,6 +97,12 @@ class Operation(ABC):
         conflict unless both change the same rows.
     mends
         Whether it removes what others have left.
+    removes_versions
+        Whether a version that another process names may be gone.
+    replaces_columns
+        Whether a column may get another type, so that others that name it may be refused.
+    rivals
+        Names of what other processes do at the same time more often than by chance.
     program
         That it stands for; none for this package's own functions.
     takes_blobs
@@ -111,6 +117,9 @@ class Operation(ABC):
     pair_refusals: ClassVar[tuple[str, ...]] = ()
     reads_snapshot: ClassVar[bool] = False
     mends: ClassVar[bool] = False
+    removes_versions: ClassVar[bool] = False
+    replaces_columns: ClassVar[bool] = False
+    rivals: ClassVar[tuple[str, ...]] = ()
     program: ClassVar[str] = ""
     takes_blobs: ClassVar[bool] = True
 
@@ -125,6 +134,14 @@ class Operation(ABC):
     def ways_for(self, model: Model, arguments: Arguments) -> frozenset[Way]:
         """Return how it may be run with these arguments."""
         return self.ways
+
+    def excused(self, model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
+        """Return the names of errors that it may have because of what another process does at once."""
+        return _REPLACED if any(each.replaces_columns for each in others) else ()
+
+    def assigns(self, arguments: Arguments) -> set[str]:
+        """Return the names of the columns whose values are cast to the type that the column has by then."""
+        return set()
 
     @abstractmethod
     def source(self, arguments: Arguments) -> str:
@@ -204,6 +221,9 @@ _PARTS: dict[Kind, tuple[str, ...]] = {
     "table": ("", "", "", r"_versions/", r"_transactions/", r"/data/"),
 }
 _MORE = 6.0
+_RIVALS = 0.6
+# a column is missing for a moment, and has another type then
+_REPLACED = ("InvalidInputError", "ColumnNotFoundError", "UnsupportedFeatureError")
 
 
 def draw_step(rng: random.Random, model: Model) -> Step:
@@ -222,9 +242,18 @@ def draw_step(rng: random.Random, model: Model) -> Step:
         count = rng.choice([0, 0, 0, 1, 2])
         first = operation.for_pair(arguments, is_single=not count)
         then = _line(rng, operation.apply(model, first), rng.randint(0, count), is_single=False)
-        others = _line(rng, model, 1 + rng.randint(0, count), is_single=not count)
+        rivals = operation.rivals if rng.random() < _RIVALS else ()
+        others = _line(rng, model, 1 + rng.randint(0, count), is_single=not count, first=rivals)
         other = dataclasses.replace(others[0], then=others[1:])
-        return dataclasses.replace(step, arguments=first, then=then, other=other)
+        pair = dataclasses.replace(step, arguments=first, then=then, other=other)
+        if not (_casts_replaced(pair.line, other.line) or _casts_replaced(other.line, pair.line)):
+            return pair
+
+
+def _casts_replaced(line: Sequence[Step], others: Sequence[Step]) -> bool:
+    """Return whether a process assigns values to a column of a type that another one may have changed."""
+    replaced = {each.arguments["name"] for each in others if OPERATIONS[each.operation].replaces_columns}
+    return any(replaced & OPERATIONS[each.operation].assigns(each.arguments) for each in line)
 
 
 def _draw(rng: random.Random, model: Model, operations: Sequence[Operation]) -> tuple[Operation, Arguments]:
@@ -242,12 +271,41 @@ def _draw(rng: random.Random, model: Model, operations: Sequence[Operation]) -> 
             return operation, arguments
 
 
-def _line(rng: random.Random, model: Model, count: int, *, is_single: bool = False) -> tuple[Step, ...]:
-    """Return what a process does while another one writes, one after the other; see `Operation.for_pair`."""
+def _fitting(
+    rng: random.Random, model: Model, operations: Sequence[Operation]
+) -> tuple[Operation, Arguments] | None:
+    """Return the first of some operations that fits a model, with arguments."""
+    has_blobs = bool(model.state.of_role("blob"))
+    for operation in operations:
+        arguments = operation.generate(rng, model)
+        fits = arguments is not None and operation.is_valid(model, arguments)
+        if arguments is not None and fits and (operation.takes_blobs or not has_blobs):
+            return operation, arguments
+    return None
+
+
+def _line(
+    rng: random.Random,
+    model: Model,
+    count: int,
+    *,
+    is_single: bool = False,
+    first: Sequence[str] = (),
+) -> tuple[Step, ...]:
+    """Return what a process does while another one writes, one after the other; see `Operation.for_pair`.
+
+    Parameters
+    ----------
+    first
+        Names of operations of which the first is one, where one of them fits.
+    """
+    named = [OPERATIONS[name] for name in rng.sample(first, len(first))]
     operations = [each for each in OPERATIONS.of(model.settings.kind) if "pair" in each.ways]
     steps: list[Step] = []
-    for _ in range(count):
-        operation, arguments = _draw(rng, model, operations)
+    for number in range(count):
+        operation, arguments = (_fitting(rng, model, named) if number == 0 else None) or _draw(
+            rng, model, operations
+        )
         fitting = operation.for_pair(arguments, is_single=is_single)
         steps.append(Step(operation.name, fitting, "new"))
         model = operation.apply(model, fitting)

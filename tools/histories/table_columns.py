@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Sequence
 
 from .model import Column, Model, State
-from .steps import OPERATIONS, Arguments
+from .namespace_columns import draw_other_type, with_column_replaced
+from .steps import OPERATIONS, Arguments, Operation
 from .table_rows import TableOperation
 
 _NEW = (("small", "int32"), ("text", "string"), ("real", "double"))
@@ -81,6 +83,41 @@ class TableDropColumn(TableOperation):
         rows = tuple((*row[:position], *row[position + 1 :]) for row in state.rows)
         left = tuple(each for each in model.indices if each != arguments["name"])
         return model.with_state(State(columns, rows, state.is_ordered), indices=left)
+
+
+@OPERATIONS.add
+class TableReplaceColumn(TableOperation):
+    """Drop a column, and add one of the same name and another type."""
+
+    name = "table_replace_column"
+    weight = 0.6
+    ways = frozenset({"here", "new", "pair"})  # not killed: it is two commits
+    replaces_columns = True
+    rivals = (
+        *("table_append", "table_append", "merge_insert", "commit_fragments"),
+        *("compact_files", "create_scalar_index"),
+    )
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        columns = [column for column in model.state.columns if column.role != "key"]
+        if model.settings.file_version == "0.1" or not columns or len(model.state.columns) < 3:
+            return None  # 0.1 has no NULL
+        return draw_other_type(rng, rng.choice(columns), _NEW)
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        types = {each.name: each.type for each in model.state.columns}
+        return types.get(arguments["name"], arguments["type"]) != arguments["type"] and len(types) > 1
+
+    def source(self, arguments: Arguments) -> str:
+        return f"replace_column(api.dataset, root, {arguments['name']!r}, {arguments['type']!r})"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        left = tuple(each for each in model.indices if each != arguments["name"])
+        return model.with_state(with_column_replaced(model.state, arguments), indices=left)
+
+    def excused(self, model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
+        # rows may be written with the column in place of all, or another version be restored, between the two
+        return (*super().excused(model, others), "AlreadyExistsError", "InvalidInputError")
 
 
 @OPERATIONS.add

@@ -7,9 +7,16 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .conditions import columns_of, draw_condition, to_sql
+from .conditions import draw_condition, fits, to_sql
 from .model import Column, Model, Row, State
-from .namespace_rows import after, assigned, assignment_text, draw_assignment, draw_numbers
+from .namespace_rows import (
+    after,
+    assigned,
+    assignment_text,
+    can_assign,
+    draw_assignment,
+    draw_numbers,
+)
 from .numbers_text import numbers_text
 from .steps import OPERATIONS, Arguments, Operation, Way
 
@@ -118,7 +125,7 @@ class TableDelete(TableOperation):
         return {"where": draw_condition(rng, model.state)}
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        return columns_of(arguments["where"]) <= set(model.state.names)
+        return fits(arguments["where"], model.state)
 
     def source(self, arguments: Arguments) -> str:
         return f"table.delete({to_sql(arguments['where'])!r})"
@@ -173,9 +180,10 @@ class TableUpdate(TableOperation):
         return None if assignment is None else {"set": assignment, "where": where}
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        where = arguments["where"]
-        names = {arguments["set"][0]} | (set() if where is None else columns_of(where))
-        return names <= set(model.state.names)
+        return can_assign(model.state, arguments["set"], arguments["where"])
+
+    def assigns(self, arguments: Arguments) -> set[str]:
+        return {arguments["set"][0]}
 
     def source(self, arguments: Arguments) -> str:
         where = None if arguments["where"] is None else to_sql(arguments["where"])
@@ -226,9 +234,10 @@ class MergeInsert(TableOperation):
             else [None]
         )
         by_source = arguments["by_source"]
-        names = columns_of(by_source) if isinstance(by_source, tuple) else set()
+        if isinstance(by_source, tuple) and not fits(by_source, model.state):
+            return False
         # several rows of one key are an error of their own
-        return fit(model, arguments["columns"]) and None not in keys and names <= set(model.state.names)
+        return fit(model, arguments["columns"]) and None not in keys
 
     def source(self, arguments: Arguments) -> str:
         clauses = {"update": ".when_matched_update_all()", "delete": ".when_matched_delete()", None: ""}
@@ -301,7 +310,7 @@ class CommitUpdate(TableOperation):
         return {"where": draw_condition(rng, model.state), "key": keys[0].name} if keys else None
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        return columns_of(arguments["where"]) | {arguments["key"]} <= set(model.state.names)
+        return fits(arguments["where"], model.state) and arguments["key"] in model.state.names
 
     def source(self, arguments: Arguments) -> str:
         name = arguments["key"]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from .clean_ups import clean_up_of_pair, clean_up_text, cleaned_up, draw_clean_up
 from .model import Model
 from .namespace_rows import columns_text, draw_numbers
 from .numbers_text import numbers_text
-from .steps import OPERATIONS, Arguments, Way
-from .table_rows import OURS, TableAppend, TableOperation, all_columns, emptied
+from .steps import OPERATIONS, Arguments, Operation, Way
+from .table_rows import ALL_WAYS, OURS, TableAppend, TableOperation, all_columns, emptied
 
 
 class _TableUpkeep(TableOperation):
@@ -54,6 +54,8 @@ class CleanUpTable(_TableUpkeep):
     name = "table_cleanup"
     weight = 1.0
     mends = True
+    removes_versions = True
+    rivals = ("tag_version", "branch_version", "restore", "table_cleanup")
 
     def generate(self, rng: random.Random, model: Model) -> Arguments:
         return draw_clean_up(rng)
@@ -86,6 +88,7 @@ class Restore(TableOperation):
 
     name = "restore"
     weight = 0.8
+    rivals = ("table_cleanup",)
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
         return {"version": rng.choice(list(model.versions))} if model.versions else None
@@ -99,6 +102,84 @@ class Restore(TableOperation):
     def apply(self, model: Model, arguments: Arguments) -> Model:
         # indices and runs are those of the version, which the model does not know
         return model.with_state(model.versions[arguments["version"]], indices=(), runs=())
+
+    def excused(self, model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
+        gone = _gone(model, others)
+        # a clean-up that is seen late is told by another error
+        return (*super().excused(model, others), *gone, *(("CorruptDataError",) if gone else ()))
+
+
+def _gone(model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
+    """Return the error where a version that is named may be gone."""
+    removes = model.cleans_up or any(each.removes_versions for each in others)
+    return ("VersionNotFoundError",) if removes else ()
+
+
+class _NamesVersion(_TableUpkeep):
+    """Give a known version a name, which it keeps although others clean up."""
+
+    ways = ALL_WAYS - {"held"}
+    rivals = ("table_cleanup",)
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        # what commits remove by themselves is not known
+        if not model.versions or model.cleans_up:
+            return None
+        return {"name": f"{self.name}{model.next_name}", "version": rng.choice(list(model.versions))}
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        names = {name.removeprefix("branch ") for name in model.tags}
+        return arguments["version"] in model.versions and arguments["name"] not in names
+
+    def broken_off(self, model: Model) -> Model:
+        # the name may be there
+        return dataclasses.replace(model, next_name=model.next_name + 1)
+
+    def excused(self, model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
+        return (*super().excused(model, others), *_gone(model, others))
+
+
+@OPERATIONS.add
+class TagVersion(_NamesVersion):
+    """Give an older version a tag."""
+
+    name = "tag_version"
+    weight = 0.6
+
+    def source(self, arguments: Arguments) -> str:
+        return f"table.tags.create({arguments['name']!r}, {arguments['version']})"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        tags = model.tags | {arguments["name"]: model.versions[arguments["version"]]}
+        return dataclasses.replace(model, tags=tags, next_name=model.next_name + 1)
+
+
+@OPERATIONS.add
+class BranchVersion(_NamesVersion):
+    """Make a branch of an older version and append to it."""
+
+    name = "branch_version"
+    weight = 0.4
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        arguments = super().generate(rng, model)
+        if arguments is None:
+            return None
+        columns = all_columns(model.versions[arguments["version"]])
+        return arguments | {"columns": columns, "numbers": draw_numbers(rng, model), "salt": 0}
+
+    def source(self, arguments: Arguments) -> str:
+        return (
+            f"branch = table.create_branch({arguments['name']!r}, {arguments['version']})\n"
+            f"data = rows({arguments['columns']!r}, {numbers_text(arguments['numbers'])})\n"
+            "branch.insert(data, mode='append')"
+        )
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        state = model.versions[arguments["version"]]
+        state = state.plus(state.new_rows(arguments["numbers"], 0))
+        tags = model.tags | {f"branch {arguments['name']}": state}
+        return dataclasses.replace(model, tags=tags, next_name=model.next_name + 1)
 
 
 @OPERATIONS.add
@@ -213,10 +294,12 @@ class CreateIndex(_TableUpkeep):
         if not columns:
             return None
         kind = rng.choice(["BTREE", "BITMAP", "ZONEMAP"])
-        return {"column": rng.choice(columns).name, "kind": kind}
+        column = rng.choice(columns)
+        return {"column": column.name, "role": column.role, "kind": kind}
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        return arguments["column"] in model.state.names
+        roles = {column.name: column.role for column in model.state.columns}
+        return roles.get(arguments["column"]) == arguments["role"]
 
     def source(self, arguments: Arguments) -> str:
         return f"table.create_scalar_index({arguments['column']!r}, {arguments['kind']!r}, replace=True)"
