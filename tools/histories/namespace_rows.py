@@ -179,8 +179,8 @@ class Update(_Rows):
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
         return can_assign(model.state, arguments["set"], arguments["where"])
 
-    def assigns(self, arguments: Arguments) -> set[str]:
-        return {arguments["set"][0]}
+    def casts(self, arguments: Arguments) -> set[str]:
+        return super().casts(arguments) | {arguments["set"][0]}
 
     def source(self, arguments: Arguments) -> str:
         where = None if arguments["where"] is None else to_sql(arguments["where"])
@@ -362,8 +362,8 @@ class Transaction(_Rows):
             model = OPERATIONS[name].apply(model, each)
         return bool(arguments["parts"])
 
-    def assigns(self, arguments: Arguments) -> set[str]:
-        return {column for name, each in arguments["parts"] for column in OPERATIONS[name].assigns(each)}
+    def casts(self, arguments: Arguments) -> set[str]:
+        return {column for name, each in arguments["parts"] for column in OPERATIONS[name].casts(each)}
 
     def source(self, arguments: Arguments) -> str:
         lines = [f"    {OPERATIONS[name].source(each)}" for name, each in arguments["parts"]]

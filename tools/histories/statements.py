@@ -51,8 +51,8 @@ class _SqlUpdate(_Statement):
 class _SqlInsert(_Statement):
     takes_blobs = False
 
-    def assigns(self, arguments: Arguments) -> set[str]:
-        return {name for name, *_ in arguments["columns"]}
+    def casts(self, arguments: Arguments) -> set[str]:
+        return super().casts(arguments) | {name for name, *_ in arguments["columns"]}
 
     def source(self, arguments: Arguments) -> str:
         names = ", ".join(name for name, *_ in arguments["columns"])
@@ -64,8 +64,8 @@ class _SqlMerge(_Statement):
     pair_refusals = ("InvalidInputError",)  # rows are read, and written when the columns are others
     reads_snapshot = True
 
-    def assigns(self, arguments: Arguments) -> set[str]:
-        return {name for name, *_ in arguments["columns"]}
+    def casts(self, arguments: Arguments) -> set[str]:
+        return super().casts(arguments) | {name for name, *_ in arguments["columns"]}
 
     def source(self, arguments: Arguments) -> str:
         names = [name for name, *_ in arguments["columns"]]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from .conditions import columns_of
 from .model import Kind, Model
 
 Arguments = dict[str, Any]
@@ -139,9 +140,12 @@ class Operation(ABC):
         """Return the names of errors that it may have because of what another process does at once."""
         return _REPLACED if any(each.replaces_columns for each in others) else ()
 
-    def assigns(self, arguments: Arguments) -> set[str]:
-        """Return the names of the columns whose values are cast to the type that the column has by then."""
-        return set()
+    def casts(self, arguments: Arguments) -> set[str]:
+        """Return names of columns that are given values, or compared with some, which are cast for that."""
+        where = [
+            each for each in (arguments.get("where"), arguments.get("by_source")) if isinstance(each, tuple)
+        ]
+        return {name for each in where for name in columns_of(each)}
 
     @abstractmethod
     def source(self, arguments: Arguments) -> str:
@@ -251,9 +255,9 @@ def draw_step(rng: random.Random, model: Model) -> Step:
 
 
 def _casts_replaced(line: Sequence[Step], others: Sequence[Step]) -> bool:
-    """Return whether a process assigns values to a column of a type that another one may have changed."""
+    """Return whether a process uses values of one type for a column that another one replaces."""
     replaced = {each.arguments["name"] for each in others if OPERATIONS[each.operation].replaces_columns}
-    return any(replaced & OPERATIONS[each.operation].assigns(each.arguments) for each in line)
+    return any(replaced & OPERATIONS[each.operation].casts(each.arguments) for each in line)
 
 
 def _draw(rng: random.Random, model: Model, operations: Sequence[Operation]) -> tuple[Operation, Arguments]:

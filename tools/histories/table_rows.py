@@ -182,8 +182,8 @@ class TableUpdate(TableOperation):
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
         return can_assign(model.state, arguments["set"], arguments["where"])
 
-    def assigns(self, arguments: Arguments) -> set[str]:
-        return {arguments["set"][0]}
+    def casts(self, arguments: Arguments) -> set[str]:
+        return super().casts(arguments) | {arguments["set"][0]}
 
     def source(self, arguments: Arguments) -> str:
         where = None if arguments["where"] is None else to_sql(arguments["where"])
