@@ -12,7 +12,7 @@ from lance_df.namespace.directory.folders import holds_table
 from lance_df.namespace.directory.names import Parts, id_parts
 from lance_df.sources import to_batches
 from lance_df.table.metadata.refs import resolve
-from lance_df.table.reading.batches import source_closed
+from lance_df.table.reading.batches import close_source
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
 from lance_df.table.writing.write import Mode, write_table
@@ -75,8 +75,7 @@ class CountedRows:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with source_closed(self._batches):
-            pass
+        close_source(self._batches)
 
     def reader(self) -> pa.RecordBatchReader:
         """Return the rows, once."""

@@ -20,6 +20,7 @@ import lance_df
 from lance_df.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
+    IncompatibleConflictError,
     InvalidInputError,
     LanceError,
     NotFoundError,
@@ -234,7 +235,7 @@ def test_a_version_that_goes_is_not_used(uri: str, monkeypatch: pytest.MonkeyPat
     owner: Any = {"restore": committer.Committer, "branch": clones, "tag": refs_write}[use]
     name = {"restore": "_put_transaction", "branch": "_publish", "tag": "create_ref"}[use]
     before(monkeypatch, owner, name, lambda: run(uri, CLEAN_UP))
-    with pytest.raises(LanceError):
+    with pytest.raises(IncompatibleConflictError if use == "restore" else VersionNotFoundError):
         {
             "restore": old.restore,
             "branch": lambda: old.create_branch("b"),

@@ -104,9 +104,7 @@ class Restore(TableOperation):
         return model.with_state(model.versions[arguments["version"]], indices=(), runs=())
 
     def excused(self, model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
-        gone = _gone(model, others)
-        # a clean-up that is seen late is told by another error
-        return (*super().excused(model, others), *gone, *(("CorruptDataError",) if gone else ()))
+        return (*super().excused(model, others), *_gone(model, others))
 
 
 def _gone(model: Model, others: Sequence[Operation]) -> tuple[str, ...]:

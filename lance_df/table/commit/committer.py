@@ -44,6 +44,7 @@ from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
 from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.missing_files import is_dropped, is_retained, missing_files
+from lance_df.table.metadata.refs_write import being_removed
 from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
@@ -482,11 +483,9 @@ class Committer:
 
     def _check_whole(self, version: int) -> None:
         """Check that a version is still there, now that clean-ups see that it is being restored."""
-        if not is_retained(self.table_of(self._open(version))):
-            raise CorruptDataError(
-                f"{self.location.uri}: version {version} cannot be restored: a clean-up removes it; restore "
-                "a later version"
-            )
+        restored = self.table_of(self._open(version))
+        if not is_retained(restored):
+            raise being_removed(restored)
 
     def _put_transaction(self, name: str, data: bytes) -> None:
         if data != self._transaction_file:

@@ -87,7 +87,7 @@ def _notices(root: Location) -> Iterator[_Notice]:
     for name in [entry.name for entry in folder.list() if entry.name.endswith(_SUFFIX)]:
         file = folder / name
         # its clean-up has ended, or it is another program's
-        with suppress(NotFoundError, ValueError, TypeError, KeyError):
+        with suppress(NotFoundError, ValueError, TypeError, KeyError, RecursionError):
             notice = json.loads(file.read(max_bytes=_MAX_BYTES))
             is_valid = notice["renewedAt"] > time.time() - _VALID_SECONDS
             yield _Notice(file, notice["branch"], frozenset(notice["versions"]), is_valid)

@@ -8,17 +8,22 @@ from contextlib import closing, contextmanager
 import pyarrow as pa
 
 
-@contextmanager
-def source_closed(batches: object) -> Iterator[None]:
-    """Close what makes batches when the context ends, if it is a generator.
+def close_source(batches: object) -> None:
+    """Close what makes batches, if it is a generator.
 
     One that is left before its end, as by a write that fails, lives on with its threads as long as the error.
     """
+    if isinstance(batches, Generator):
+        batches.close()
+
+
+@contextmanager
+def source_closed(batches: object) -> Iterator[None]:
+    """Close what makes batches when the context ends; see `close_source`."""
     try:
         yield
     finally:
-        if isinstance(batches, Generator):
-            batches.close()
+        close_source(batches)
 
 
 class CountedBatches:
