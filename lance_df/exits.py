@@ -4,13 +4,15 @@ A daemon thread, or one of DataFusion's, that wants to run Python code while the
 CPython in the middle of whatever called it. Rust and C++ abort the process then. So threads say when they are
 `busy` with such code, what native code takes one by one is `stoppable`, and the exit waits for both. From
 then on a thread that comes by stays where it is, for ever. One of DataFusion's gets an error, as somebody may
-wait for it; so does one that is busy, and stays when it is no longer.
+wait for it; so does one that is busy, and stays when it is no longer. Where threads compute on in native code
+the process ends with the interpreter, before any of them comes back.
 """
 
 from __future__ import annotations
 
 import atexit
 import signal
+import sys
 import threading
 import time
 from collections import Counter
@@ -162,6 +164,8 @@ def _end() -> None:
         time.sleep(_POLL_SECONDS)
     if time.monotonic() - _last_end < _RECENT_SECONDS:
         _settle()
+    if _others_are_awake():
+        _leave_out_native_handlers()
 
 
 def _settle() -> None:
@@ -181,6 +185,22 @@ def _others_are_awake() -> bool:
         return True
     # the state follows the name, which is in parentheses and may have some (proc_pid_stat(5))
     return any(text.rpartition(b") ")[2][:1] != b"S" for text in texts)
+
+
+def _leave_out_native_handlers() -> None:
+    """End the process as soon as the interpreter has gone down.
+
+    A thread that computes for a statement that was abandoned calls Python when it is done. It crashes where
+    the interpreter is gone, while native libraries still run what they do at an exit.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    if hasattr(library, "on_exit"):  # glibc's; it passes the exit code on
+        library.fflush(None)
+        library.on_exit(library._exit, None)
 
 
 def _is_quiet() -> bool:

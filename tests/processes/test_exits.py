@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,3 +54,29 @@ def test_the_process_ends_well(tables: Path, name: str) -> None:
     for process in processes:
         _, errors = process.communicate(timeout=120)
         assert (process.returncode, errors) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="on_exit is glibc's")
+@pytest.mark.parametrize("condition", ["y.a < 100", "y.a < 1000"])
+def test_a_statement_that_was_abandoned_ends_after_the_interpreter(tables: Path, condition: str) -> None:
+    query = f"SELECT max(x.a) AS a FROM large x JOIN large y ON x.a * y.a = -7 WHERE {condition}"
+    program = f"""
+import ctypes
+context = lance_df.connect(folder)
+print('ready', flush=True)
+try:
+    while True:
+        context.sql({query!r}).to_pylist()
+except KeyboardInterrupt:
+    print('interrupted')
+library = ctypes.CDLL(None)
+library.on_exit(library.sleep, None)  # for as many seconds as the exit code says
+sys.exit(4)
+"""
+    process = started(program, tables)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.7)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=120)
+    assert (process.returncode, out, errors) == (4, "interrupted\n", "")
