@@ -38,7 +38,7 @@ LIMITS: dict[str, dict[str, int]] = {
     "joined": {"max_joined_fragments": 10**6, "max_joined_rows": 10**6, "max_joined_bytes": 10**9},
     "small tasks": {
         "tasks": 10**6,
-        "min_task_rows": 1,
+        "min_task_rows": 5,
         "max_task_rows": 50,
         "task_alignment": 1,
         "max_window_rows": 20,
