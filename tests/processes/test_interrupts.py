@@ -24,6 +24,7 @@ PATIENCE = 20.0
 PATIENCE_FOR_SORTS = PATIENCE if int(datafusion.__version__.partition(".")[0]) >= 54 else 280.0
 
 PROGRAM = """
+signal.alarm(280)  # what is abandoned may compute for long on a busy machine
 context = lance_df.connect(folder)
 large = lance_df.dataset(f'{folder}/large.lance')
 target = sys.argv[2]
@@ -39,7 +40,7 @@ except BaseException as err:
     print(type(err).__name__, flush=True)
 for thread in threading.enumerate():  # what nobody waits for ends at its next step
     if thread.name == 'lance-df-apart':
-        thread.join(60)
+        thread.join(200)
 print(large.count_rows('a < 7'), context.sql('SELECT count(*) AS n FROM small').to_pylist())
 print(sorted(thread.name for thread in threading.enumerate()))
 """
@@ -72,7 +73,7 @@ def test_reads(tables: Path, tmp_path: Path, name: str) -> None:
     began = time.monotonic()
     found = process.stdout.readline()
     took = time.monotonic() - began
-    out, errors = process.communicate(timeout=120)
+    out, errors = process.communicate(timeout=290)
     assert (found, process.returncode) == ("KeyboardInterrupt\n", 0), errors
     assert out == "7 [{'n': 1000}]\n['MainThread']\n", errors
     assert took < PATIENCE

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Sequence
 
 from .model import Model
-from .steps import Arguments
+from .steps import Arguments, Operation
 
 
 def draw_clean_up(rng: random.Random) -> Arguments:
@@ -41,3 +42,9 @@ def cleaned_up(model: Model, arguments: Arguments, left: list[int] | None) -> Mo
         return model
     was_cleaned = arguments["delete_unverified"] and model.settings.kind == "table"
     return dataclasses.replace(model, was_killed=model.was_killed and not was_cleaned)
+
+
+def gone(model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
+    """Return the error where a version that is named, or was read by a transaction, may be gone."""
+    removes = model.cleans_up or any(each.removes_versions for each in others)
+    return ("VersionNotFoundError",) if removes else ()

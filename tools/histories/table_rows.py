@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from .clean_ups import gone
 from .conditions import draw_condition, fits, to_sql
 from .model import Column, Model, Row, State
 from .namespace_rows import (
@@ -166,6 +167,9 @@ class CommitDelete(TableDelete):
     name = "commit_delete"
     weight = 1.0
 
+    def excused(self, model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
+        return (*super().excused(model, others), *gone(model, others))
+
     def source(self, arguments: Arguments) -> str:
         return f"commit_rows(api, root, {to_sql(arguments['where'])!r})"
 
@@ -291,6 +295,9 @@ class CommitFragments(TableOperation):
             "salt": rng.randrange(50),
         }
 
+    def excused(self, model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
+        return (*super().excused(model, others), *gone(model, others))
+
     def source(self, arguments: Arguments) -> str:
         return f"commit_fragments(api, root, {data_text(arguments)})"
 
@@ -314,6 +321,9 @@ class CommitUpdate(TableOperation):
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
         return fits(arguments["where"], model.state) and arguments["key"] in model.state.names
+
+    def excused(self, model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
+        return (*super().excused(model, others), *gone(model, others))
 
     def source(self, arguments: Arguments) -> str:
         name = arguments["key"]

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from .clean_ups import clean_up_of_pair, clean_up_text, cleaned_up, draw_clean_up
+from .clean_ups import clean_up_of_pair, clean_up_text, cleaned_up, draw_clean_up, gone
 from .model import Model
 from .namespace_rows import columns_text, draw_numbers
 from .numbers_text import numbers_text
@@ -104,13 +104,7 @@ class Restore(TableOperation):
         return model.with_state(model.versions[arguments["version"]], indices=(), runs=())
 
     def excused(self, model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
-        return (*super().excused(model, others), *_gone(model, others))
-
-
-def _gone(model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
-    """Return the error where a version that is named may be gone."""
-    removes = model.cleans_up or any(each.removes_versions for each in others)
-    return ("VersionNotFoundError",) if removes else ()
+        return (*super().excused(model, others), *gone(model, others))
 
 
 class _NamesVersion(_TableUpkeep):
@@ -134,7 +128,7 @@ class _NamesVersion(_TableUpkeep):
         return dataclasses.replace(model, next_name=model.next_name + 1)
 
     def excused(self, model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
-        return (*super().excused(model, others), *_gone(model, others))
+        return (*super().excused(model, others), *gone(model, others))
 
 
 @OPERATIONS.add
