@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from queries import TABLES
 
 if TYPE_CHECKING:
@@ -50,14 +51,17 @@ def ensure_data(
         for table in tables:
             target = home / version / f"{table}.lance"
             if not (target / "_versions").exists():
-                _write_lance(parquet / f"{table}.parquet", target, version)
+                write_lance(parquet / f"{table}.parquet", target, version)
     return home
 
 
-def _write_lance(source: Path, target: Path, version: str) -> None:
+def write_lance(source: Path, target: Path, version: str) -> None:
+    """Write a Parquet file as a Lance table, by pylance."""
     os.environ.setdefault("LANCE_LOG", "error")
     import lance
     import pyarrow.parquet as pq
 
     logging.getLogger("lance").setLevel(logging.ERROR)
-    lance.write_dataset(pq.read_table(source), str(target), data_storage_version=version)
+    with pq.ParquetFile(source) as file:
+        batches = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+        lance.write_dataset(batches, str(target), data_storage_version=version)

@@ -55,11 +55,20 @@ class Worker:
         self.opened = self._reply()
 
     def run(self, sql: str, runs: int) -> dict[str, Any]:
-        """Return ``seconds`` of each run, the ``rows`` of the answer, and ``peak_bytes`` of the process."""
+        """Return ``seconds`` of each run, the ``rows`` of the answer, and ``peak_bytes`` of the process.
+
+        Raises
+        ------
+        RuntimeError
+            The engine failed.
+        """
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"sql": sql, "runs": runs}) + "\n")
         self._process.stdin.flush()
-        return self._reply()
+        reply = self._reply()
+        if "error" in reply:
+            raise RuntimeError(f"{self.engine}: {reply['error']}")
+        return reply
 
     def close(self) -> None:
         """End the process."""

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from engines import open_engine
+from engines import Engine, open_engine
 
 LIBRARIES = ("datafusion", "pylance", "duckdb", "pyarrow", "cython", "numpy", "fsspec")
 
@@ -30,14 +30,32 @@ def main() -> None:
     print(json.dumps(opened), file=replies, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        seconds = []
-        for _ in range(request["runs"]):
-            began = time.perf_counter()
-            answer = engine(request["sql"])
-            seconds.append(time.perf_counter() - began)
-        rows = [[_plain(value) for value in row.values()] for row in _by_position(answer)]
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps({"seconds": seconds, "rows": rows, "peak_bytes": peak}), file=replies, flush=True)
+        try:
+            reply = _answer(engine, request["sql"], request["runs"])
+        except Exception as err:  # noqa: BLE001 - told to whoever asks
+            reply = {"error": f"{type(err).__name__}: {err}"}
+        print(json.dumps(reply), file=replies, flush=True)
+
+
+def _answer(engine: Engine, sql: str, runs: int) -> dict[str, Any]:
+    seconds = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        answer = engine(sql)
+        seconds.append(time.perf_counter() - began)
+    rows = [[_plain(value) for value in row.values()] for row in _by_position(answer)]
+    return {
+        "seconds": seconds,
+        "names": answer.schema.names,
+        "types": [_type_name(column.type) for column in answer.schema],
+        "rows": rows,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def _type_name(data_type: Any) -> str:
+    """Return the name of a type; that of text and bytes whatever their layout is."""
+    return str(data_type).removeprefix("large_").removesuffix("_view")
 
 
 def _by_position(answer: Any) -> list[dict[str, Any]]:

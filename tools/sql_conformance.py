@@ -26,6 +26,8 @@ from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from lance_df.engine.plans.order import RewriteWarning
 from tools.conformance.contexts import Conformance, Difference, low_thresholds
 from tools.conformance.hits import hits
@@ -151,7 +153,7 @@ def _tpcds(root: Path, options: argparse.Namespace) -> Iterator[Conformance]:
 def _clickbench(root: Path, options: argparse.Namespace) -> Iterator[Conformance]:
     with tempfile.TemporaryDirectory() as folder:
         conformance = _conformance(folder, options)
-        conformance.add_table("hits", hits(root / _HITS, options.hits_rows))
+        conformance.add_table("hits", hits(pq.read_schema(root / _HITS), options.hits_rows))
         _run_numbered(conformance, root / "benchmarks/queries/clickbench/queries", "q", options)
         yield conformance
 

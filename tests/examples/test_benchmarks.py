@@ -41,6 +41,68 @@ def test_different_answers_end_the_benchmark(tpch):
         tpch.check_equal("q", {"a": [[1, 2.0]], "b": [[1, 2.1]]})
 
 
+@pytest.fixture
+def workloads(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import workloads
+
+    return workloads
+
+
+def test_workloads(workloads, data):
+    """A few queries of our own stand for those that others chose."""
+    from data import ensure_data
+    from queries import QUERIES, TABLES
+    from workload_data import Workload, ensure_namespaces
+
+    home = ensure_data(data, 0.01, versions=["2.2"])
+    ensure_namespaces(home)
+    queries = {name: QUERIES[name] for name in ("Q1", "Q3", "Q6")}
+    queries["ours alone"] = "SELECT murmur3(l_orderkey) FROM lineitem ORDER BY l_orderkey LIMIT 3"
+    engines = ["parquet", "duckdb_tables", "plain-2.2", "ours-2.2", "buckets-2.2"]
+    few = Workload("few", home, TABLES, queries)
+    run = workloads.measure(few, engines, rounds=2, runs=1, interpreters={})
+    assert set(run.wrong) == {(engine, "ours alone") for engine in engines[:3]}
+    assert {len(values) for by_query in run.seconds.values() for values in by_query.values()} == {2}
+    assert {len(run.factors(engine, "duckdb_tables")) for engine in engines[2:]} == {3}
+    assert len(list(run.ratios())) == 3 * 2
+    page = run.page()
+    assert "## few" in page
+    assert "| Q6 |" in page
+    assert "parquet, ours alone: fails: parquet: " in page
+
+
+def test_answers_of_workloads_are_compared(workloads):
+    rows = {"names": ["a", "b"], "types": ["int64", "double"], "rows": [[1, 2.0], [2, None], [2, 0.5]]}
+    text = "SELECT a, b FROM t ORDER BY a"
+    assert workloads.difference("ours-2.2", rows, rows, text) is None
+    tied = rows | {"rows": [[1, 2.0], [2, 0.5], [2, None]]}
+    assert workloads.difference("ours-2.2", tied, rows, text) is None
+    near = rows | {"rows": [[1, 2.000001], [2, None], [2, 0.5]], "types": ["int32", "decimal128(9, 6)"]}
+    assert workloads.difference("duckdb", near, rows, text) is None
+    assert "types are" in workloads.difference("plain-2.2", near, rows, text)
+    assert workloads.difference("ours-2.2", near | {"types": rows["types"]}, rows, text) is not None
+    unordered = rows | {"rows": [[2, None], [1, 2.0], [2, 0.5]]}
+    assert "row 0 in order" in workloads.difference("duckdb", unordered, rows, text)
+
+
+def test_rows_like_those_of_hits(workloads):
+    import pyarrow as pa
+    from workload_data import hits
+
+    names = [
+        ("URL", pa.string()),
+        ("UserID", pa.int64()),
+        ("EventTime", pa.timestamp("us")),
+        ("OS", pa.int16()),
+    ]
+    first, again, second = (hits(pa.schema(names), 1000, part=part) for part in (0, 0, 1))
+    assert first == again
+    assert first.schema == pa.schema(names)
+    assert first["URL"] != second["URL"]
+    assert first["EventTime"].to_pylist()[0].year == 2013
+
+
 def test_opening(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import opening

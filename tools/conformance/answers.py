@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from typing import Any, Final
 
 import datafusion
@@ -90,14 +93,14 @@ def difference(ours: Answer, theirs: Answer, ordering: Ordering | None) -> str |
     what = _of_schemas(ours, theirs)
     if what is not None or _are_identical(ours, theirs, is_ordered=ordering is not None):
         return what
-    return _of_rows(ours.rows(), theirs.rows(), ordering)
+    return row_difference(ours.rows(), theirs.rows(), ordering)
 
 
 def difference_of_rows(ours: Answer, theirs: Answer, *, is_ordered: bool) -> str | None:
     """Return in which rows two answers differ, whose types may be Arrow's and Lance's for the same values."""
     if _are_identical(ours, theirs, is_ordered=is_ordered):
         return None
-    return _of_rows(ours.rows(), theirs.rows(), Ordering((), is_complete=False) if is_ordered else None)
+    return row_difference(ours.rows(), theirs.rows(), Ordering((), is_complete=False) if is_ordered else None)
 
 
 def _are_identical(ours: Answer, theirs: Answer, *, is_ordered: bool) -> bool:
@@ -159,33 +162,41 @@ def _shown(schema: pa.Schema) -> str:
     ]
 
 
-def _of_rows(ours: list[Row], theirs: list[Row], ordering: Ordering | None) -> str | None:
+def row_difference(
+    ours: list[Row], theirs: list[Row], ordering: Ordering | None, *, relative: float = _RELATIVE
+) -> str | None:
+    """Return in what rows differ from those in memory; None where they do not.
+
+    They are compared in order where there is an ordering, up to rows of equal keys, and of a limited result
+    without those of the first and the last key. Floats may differ by ``relative``: by the order of additions.
+    """
+    equal = partial(_equal, relative=relative)
     if len(ours) != len(theirs):
         return f"{len(ours)} rows, in memory {len(theirs)}"
-    if _equal(ours, theirs):
+    if equal(ours, theirs):
         return None
     if ordering is None:
-        return _of_sets(ours, theirs)
+        return _of_sets(ours, theirs, equal)
     keys = ordering.keys
     mine, other = ([tuple(row[key] for key in keys) for row in rows] for rows in (ours, theirs))
     for index, (found, wanted) in enumerate(zip(mine, other, strict=True)):
-        if not _equal(found, wanted):
+        if not equal(found, wanted):
             return f"row {index} in order has the keys {found!r}, in memory {wanted!r}"[:_MOST_SHOWN]
     if not ordering.is_complete:
-        return _of_sets(ours, theirs) or "the rows are in another order"
+        return _of_sets(ours, theirs, equal) or "the rows are in another order"
     if not ordering.is_limited:
-        return _of_sets(ours, theirs)
+        return _of_sets(ours, theirs, equal)
     # of rows with the first and the last key a limit and an offset may take any
     cut = (repr(mine[0]), repr(mine[-1]))
     whole = [index for index, key in enumerate(mine) if repr(key) not in cut]
-    return _of_sets([ours[index] for index in whole], [theirs[index] for index in whole])
+    return _of_sets([ours[index] for index in whole], [theirs[index] for index in whole], equal)
 
 
-def _of_sets(ours: list[Row], theirs: list[Row]) -> str | None:
+def _of_sets(ours: list[Row], theirs: list[Row], equal: Callable[[Any, Any], bool]) -> str | None:
     found, wanted = Counter(map(repr, ours)), Counter(map(repr, theirs))
     if found == wanted:
         return None
-    if _equal(sorted(ours, key=_rounded), sorted(theirs, key=_rounded)):
+    if equal(sorted(ours, key=_rounded), sorted(theirs, key=_rounded)):
         return None
     more, fewer = list((found - wanted).elements()), list((wanted - found).elements())
     shown = f"such as {more[0][:_MOST_SHOWN]}; in memory {fewer[0][:_MOST_SHOWN]}"
@@ -203,14 +214,16 @@ def _rounded(value: Any) -> str:
     return repr(value)
 
 
-def _equal(ours: Any, theirs: Any) -> bool:
+def _equal(ours: Any, theirs: Any, relative: float) -> bool:
     if isinstance(ours, float) and isinstance(theirs, float):
         if math.isnan(ours) or math.isnan(theirs):
             return math.isnan(ours) and math.isnan(theirs)
-        is_close = math.isclose(ours, theirs, rel_tol=_RELATIVE)
+        is_close = math.isclose(ours, theirs, rel_tol=relative)
         return is_close and math.copysign(1, ours) == math.copysign(1, theirs)
     if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
-        return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
+        return len(ours) == len(theirs) and all(map(_equal, ours, theirs, repeat(relative)))
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        return list(ours) == list(theirs) and all(map(_equal, ours.values(), theirs.values()))
+        return list(ours) == list(theirs) and all(
+            map(_equal, ours.values(), theirs.values(), repeat(relative))
+        )
     return type(ours) is type(theirs) and bool(ours == theirs)

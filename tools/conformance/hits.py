@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import date
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 _SEED: Final = 20130701
 _FIRST_DAY: Final = (date(2013, 7, 1) - date(1970, 1, 1)).days
@@ -34,20 +32,22 @@ _NUMBERS: Final = {
 _EVEN: Final = ("WatchID", "ClientIP")
 
 
-def hits(sample: Path, rows: int) -> pa.Table:
-    """Return seeded rows with the columns of a Parquet file that has a few of the real ones.
+def hits(schema: pa.Schema, rows: int, *, part: int = 0) -> pa.Table:
+    """Return seeded rows of the columns of the real table; those of each part are others.
 
     `EventDate` is a date, as the queries need it. No column has NULLs, as in the real table.
     """
-    random = np.random.default_rng(_SEED)
+    random = np.random.default_rng(_SEED + part)
     days = _FIRST_DAY + np.sort(random.zipf(1.3, rows) % _DAYS)
     columns: dict[str, pa.Array] = {}
-    for field in pq.read_schema(sample):
+    for field in schema:
         if field.name == "EventDate":
             columns[field.name] = pa.array(days.astype("int32")).cast(pa.date32())
         elif field.name.endswith("EventTime"):
             seconds = days * _DAY_SECONDS + random.integers(0, _DAY_SECONDS, rows)
-            columns[field.name] = pa.array(seconds, field.type)
+            is_time = pa.types.is_timestamp(field.type)
+            columns[field.name] = pa.array(seconds, pa.timestamp("s") if is_time else field.type)
+            columns[field.name] = columns[field.name].cast(field.type)
         elif pa.types.is_integer(field.type):
             columns[field.name] = pa.array(_numbers(random, field.name, rows, field.type))
         else:
@@ -67,11 +67,10 @@ def _numbers(random: np.random.Generator, name: str, rows: int, data_type: pa.Da
 
 def _texts(random: np.random.Generator, name: str, rows: int) -> pa.Array:
     distinct, empty = _TEXTS.get(name, (12, 0.7))
-    values = [_text(name, number) for number in range(distinct)]
+    values = pa.array([*(_text(name, number) for number in range(distinct)), ""])
     index = random.zipf(1.4, rows) % distinct
-    found = np.array(values, dtype=object)[index]
-    found[random.random(rows) < empty] = ""
-    return pa.array(found, pa.string())
+    index[random.random(rows) < empty] = distinct
+    return values.take(pa.array(index))
 
 
 def _text(name: str, number: int) -> str:
