@@ -107,7 +107,7 @@ def clickbench(data: Path, rows: int, checkout: Path, versions: Sequence[str]) -
 def _schema_of(statement: Path) -> pa.Schema:
     connection = duckdb.connect()
     connection.execute(statement.read_text())
-    return connection.execute("SELECT * FROM hits").to_arrow_table().schema
+    return connection.sql("SELECT * FROM hits").to_arrow_table().schema
 
 
 def _ensure_lance(home: Path, tables: Sequence[str], versions: Sequence[str]) -> None:
