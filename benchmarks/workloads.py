@@ -158,8 +158,11 @@ def difference(engine: str, found: Mapping[str, Any], expected: Mapping[str, Any
             if found[what] != expected[what]:
                 return f"{what} are {found[what]}, expected {expected[what]}"[:300]
     rows, wanted = ([tuple(map(_comparable, row)) for row in reply["rows"]] for reply in (found, expected))
+    ordering = ordering_of(text, expected["names"])
+    if ordering is not None and ordering.is_limited and not ordering.is_complete and len(rows) == len(wanted):
+        return None  # which rows are first of those with equal keys is not told by what is returned
     relative = 1e-9 if is_datafusion else _PEERS_RELATIVE
-    return row_difference(rows, wanted, ordering_of(text, expected["names"]), relative=relative)
+    return row_difference(rows, wanted, ordering, relative=relative)
 
 
 def _comparable(value: Any) -> Any:
