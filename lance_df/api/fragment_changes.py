@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -159,9 +160,12 @@ class FragmentChanges:
             reader_schema=reader_schema,
             batch_size=batch_size,
         )
-        with columns_added(
-            self._ds._table, transform.schema, transform.rows_of, fragments=(self._fragment,)
-        ) as operation:
+        with (
+            closing(transform),
+            columns_added(
+                self._ds._table, transform.schema, transform.rows_of, fragments=(self._fragment,)
+            ) as operation,
+        ):
             transform.check_end()
             return self._merged(operation)
 

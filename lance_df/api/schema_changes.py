@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import pyarrow as pa
@@ -95,14 +96,15 @@ class SchemaChanges(DatasetBase):
             reader_schema=reader_schema,
             batch_size=batch_size,
         )
-        if are_nulls:
-            nullable = [field.with_nullable(True) for field in transform.schema]
-            self._commit(null_columns(self._table, pa.schema(nullable)))
-            return
-        with columns_added(self._table, transform.schema, transform.rows_of) as operation:
-            transform.check_end()
-            self._commit(operation)
-        transform.committed()
+        with closing(transform):
+            if are_nulls:
+                nullable = [field.with_nullable(True) for field in transform.schema]
+                self._commit(null_columns(self._table, pa.schema(nullable)))
+                return
+            with columns_added(self._table, transform.schema, transform.rows_of) as operation:
+                transform.check_end()
+                self._commit(operation)
+            transform.committed()
 
     def drop_columns(self, columns: Sequence[str]) -> None:
         """Drop columns, or fields of structs (``"a.b"``). Their data stays until the table is compacted.

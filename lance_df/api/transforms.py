@@ -11,6 +11,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.scanner import LanceScanner
 from lance_df.scanner_options import ScannerOptions
 from lance_df.table.evolution.add_columns import SplitStream
+from lance_df.table.reading.batches import close_source, source_closed
 from lance_df.udf import BatchUDF
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ class Transform(Protocol):
 
     def committed(self) -> None:
         """Forget what was kept in case of a failure."""
+        ...
+
+    def close(self) -> None:
+        """Close what makes the values, also after a failure."""
         ...
 
 
@@ -94,6 +99,9 @@ class _Sql:
     def committed(self) -> None:
         """Do nothing: nothing is kept."""
 
+    def close(self) -> None:
+        """Do nothing: scans are closed by who reads them."""
+
 
 class _Function:
     """A function over batches of the table."""
@@ -115,14 +123,16 @@ class _Function:
 
     def rows_of(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:
         cache, state, start = self._udf.cache, _state_of(fragment), 0
-        for batch in self._scan(fragment_ids=(fragment.id,)):
-            result = None if cache is None else cache.get(state, start, batch.num_rows)
-            if result is None:
-                result = self._udf.compute(batch)
-                if cache is not None:
-                    cache.put(state, start, result)
-            start += batch.num_rows
-            yield result
+        batches = self._scan(fragment_ids=(fragment.id,))
+        with source_closed(batches):
+            for batch in batches:
+                result = None if cache is None else cache.get(state, start, batch.num_rows)
+                if result is None:
+                    result = self._udf.compute(batch)
+                    if cache is not None:
+                        cache.put(state, start, result)
+                start += batch.num_rows
+                yield result
 
     def _scan(self, **options: Any) -> Iterator[pa.RecordBatch]:
         asked = ScannerOptions(columns=self._columns, batch_size=self._batch_size, **options)
@@ -134,6 +144,9 @@ class _Function:
     def committed(self) -> None:
         if self._udf.cache is not None:
             self._udf.cache.cleanup()
+
+    def close(self) -> None:
+        """Do nothing: scans are closed where they are read."""
 
 
 def _state_of(fragment: Fragment) -> str:
@@ -148,8 +161,8 @@ class _Stream:
     def __init__(self, ds: LanceDataset, data: Any, schema: pa.Schema | None) -> None:
         from lance_df.sources import to_batches
 
-        self.schema, batches = to_batches(data, schema)
-        self._split = SplitStream(ds._table, batches)
+        self.schema, self._batches = to_batches(data, schema)
+        self._split = SplitStream(ds._table, self._batches)
 
     def rows_of(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:
         return self._split.rows_of(fragment)
@@ -159,3 +172,6 @@ class _Stream:
 
     def committed(self) -> None:
         """Do nothing: nothing is kept."""
+
+    def close(self) -> None:
+        close_source(self._batches)

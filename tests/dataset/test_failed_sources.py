@@ -61,11 +61,29 @@ def inserted_into_a_directory(folder: Path, rows: Any) -> None:
     lance_df.DirectoryNamespace(folder).insert_into_table(["t"], reader)
 
 
+def added_as_a_column(folder: Path, rows: Any) -> None:
+    data = lance_df.write_dataset(pa.table({"k": range(100)}), folder / "t.lance", max_rows_per_file=4)
+    data.add_columns(rows, reader_schema=STORED)
+
+
+def added_as_a_column_that_is_too_long(folder: Path, rows: Any) -> None:
+    data = lance_df.write_dataset(pa.table({"k": range(3)}), folder / "t.lance")
+    data.add_columns(rows, reader_schema=STORED)
+
+
+def added_to_a_fragment(folder: Path, rows: Any) -> None:
+    data = lance_df.write_dataset(pa.table({"k": range(100)}), folder / "t.lance", max_rows_per_file=30)
+    data.get_fragments()[0].merge_columns(rows, reader_schema=STORED)
+
+
 WRITES: tuple[Callable[[Path, Any], None], ...] = (
     created,
     appended,
     added_to_a_namespace,
     inserted_into_a_directory,
+    added_as_a_column,
+    added_as_a_column_that_is_too_long,
+    added_to_a_fragment,
 )
 
 
@@ -105,3 +123,21 @@ def test_nothing_is_read_by_a_write_that_is_refused(tmp_path: Path) -> None:
         created(tmp_path, rows)
     lance_df.write_dataset(rows, tmp_path / "other.lance", schema=GIVEN)
     assert lance_df.dataset(tmp_path / "other.lance").count_rows() == 3
+
+
+def test_a_column_that_cannot_be_computed_leaves_no_thread(tmp_path: Path) -> None:
+    data = lance_df.write_dataset(
+        pa.table({"k": range(10_000)}), tmp_path / "t.lance", max_rows_per_file=1000
+    )
+
+    def compute(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch["k"][0].as_py() == 5010:
+            raise RuntimeError("no sixth batch")
+        return pa.record_batch({"d": batch["k"]})
+
+    for add in (data.add_columns, data.get_fragment(5).merge_columns):
+        before = set(threading.enumerate())
+        with pytest.raises(RuntimeError) as failure:
+            add(compute, batch_size=10)
+        assert set(threading.enumerate()) <= before
+        del failure

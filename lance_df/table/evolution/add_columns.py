@@ -15,6 +15,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Merge
 from lance_df.table.evolution.column_files import columns_written, data_version
 from lance_df.table.evolution.fields import highest_field_id, with_new_fields
+from lance_df.table.reading.batches import source_closed
 from lance_df.table.writing.conform import conform, schema_to_write
 
 if TYPE_CHECKING:
@@ -107,12 +108,12 @@ def conformed(batches: Iterable[pa.RecordBatch], part: Schema) -> Iterator[list[
     InvalidInputError
         Batches of another schema.
     """
-    for batch in batches:
-        if schema_to_write(batch.schema, part) != part:
-            raise InvalidInputError(
-                f"the columns {', '.join(part.names)} are to be added, got {', '.join(batch.schema.names)}"
-            )
-        yield conform(batch, part)
+    with source_closed(batches):
+        for batch in batches:
+            if schema_to_write(batch.schema, part) != part:
+                wanted, given = (", ".join(names) for names in (part.names, batch.schema.names))
+                raise InvalidInputError(f"the columns {wanted} are to be added, got {given}")
+            yield conform(batch, part)
 
 
 def _with_file(fragment: Fragment, files: dict[int, DataFile]) -> Fragment:

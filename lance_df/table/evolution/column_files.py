@@ -25,6 +25,7 @@ from lance_df.storage.sink import ByteSink
 from lance_df.table.blobs.references import BlobReferences
 from lance_df.table.evolution.live_rows import live_offsets
 from lance_df.table.metadata.base_paths import DATA_DIR
+from lance_df.table.reading.batches import source_closed
 from lance_df.table.writing.fragment_writer import data_file, data_file_name, remove_data_file
 from lance_df.table.writing.uncommitted import uncommitted_files
 
@@ -106,10 +107,11 @@ def write_columns(
     )
     resolved = (references.resolve(arrays, schema) for arrays in batches)
     try:
-        for arrays in _with_deleted_rows(table, fragment, schema, resolved):
-            if version == "0.1":
-                _check_storable(schema, arrays)
-            writer.write_batch(arrays)
+        with source_closed(batches):
+            for arrays in _with_deleted_rows(table, fragment, schema, resolved):
+                if version == "0.1":
+                    _check_storable(schema, arrays)
+                writer.write_batch(arrays)
         return data_file(name, writer.finish())
     except BaseException:
         writer.abort()
