@@ -114,7 +114,9 @@ def _arrow_file(deleted: BitMap) -> bytes:
     schema = pa.schema([pa.field(COLUMN, pa.uint32(), nullable=False)])
     values = pa.array(np.asarray(deleted.to_array(), dtype=np.uint32))
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    # there is one buffer: to hand it to a thread takes longer than to compress it
+    options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+    with pa.ipc.new_file(sink, schema, options=options) as writer:
         writer.write_batch(pa.record_batch([values], schema=schema))
     return bytes(sink.getvalue().to_pybytes())
 
