@@ -147,6 +147,11 @@ def publish(
     except NeedsPinsError as err:
         return publish(root, with_pins(root, manifest, err.members), changes, rebase=False)
     published = draft.publish()
+    # a commit has looked for others, but changes of no rows make none
+    if published is manifest and manifest.latest().version != manifest.version:
+        raise RetryableConflictError(
+            f"{root.uri}: a version after {manifest.version} was published; start again from it"
+        )
     for change in changes:
         change.tidy(published)
     return published
