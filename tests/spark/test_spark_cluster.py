@@ -206,6 +206,10 @@ def test_a_cluster_with_packages_from_an_archive_loses_an_executor_and_waits_for
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "600m",
+        # no task begins before both executors are there
+        "spark.cores.max": "2",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
         "spark.python.task.killTimeout": "100ms",
     }
     import pyspark
