@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from lance_df.cli import page_output, session
 from lance_df.cli.files import FileTables
 from lance_df.display.page import statement_html
-from lance_df.sql.from_first import with_select
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +29,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the report."""
     ctx = session.open_session(options.root, options)
-    query = with_select(options.sql.rstrip().removesuffix(";"))
+    query = options.sql.rstrip().removesuffix(";")
     FileTables(ctx, session.storage_options(options)).register_for(query)
     report = ctx.explain_scan(query)
     if options.html is None:

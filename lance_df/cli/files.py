@@ -18,7 +18,9 @@ import pyarrow as pa
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.records import dataclass
 from lance_df.sql.file_sources import quoted_tables
+from lance_df.sql.from_first import with_select
 from lance_df.sql.splice import quote_identifier
+from lance_df.sql.time_travel import with_versions
 from lance_df.storage.location import absolute_path
 
 if TYPE_CHECKING:
@@ -82,7 +84,8 @@ class FileTables:
         InvalidInputError
             It cannot be read.
         """
-        for name in quoted_tables(statement):
+        newest = with_versions(with_select(statement), lambda name, *_: name)
+        for name in quoted_tables(newest):
             kind = _kind_of(name)
             if kind is not None and (name in self.names or not self._is_known(name)):
                 self._register(name, kind)

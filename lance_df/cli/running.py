@@ -11,7 +11,6 @@ from lance_df.cli.progress import Progress
 from lance_df.cli.render import render
 from lance_df.cli.stuck import leaving_when_stuck
 from lance_df.display.numbers import number_text
-from lance_df.sql.from_first import with_select
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -51,7 +50,6 @@ def run_statement(
     Whether it has a result, which may be one without rows.
     """
     began = time.perf_counter()
-    statement = with_select(statement)
     if files is not None:
         files.register_for(statement)
     frame: list[LanceDataFrame] = []

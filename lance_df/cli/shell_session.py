@@ -14,7 +14,6 @@ from lance_df.cli.render import render
 from lance_df.cli.running import run_statement
 from lance_df.cli.table_list import listed_tables
 from lance_df.errors import InvalidInputError
-from lance_df.sql.from_first import with_select
 from lance_df.sql.splice import quote_identifier
 
 if TYPE_CHECKING:
@@ -96,9 +95,8 @@ class ShellSession:
             case "\\e" | "\\explain":
                 if not argument:
                     raise InvalidInputError(f"{name} needs a query, such as {name} SELECT 1")
-                query = with_select(argument)
-                self.files.register_for(query)
-                print(self.ctx.explain_scan(query))
+                self.files.register_for(argument)
+                print(self.ctx.explain_scan(argument))
             case "\\format":
                 if argument not in TEXT_FORMATS:
                     problem = f", not {argument!r:.60}" if argument else ""

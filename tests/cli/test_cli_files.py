@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lance_df
 from lance_df.sql.file_sources import quoted_tables
-from lance_df.sql.from_first import with_select
 
 RELEASE = int(datafusion.__version__.partition(".")[0])
 
@@ -216,16 +216,9 @@ def test_names_in_quotes_come_from_the_tree(sql, names):
     assert quoted_tables(sql) == names
 
 
-@pytest.mark.parametrize(
-    ("sql", "selected"),
-    [
-        ("FROM t", "SELECT * FROM t"),
-        ("-- x\nFROM t", "-- x\nSELECT * FROM t"),
-        ("FROM (SELECT 1) s", "SELECT * FROM (SELECT 1) s"),
-        ("FROM t SELECT a", "FROM t SELECT a"),
-        ("SELECT 1 FROM t", "SELECT 1 FROM t"),
-        ("FROM 'open", "FROM 'open"),
-    ],
-)
-def test_from_alone_selects_all(sql, selected):
-    assert with_select(sql) == selected
+def test_a_path_is_read_in_other_versions(cli, folder):
+    lance_df.write_dataset(ROWS, folder / "raw" / "T.lance")
+    lance_df.write_dataset(ROWS, folder / "raw" / "T.lance", mode="append")
+    for query in ("FROM 'raw/T.lance' VERSION AS OF 1", "FROM './raw/T.lance' FOR VERSION AS OF 1 x"):
+        _, output, _ = cli("sql", f"SELECT count(*) FROM ({query})", "--format", "csv")
+        assert output == "count(*)\n3\n"

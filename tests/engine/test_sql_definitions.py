@@ -54,6 +54,21 @@ def test_create_table_as(ctx, tmp_path):
     assert not (tmp_path / "u.lance").exists()
 
 
+def test_queries_that_begin_with_from_select_all(ctx, tmp_path):
+    assert count(ctx, "CREATE TABLE t AS FROM range(4)") == 4
+    assert count(ctx, "CREATE OR REPLACE TABLE t AS (FROM t WHERE value > 0)") == 3
+    assert count(ctx, "INSERT INTO t FROM t UNION ALL FROM t") == 6
+    ctx.sql("CREATE VIEW v AS WITH q AS (FROM t) FROM q")
+    query = ctx.sql("FROM v ORDER BY value LIMIT 4")
+    assert query.to_pydict() == {"value": [1, 1, 1, 2]}
+    assert "t.lance" in str(ctx.explain_scan("FROM t WHERE value = 1"))
+    for text in ("CREATE TABLE u AS SELECT FROM t", "CREATE OR REPLACE TABLE t AS SELECT FROM t"):
+        with pytest.raises(InvalidInputError, match="no columns"):
+            ctx.sql(text)
+    assert not (tmp_path / "u.lance").exists()
+    assert ctx.sql("FROM t").count() == 9
+
+
 def test_partitioned_tables_are_namespaces(ctx, tmp_path):
     ctx.sql(
         "CREATE TABLE e (at TIMESTAMP, user BIGINT, city VARCHAR) "

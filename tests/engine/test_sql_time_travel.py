@@ -38,6 +38,15 @@ def test_numbers(ctx):
     assert values(ctx, "SELECT a FROM t VERSION AS OF 2 UNION ALL SELECT a FROM t VERSION AS OF 2") == [1, 1]
 
 
+def test_a_name_in_quotes_keeps_its_case(ctx):
+    ctx.sql('CREATE TABLE "T" AS SELECT 7 AS a')
+    ctx.sql('INSERT INTO "T" VALUES (8)')
+    for name in ('"T"', "'T'", "`T`"):
+        assert values(ctx, f"SELECT a FROM {name} VERSION AS OF 1") == [7]
+        assert values(ctx, f"SELECT x.a FROM {name} FOR VERSION AS OF 2 x") == [7, 8]
+    assert values(ctx, "SELECT a FROM 't' VERSION AS OF 2") == [1]
+
+
 def test_times(ctx):
     now = dt.datetime.now(dt.UTC)
     assert values(ctx, f"SELECT a FROM t TIMESTAMP AS OF '{now.isoformat()}' AS x") == [2]

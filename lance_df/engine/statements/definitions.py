@@ -61,6 +61,8 @@ def create_table(
             "use DROP TABLE before CREATE TABLE"
         )
     rows = _rows(session, change, parameters, written)
+    if not rows.schema.names:
+        raise InvalidInputError(f"the query of table {name!r} has no columns")
     if change.partition_by is not None:
         _create_namespace(folder.location / name, change.partition_by, rows, folder.storage_options)
         return rows.num_rows
