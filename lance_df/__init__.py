@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         util,
     )
     from lance_df.api.directory_namespace import DirectoryNamespace
+    from lance_df.api.filtered_dataset import FilteredDataset
     from lance_df.api.information import DataStatistics, FieldStatistics
     from lance_df.api.merge_insert import MergeInsertBuilder
     from lance_df.api.namespaces import PartitionedNamespace
@@ -101,6 +102,7 @@ _HOMES = {
     "DirectoryNamespace": "lance_df.namespace",
     "CacheCounters": "lance_df.cache",
     "CacheStatistics": "lance_df.cache",
+    "FilteredDataset": "lance_df.api.filtered_dataset",
     "FragmentMetadata": "lance_df.fragment",
     "Index": "lance_df.operations",
     "IndexFile": "lance_df.operations",
@@ -159,6 +161,7 @@ __all__ = [
     "DirectoryNamespace",
     "DynamoDBManifestStore",
     "FieldStatistics",
+    "FilteredDataset",
     "ForkedProcessError",
     "FragmentMetadata",
     "IncompatibleConflictError",

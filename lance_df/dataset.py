@@ -155,7 +155,8 @@ def dataset(
         ``az``, ``abfs``) may name object stores. Chains such as ``simplecache::https://…`` are never opened.
         The storage option of this name means the same wherever storage options are taken.
     default_scan_options
-        Options of `LanceDataset.scanner` that hold for every scan unless it says otherwise.
+        Options of `LanceDataset.scanner` that hold for every scan unless it says otherwise. Calls that are
+        no scans, such as `take`, `sample`, `sql` and changes, are about the whole table, as in pylance.
     external_store
         Where the writers of the table record its versions; see `write_dataset`.
     commit_lock

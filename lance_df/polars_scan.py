@@ -82,9 +82,12 @@ def _opened(
     source: Any, version: VersionRef | None, storage_options: Mapping[str, Any] | None
 ) -> DatasetCalls:
     with imports_finished():
+        from lance_df.api.filtered_dataset import FilteredDataset
         from lance_df.api.namespaces import PartitionedNamespace
         from lance_df.dataset import LanceDataset, dataset
 
+    if isinstance(source, FilteredDataset) and version is None:
+        return source
     if isinstance(source, LanceDataset):
         return source.__copy__() if version is None else source.checkout_version(version)
     if isinstance(source, PartitionedNamespace):

@@ -49,6 +49,10 @@ _IGNORED = (
     "cache_metadata",
     "fragment_scan_options",
 )
+_TUNING = (
+    *("batch_size", "strict_batch_size", "per_fragment"),
+    *("use_stats", "use_scalar_index", "scan_stats_callback"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,11 @@ class ScannerBuilder:
             "blob_handling",
             *ScannerOptions.__dataclass_fields__,
         )
+
+    @staticmethod
+    def selects(name: str) -> bool:
+        """Whether an option says which rows, columns or values a scan returns, or in which order."""
+        return name not in (*_IGNORED, *_TUNING)
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> Self:
         """Set options by name."""

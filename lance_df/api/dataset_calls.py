@@ -11,10 +11,12 @@ import pyarrow.dataset
 
 from lance_df.arrow_classes import ArrowDataset
 from lance_df.errors import InvalidInputError, MissingDependencyError
+from lance_df.interrupts import imports_finished
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from lance_df.api.filtered_dataset import FilteredDataset
     from lance_df.scanner import LanceScanner
     from lance_df.scanner_options import Columns, Filter
 
@@ -70,14 +72,27 @@ class DatasetCalls(ArrowDataset):
         """Not there: nothing is true of all rows."""
         raise NotImplementedError("a Lance table has no partition expression")
 
-    def filter(self, expression: pc.Expression) -> Self:
-        """Return a dataset whose scans keep only rows for which ``expression`` is true."""
+    @property
+    def _selects(self) -> bool:
+        """Whether scans without arguments return other rows or columns than there are."""
+        if not self._default_scan_options:
+            return False
+        with imports_finished():
+            from lance_df.scanner_options import ScannerBuilder
+
+        return any(map(ScannerBuilder.selects, self._default_scan_options))
+
+    def filter(self, expression: pc.Expression) -> FilteredDataset:
+        """Return the rows for which ``expression`` is true, to be read: a `pyarrow.dataset.Dataset`."""
+        with imports_finished():
+            from lance_df.api.filtered_dataset import FilteredDataset
+
         if not isinstance(expression, pc.Expression):
             raise InvalidInputError(f"a pyarrow expression is needed, not {type(expression).__name__}")
         defaults = dict(self._default_scan_options or {})
         before = defaults.get("condition")
         defaults["condition"] = expression if before is None else before & expression
-        return self._with_scan_options(defaults)
+        return FilteredDataset(self._with_scan_options(defaults))
 
     def sort_by(self, sorting: str | Sequence[tuple[str, str]], **options: Any) -> pyarrow.dataset.Dataset:
         """Return the sorted rows, in memory."""

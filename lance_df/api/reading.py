@@ -169,7 +169,7 @@ class Reading(DatasetBase):
         randomize_order: bool = True,
     ) -> pa.Table:
         """Return random rows, none twice."""
-        total = self.count_rows()
+        total = self._table.count_rows()
         if not 0 <= integer(num_rows, "num_rows") <= total:
             raise InvalidInputError(f"{num_rows} rows cannot be drawn from {total}")
         indices = random.sample(range(total), num_rows)

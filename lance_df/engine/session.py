@@ -10,6 +10,8 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import pyarrow.dataset
+
 from lance_df.compute.compat import (
     DataFrame,
     Expr,
@@ -52,6 +54,7 @@ from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.interrupts import imports_finished, undisturbed
 from lance_df.records import replace
 from lance_df.scan.options import ALL, ScanOptions
+from lance_df.sql.from_first import with_select
 from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
@@ -131,7 +134,7 @@ class LanceSession:
         if options is not None and not isinstance(options, SQLOptions):
             raise InvalidInputError(f"options are datafusion.SQLOptions, not {type(options).__name__}")
         statement = Statement(query, self.scan_options)
-        query = bounded(query)
+        query = with_select(bounded(query))
         if may_name_versions(query):
             query = named_versions(query)
         as_written, lowered = query, query.lower()
@@ -231,7 +234,7 @@ class LanceSession:
             with imports_finished():
                 from lance_df.sql.explained import query_to_explain
 
-            query = query_to_explain(query)
+            query = query_to_explain(with_select(query))
         frame = self.sql(query, _ONLY_QUERIES, param_values)
         (statement,) = frame.statements
         with planning_errors(statement):
@@ -547,7 +550,9 @@ def register(
     name
         As SQL reads it: ``Trips`` is ``trips``, ``"Trips"`` is not; ``schema.trips`` works.
     source
-        A path, a URL, or a dataset object. An object that is not at the newest version stays at its own.
+        A path, a URL, or a dataset object. An object that is not at the newest version stays at its own, and
+        so does one that shows some of a table: what its ``filter`` returned, or one whose default scan
+        options choose rows or columns. Statements change no table through that.
     version
         A version number, a tag, or (branch, version).
     allowed_base_schemes
@@ -560,8 +565,17 @@ def register(
     InvalidInputError
         ``name`` is no table name, or ``source`` is none of the above.
     """
+    parts = name_parts(name)
+    if isinstance(source, pyarrow.dataset.Dataset) and not is_ours(source):
+        if version is not None:
+            raise InvalidInputError(f"{source!r:.200}: has no other versions; register the whole dataset")
+        schema, table = names_of(ctx).resolve(ctx, parts)
+        if schema.table_exist(table):
+            schema.deregister_table(table)
+        schema.register_table(table, source)
+        return
     options = with_allowed_schemes(storage_options, allowed_base_schemes)
-    _add(ctx, name_parts(name), as_source(source, version=version, storage_options=options))
+    _add(ctx, parts, as_source(source, version=version, storage_options=options))
 
 
 def _add(ctx: PlainSessionContext, name: tuple[str, ...], source: TableSource) -> None:

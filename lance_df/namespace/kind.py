@@ -29,7 +29,9 @@ def is_table(source: object) -> TypeGuard[Table]:
 
 
 def opened_in(value: object) -> Table | NamespaceSnapshot | None:
-    """Return the open table or namespace that a value is, or that an object of the public API has."""
+    """Return the open table or namespace that a value is, or an object of the public API shows all of."""
+    if getattr(value, "_selects", False):
+        return None
     for opened in (value, getattr(value, "_table", None)):
         if isinstance(opened, Table):
             return opened
