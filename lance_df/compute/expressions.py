@@ -8,7 +8,7 @@ is compared, or as a sign without which something cannot be there. Checked with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,6 +23,13 @@ _SUBQUERY_KINDS: Final = frozenset({"Exists", "InSubquery", "ScalarSubquery", "S
 _SUBQUERY: Final = "<subquery>"
 _LEAVES: Final = frozenset({"Column", "Literal", "OuterReferenceColumn", "Placeholder", "ScalarVariable"})
 # The binding gives some of their operands: no order, partition or filter, and nothing of others.
+_COMPARISONS: Final = frozenset(
+    {"=", "!=", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "AND", "OR"}
+)
+_TESTS: Final = frozenset(
+    {"Column", "Literal", "Not", "Between", "InList"}
+    | {f"Is{which}{what}" for which in ("", "Not") for what in ("Null", "True", "False", "Unknown")}
+)
 _PARTLY_GIVEN: Final = frozenset({"GroupingSet", "HigherOrderFunction", "Lambda", "Unnest", "WindowFunction"})
 
 
@@ -198,6 +205,52 @@ def holds_subquery(expr: Any) -> bool:
 def may_call(expr: Any, names: Collection[str]) -> bool:
     """Return whether an expression may call one of some functions, outside of subqueries."""
     return _holds(expr, lambda text: shows_call(text, names), lambda part: _called(part) in names)
+
+
+def cannot_fail(expr: Any, types: Mapping[str, pa.DataType]) -> bool:
+    """Return whether an expression is known to raise no error, whatever the values of its columns are.
+
+    Parameters
+    ----------
+    types
+        Of columns, by the names that `qualified_name` gives them.
+    """
+    pending = [expr]
+    while pending:
+        part = pending.pop()
+        kind = part.variant_name()
+        inner = operands(part)
+        if inner is None:
+            return False
+        if kind == "Cast":
+            if not _is_widening(part, types):
+                return False
+        elif kind not in _TESTS and operator_of(part) not in _COMPARISONS:
+            return False
+        pending += inner
+    return True
+
+
+def _is_widening(cast: Any, types: Mapping[str, pa.DataType]) -> bool:
+    """Return whether a cast, of an integer column, is to a type that has a value for each of its own."""
+    name = qualified_name(*cast.rex_call_operands())
+    stored = types.get(name) if name is not None else None
+    if stored is None or not pa.types.is_integer(stored) or stored == pa.uint64():
+        return False
+    return cast_type(cast) in ("Int64", "Float64")
+
+
+def qualified_columns(expr: Any) -> frozenset[str]:
+    """Return the names, as `qualified_name` gives them, of the columns in an expression that cannot fail."""
+    names: set[str] = set()
+    pending = [expr]
+    while pending:
+        part = pending.pop()
+        name = qualified_name(part) if is_column(part) else None
+        if name is not None:
+            names.add(name)
+        pending += operands(part) or []
+    return frozenset(names)
 
 
 def columns_read(expr: Any, names: Collection[str]) -> frozenset[str]:

@@ -201,7 +201,7 @@ def test_joins(context, join, how, is_by_columns, has_filter):
     node = _first(_optimized(context, f"SELECT x.d FROM t AS {join}"), plan_nodes.Join)
     assert (node.how, node.is_by_columns, node.filter is not None) == (how, is_by_columns, has_filter)
     assert not node.null_equals_null
-    assert node.is_inner_by_columns == (how == "Inner" and is_by_columns and not has_filter)
+    assert node.is_inner_by_columns == (how == "Inner" and is_by_columns)
     assert not node.may_be_null_aware(holds_in=False)
 
 
@@ -258,6 +258,35 @@ def test_values_show_some_rows_and_hold_all(context):
     assert not _first(plan, plan_nodes.Values).has_subquery
     assert may_call(plan, ["random"])
     assert not may_call(plan, ["uuid"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "cannot_fail"),
+    [
+        ("a < b AND (d >= 1.5 OR s != 'x')", True),
+        ("a IS NULL OR NOT (s IS NOT NULL) OR (a = b) IS TRUE OR (a < b) IS NOT UNKNOWN", True),
+        ("(a IS DISTINCT FROM b) AND a BETWEEN 1 AND b AND b IN (a, 7)", True),
+        ("CAST(a AS DOUBLE) < d AND CAST(a AS BIGINT) = b", True),
+        ("CAST(a AS INT) = b", False),
+        ("CAST(s AS BIGINT) = b", False),
+        ("CAST(d AS BIGINT) = b", False),
+        ("a + 1 < b", False),
+        ("-a < b", False),
+        ("s LIKE 'x%'", False),
+        ("abs(a) < b", False),
+        ("random() < d", False),
+        ("a IN (SELECT b FROM u)", False),
+        ("a = (SELECT max(b) FROM u)", False),
+    ],
+)
+def test_what_cannot_fail(context, condition, cannot_fail):
+    predicate = _first(_plan(context, f"SELECT a FROM t WHERE {condition}"), plan_nodes.Filter).predicate
+    types = {"t.a": pa.int64(), "t.b": pa.int64(), "t.d": pa.float64(), "t.s": pa.string()}
+    assert expressions.cannot_fail(predicate, types) is cannot_fail
+    if cannot_fail:
+        assert expressions.qualified_columns(predicate) <= types.keys()
+    without_types = expressions.cannot_fail(predicate, {})
+    assert without_types is (cannot_fail and "CAST" not in condition)
 
 
 def test_empty_relations(context):

@@ -328,10 +328,8 @@ class Join(PlanNode):
 
     @property
     def is_inner_by_columns(self) -> bool:
-        """Whether it joins rows of which columns are equal, and does nothing else."""
-        return (
-            self.how == "Inner" and self.filter is None and not self.null_equals_null and self.is_by_columns
-        )
+        """Whether it joins rows of which columns are equal and for which, perhaps, a filter is true."""
+        return self.how == "Inner" and not self.null_equals_null and self.is_by_columns
 
     @property
     def is_by_columns(self) -> bool:

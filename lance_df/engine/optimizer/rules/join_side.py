@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext
-from lance_df.compute.expressions import qualified_name
+from lance_df.compute.expressions import cannot_fail, qualified_columns, qualified_name
 from lance_df.engine.optimizer.join_sizes import Size, scanned_size, semi_joined, size_above
 from lance_df.engine.optimizer.planned import WORTH_ROWS
 from lance_df.engine.optimizer.rules.join_order import Edge, Order, Pair, better_order, inputs_of
@@ -62,7 +62,7 @@ def with_small_sides_built(
     schema, plan
         Of the statement, and its optimized plan.
     """
-    tree = _chosen(_ordered(_semi_joins_below(_tree(plan, tables))))
+    tree = _chosen(_ordered(_semi_joins_below(_tree(ctx, plan, tables))))
     if not tree.is_changed:
         return None
     try:
@@ -83,21 +83,32 @@ class _Key:
 
 
 @dataclass(frozen=True, slots=True)
+class _Condition:
+    """What else is true for rows that match, of inputs by their numbers."""
+
+    inputs: frozenset[int]
+    predicate: Any
+
+
+@dataclass(frozen=True, slots=True)
 class _Tree:
     """A node of a plan, perhaps over other inputs than it has there.
 
+    ``joins_inner`` says that it joins rows that match, and may do so before or after others are joined.
     ``semi_on`` has the keys of a semi join of ``inputs``, which stands in for the node and has its columns.
-    With an ``order``, inner joins of all ``inputs`` by keys, ``joined_on``, do.
+    With an ``order``, inner joins of all ``inputs`` by keys, ``joined_on``, and ``conditions`` do.
     """
 
     node: PlanNode
     inputs: tuple[_Tree, ...]
     size: Size | None
+    joins_inner: bool = False
     is_swapped: bool = False
     is_changed: bool = False
     semi_on: tuple[tuple[Any, Any], ...] = ()
     order: Order | None = None
     joined_on: tuple[_Key, ...] = ()
+    conditions: tuple[_Condition, ...] = ()
 
     @property
     def plan(self) -> LogicalPlan:
@@ -117,12 +128,23 @@ class _Tree:
         return replace(self, inputs=inputs, size=_size(self.node, inputs), is_changed=is_changed)
 
 
-def _tree(plan: LogicalPlan, tables: Sequence[PlannedTable]) -> _Tree:
+def _tree(ctx: PlainSessionContext, plan: LogicalPlan, tables: Sequence[PlannedTable]) -> _Tree:
     node = node_of(plan)
     if isinstance(node, Scan):
         return _Tree(node, (), scanned_size(node, tables))
-    inputs = tuple(_tree(child, tables) for child in node.inputs)
-    return _Tree(node, inputs, _size(node, inputs))
+    inputs = tuple(_tree(ctx, child, tables) for child in node.inputs)
+    joins_inner = isinstance(node, Join) and node.is_inner_by_columns and _may_move(ctx, node)
+    return _Tree(node, inputs, _size(node, inputs), joins_inner)
+
+
+def _may_move(ctx: PlainSessionContext, join: Join) -> bool:
+    """Whether the filter of a join, if it has one, raises no error for rows that another order joins first."""
+    if join.filter is None:
+        return True
+    below = [ctx.create_dataframe_from_logical_plan(each).schema() for each in join.inputs]
+    names = [name for each in join.inputs for name in node_of(each).columns]
+    types = [field.type for schema in below for field in schema]
+    return len(names) == len(types) and cannot_fail(join.filter, dict(zip(names, types, strict=True)))
 
 
 def _size(node: PlanNode, inputs: Sequence[_Tree]) -> Size | None:
@@ -185,25 +207,25 @@ def _ordered(tree: _Tree) -> _Tree:
     inputs: list[_Tree] = []
     written = _joined_inputs(tree, inputs)
     inputs = list(map(_ordered, inputs))
-    order, keys = _better(tree, inputs, written)
-    if order is None:
-        return _over_inputs(tree, iter(inputs))
-    return replace(tree, inputs=tuple(inputs), is_changed=True, order=order, joined_on=keys)
-
-
-def _better(tree: _Tree, inputs: Sequence[_Tree], written: Order) -> tuple[Order | None, tuple[_Key, ...]]:
-    """Return a better order of inner joins, if there is one, and all their keys."""
     sizes = [each.size for each in inputs if each.size is not None]
     if len(inputs) < 3 or len(sizes) < len(inputs) or max(size.rows for size in sizes) < WORTH_ROWS:
-        return None, ()
-    keys = _keys(tree, inputs)
-    edges = [_edge(key, sizes) for key in keys]
-    return better_order([size.rows for size in sizes], edges, written) if keys else None, keys
+        return _over_inputs(tree, iter(inputs))
+    matched = _matched(tree, inputs)
+    order = None
+    if matched is not None:
+        edges = [_edge(key, sizes) for key in matched[0]]
+        order = better_order([size.rows for size in sizes], edges, written)
+    if matched is None or order is None:
+        return _over_inputs(tree, iter(inputs))
+    keys, conditions = matched
+    return replace(
+        tree, inputs=tuple(inputs), is_changed=True, order=order, joined_on=keys, conditions=conditions
+    )
 
 
 def _is_inner(tree: _Tree) -> bool:
-    """Whether a node joins rows of which columns are equal, and does nothing else."""
-    return not tree.semi_on and isinstance(tree.node, Join) and tree.node.is_inner_by_columns
+    """Whether a node joins rows that match, and does nothing else."""
+    return not tree.semi_on and tree.joins_inner
 
 
 def _is_passed(tree: _Tree) -> bool:
@@ -233,14 +255,15 @@ def _over_inputs(tree: _Tree, inputs: Iterator[_Tree]) -> _Tree:
     return next(inputs)
 
 
-def _keys(tree: _Tree, inputs: Sequence[_Tree]) -> tuple[_Key, ...]:
-    """Return all keys of inner joins; nothing if names of columns are ambiguous."""
+def _matched(tree: _Tree, inputs: Sequence[_Tree]) -> tuple[tuple[_Key, ...], tuple[_Condition, ...]] | None:
+    """Return all keys of inner joins, and their filters; None if it is not clear of which inputs they are."""
     owners: dict[str, int] = {}
     for number, each in enumerate(inputs):
         for name in each.columns:
             if owners.setdefault(name, number) != number:
-                return ()
+                return None
     keys: list[_Key] = []
+    conditions: list[_Condition] = []
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -248,12 +271,18 @@ def _keys(tree: _Tree, inputs: Sequence[_Tree]) -> tuple[_Key, ...]:
             for one, other in node.node.on:
                 first, second = (owners.get(qualified_name(key) or "") for key in (one, other))
                 if first is None or second is None:
-                    return ()
+                    return None
                 keys.append(_Key((first, second), (one, other)))
+            if node.node.filter is not None:
+                read = {owners.get(name) for name in qualified_columns(node.node.filter)}
+                known = frozenset(number for number in read if number is not None)
+                if None in read or len(known) < 2:
+                    return None
+                conditions.append(_Condition(known, node.node.filter))
         elif not _is_passed(node):
             continue
         pending += node.inputs
-    return tuple(keys)
+    return (tuple(keys), tuple(conditions)) if keys else None
 
 
 def _edge(key: _Key, sizes: Sequence[Size]) -> Edge:
@@ -317,6 +346,11 @@ def _joined_frame(tree: _Tree, order: Order, inputs: Sequence[DataFrame]) -> Dat
         for key in tree.joined_on
         for one, other in [key.inputs]
         if (one in ones and other in others) or (one in others and other in ones)
+    ]
+    conditions += [
+        Expr(each.predicate)
+        for each in tree.conditions
+        if each.inputs <= ones | others and not (each.inputs <= ones or each.inputs <= others)
     ]
     left, right = (_joined_frame(tree, each, inputs) for each in (order.one, order.other))
     joined = left.join_on(right, *conditions, how="inner")
