@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import os
+import select
 import subprocess
 import sys
 import venv
@@ -41,17 +42,29 @@ PEER_REQUIREMENTS = ("datafusion==54.*", "pylance>=14,<15")
 
 
 class Worker:
-    """An engine in its process."""
+    """An engine in its process, which gets another one where a call takes more than ``limit`` seconds."""
 
-    def __init__(self, engine: str, home: Path, interpreter: Path, tables: Iterable[str] = TABLES) -> None:
+    def __init__(
+        self,
+        engine: str,
+        home: Path,
+        interpreter: Path,
+        tables: Iterable[str] = TABLES,
+        limit: float | None = None,
+    ) -> None:
+        self._command = [str(interpreter), str(HERE / "worker.py"), engine, str(home), ",".join(tables)]
+        self._limit = limit
+        self.engine = engine
+        self._start()
+
+    def _start(self) -> None:
         self._process = subprocess.Popen(
-            [str(interpreter), str(HERE / "worker.py"), engine, str(home), ",".join(tables)],
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": str(HERE.parent)},
         )
-        self.engine = engine
         self.opened = self._reply()
 
     def run(self, sql: str, runs: int) -> dict[str, Any]:
@@ -60,11 +73,16 @@ class Worker:
         Raises
         ------
         RuntimeError
-            The engine failed.
+            The engine failed, or took too long.
         """
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"sql": sql, "runs": runs}) + "\n")
         self._process.stdin.flush()
+        if self._limit is not None and not select.select([self._process.stdout], [], [], self._limit)[0]:
+            self._process.kill()
+            self.close()
+            self._start()
+            raise RuntimeError(f"{self.engine}: takes more than {self._limit:.0f} s")
         reply = self._reply()
         if "error" in reply:
             raise RuntimeError(f"{self.engine}: {reply['error']}")

@@ -114,9 +114,18 @@ def _cell(seconds: float | None) -> str:
 
 
 def measure(
-    workload: Workload, engines: Sequence[str], *, rounds: int, runs: int, interpreters: Mapping[str, Path]
+    workload: Workload,
+    engines: Sequence[str],
+    *,
+    rounds: int,
+    runs: int,
+    interpreters: Mapping[str, Path],
+    limit: float | None = None,
 ) -> Run:
-    """Run every query on every engine in turn, after a run that is not counted, and compare the answers."""
+    """Run every query on every engine in turn, after a run that is not counted, and compare the answers.
+
+    An engine that takes more than ``limit`` seconds for a query has failed.
+    """
     run = Run(workload, {engine: {} for engine in engines})
     workers = {
         engine: Worker(
@@ -124,6 +133,7 @@ def measure(
             workload.home,
             interpreters.get(engine.partition("-")[0], Path(sys.executable)),
             workload.tables,
+            limit,
         )
         for engine in engines
     }
@@ -200,7 +210,14 @@ def main() -> None:
             chosen = {query: workload.queries[query] for query in options.query}
             workload = Workload(workload.name, workload.home, workload.tables, chosen)
         runs.append(
-            measure(workload, engines, rounds=options.rounds, runs=options.runs, interpreters=interpreters)
+            measure(
+                workload,
+                engines,
+                rounds=options.rounds,
+                runs=options.runs,
+                interpreters=interpreters,
+                limit=options.limit,
+            )
         )
         results = Results(results.machine, libraries, [*results.measures, *runs[-1].measures()])
         if options.json:  # after each workload: a run takes long, and may be stopped
@@ -238,6 +255,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--query", action="append", help="such as q1; all unless given")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--runs", type=int, default=2, help="in a row, in each round")
+    parser.add_argument("--limit", type=float, default=120, help="seconds for the runs of a query")
     parser.add_argument("--pylance", action="store_true", help="with pylance's provider")
     parser.add_argument("--peer-python", type=Path, help="interpreter with pylance and its DataFusion")
     parser.add_argument("--make", action="store_true", help="make the tables, and stop")

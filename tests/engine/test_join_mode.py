@@ -76,6 +76,17 @@ def test_all_kinds_of_joins(root, memory, kind, other, condition):
     assert setting(ctx) == ["true"]
 
 
+def test_joins_in_a_subquery_are_not_known(root, memory):
+    text = (
+        "SELECT count(*) AS v FROM big JOIN few o ON big.k = o.k"
+        " WHERE v > (SELECT avg(v) FROM big JOIN few ON big.k = few.k)"
+    )
+    frame = session(root).sql(text)
+    assert_same_result(frame, memory.sql(text))
+    if frame.optimized_logical_plan().display_indent().count("Subquery:"):
+        assert modes(frame) == {"Partitioned"}
+
+
 def test_settings_of_the_user_are_kept(root):
     text = "SELECT count(*) AS n FROM big JOIN few USING (k)"
     ctx = session(root, config=SessionConfig().with_repartition_joins(False))

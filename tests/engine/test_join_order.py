@@ -119,7 +119,8 @@ def assert_same(contexts, query):
         " JOIN small c ON c.s = x.s JOIN one d ON d.k = c.k",
         "SELECT * FROM big a JOIN mid b ON a.k = b.k AND a.b < b.b JOIN small c ON c.s = b.s AND c.f != a.f",
         "SELECT a.s FROM big a, mid b, small c, one d WHERE a.k = b.k AND b.b = c.b AND c.k = d.k"
-        " AND (a.s < b.s OR c.s IS NULL OR d.f > a.f) AND (a.f IS DISTINCT FROM d.f) AND a.b BETWEEN c.b AND d.k",
+        " AND (a.s < b.s OR c.s IS NULL OR d.f > a.f) AND (a.f IS DISTINCT FROM d.f)"
+        " AND a.b BETWEEN c.b AND d.k",
         "SELECT a.s FROM big a JOIN mid b ON a.s = b.s AND a.f < b.k JOIN small c ON c.b = b.b"
         " LEFT JOIN one d ON d.k = c.k AND d.b < a.b",
     ],
@@ -136,7 +137,8 @@ def test_rows_names_and_types_stay(contexts, orders, query):
         " AND a.b IN (SELECT b FROM mid WHERE s = 'a') AND a.b + b.b < c.k",
         "SELECT a.k FROM big a JOIN mid b ON a.k + 1 = b.k JOIN small c ON c.k = b.k * random() + a.k",
         # the cast might fail for rows that another order joins first
-        "SELECT a.k FROM big a JOIN mid b ON a.k = b.k JOIN small c ON b.s = c.s AND CAST(a.k AS SMALLINT) < c.b",
+        "SELECT a.k FROM big a JOIN mid b ON a.k = b.k JOIN small c ON b.s = c.s"
+        " AND CAST(a.k AS SMALLINT) < c.b",
     ],
 )
 def test_joins_by_more_than_columns_stay(contexts, orders, query):

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from lance_df.engine.optimizer.planned import DoesNotApplyError, Planned, RuleReport
+from lance_df.engine.plans.nodes import Join
 from lance_df.engine.plans.order import RewriteWarning, lost_by_rewriting
 from lance_df.engine.plans.rebuild import NotRebuiltError
 from lance_df.errors import LanceError
@@ -49,7 +50,7 @@ def _has_aggregate(planned: Planned) -> bool:
 
 
 def _has_large_joins(planned: Planned) -> bool:
-    return len(planned.scans) > 1 and planned.may_be_large
+    return planned.may_be_large and any(isinstance(node, Join) for node in planned.read.nodes)
 
 
 def _reads_namespaces(planned: Planned) -> bool:

@@ -33,6 +33,8 @@ def join_mode(planned: Planned, context: Context) -> Planned | None:
     num_partitions = int(settings.get(TARGET_PARTITIONS, "1"))
     if settings.get(REPARTITION_JOINS) != "true" or num_partitions == 1:
         return None
+    if any(node.has_subquery for node in planned.read.nodes):
+        return None  # what is joined in there is not known, and would be collected too
     if not _Joins(tuple(planned.tables.values()), num_partitions).are_better_collected(planned.optimized):
         return None
     # The partition whose thread finishes building goes on without a pause, and the one that it wakes last

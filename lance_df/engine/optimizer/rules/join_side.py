@@ -138,7 +138,7 @@ def _tree(ctx: PlainSessionContext, plan: LogicalPlan, tables: Sequence[PlannedT
 
 
 def _may_move(ctx: PlainSessionContext, join: Join) -> bool:
-    """Whether the filter of a join, if it has one, raises no error for rows that another order joins first."""
+    """Whether the filter of a join, if there is one, raises no error for rows of another order."""
     if join.filter is None:
         return True
     below = [ctx.create_dataframe_from_logical_plan(each).schema() for each in join.inputs]
