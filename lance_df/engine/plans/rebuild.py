@@ -29,7 +29,10 @@ from lance_df.engine.plans.qualified_columns import QualifiedColumn, renaming
 from lance_df.engine.plans.walks import Path
 
 _NO_LIMIT: Final = 2**62
-_HOW: Final = {"Inner": "inner", "Left": "left", "Right": "right", "Full": "full", "LeftSemi": "semi"}
+_HOW: Final = {
+    **{"Inner": "inner", "Left": "left", "Right": "right", "Full": "full"},
+    **{"LeftSemi": "semi", "LeftAnti": "anti"},
+}
 
 
 class NotRebuiltError(Exception):
@@ -181,7 +184,8 @@ def _with_alias(ctx: PlainSessionContext, frame: DataFrame, alias: SubqueryAlias
 
 def _joined(left: DataFrame, right: DataFrame, join: Join) -> DataFrame:
     how = _HOW.get(join.how)
-    if how is None or join.null_equals_null:
+    # frames have no anti join for which NULL keys matter
+    if how is None or join.null_equals_null or join.may_be_null_aware(holds_in=True):
         raise NotRebuiltError(f"above it is a join, {join.how}, which cannot be built anew")
     return left.join_on(right, *(conditions_of(join) or [Expr.literal(True)]), how=how)
 
