@@ -104,7 +104,8 @@ QUERIES = {
         None,
     ),
     "below NOT IN": (
-        "SELECT v, name FROM big JOIN few ON big.s = few.s WHERE big.k NOT IN (SELECT k FROM big WHERE v < 9)",
+        "SELECT v, name FROM big JOIN few ON big.s = few.s WHERE big.k NOT IN"
+        " (SELECT k FROM big WHERE v < 9)",
         None,
     ),
     "below NOT IN with NULL": (

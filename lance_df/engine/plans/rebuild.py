@@ -30,8 +30,12 @@ from lance_df.engine.plans.walks import Path
 
 _NO_LIMIT: Final = 2**62
 _HOW: Final = {
-    "Inner": "inner", "Left": "left", "Right": "right", "Full": "full",
-    "LeftSemi": "semi", "LeftAnti": "anti",
+    "Inner": "inner",
+    "Left": "left",
+    "Right": "right",
+    "Full": "full",
+    "LeftSemi": "semi",
+    "LeftAnti": "anti",
 }
 
 
