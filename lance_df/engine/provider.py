@@ -9,9 +9,10 @@ never checked again above the scan, and batches are not compared with the schema
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import field
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -36,6 +37,7 @@ from lance_df.scan.request import PartialAggregate, Rows, ScanRequest
 from lance_df.scan.run import num_cores, run_ahead, run_tasks
 
 if TYPE_CHECKING:
+    from lance_df.engine.join_keys import JoinFilter
     from lance_df.scan.aggregate import PartialAggregator
     from lance_df.scan.plan import ScanPlan, ScanTask
     from lance_df.scan.source import Scannable
@@ -87,6 +89,8 @@ class SourceScan:
         Whether tasks in a store are read ahead, as all rows will be asked for.
     condition
         An expression that is applied beside what each scan is given.
+    join_filters
+        Conditions on rows that are needed. They are known when a scan runs, and not before.
     """
 
     source: Scannable
@@ -95,6 +99,7 @@ class SourceScan:
     in_turn: bool = False
     reads_ahead: bool = False
     condition: pc.Expression | None = None
+    join_filters: tuple[JoinFilter, ...] = ()
 
     def requesting(self, **changes: Any) -> SourceScan:
         """Return the same with another request."""
@@ -262,17 +267,23 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         work = WorkList()
         return [_Partition(self, number, work) for number in range(max(1, most))]
 
-    def _plan(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
+    def _plan(
+        self, columns: tuple[str, ...] | None, expression: pc.Expression | None, *, runs: bool = False
+    ) -> PlannedScan:
+        """Return the plan of a scan; once it ``runs``, with what is known then."""
         output = tuple(self._schema.names) if columns is None else columns
+        filters = self.scan.join_filters if runs else ()
         # kept, as a plan does not change while the scan that it is for observes more
-        key = (output, _fingerprint(expression))
+        key = (output, _fingerprint(expression), bool(filters))
         try:
-            return self._planned.get(key, lambda: self._plan_anew(output, expression), 0)
+            return self._planned.get(key, lambda: self._plan_anew(output, expression, filters), 0)
         except LanceError as err:
             self.log.errors.append(err)
             raise
 
-    def _plan_anew(self, output: tuple[str, ...], expression: pc.Expression | None) -> PlannedScan:
+    def _plan_anew(
+        self, output: tuple[str, ...], expression: pc.Expression | None, join_filters: Sequence[JoinFilter]
+    ) -> PlannedScan:
         filters = [] if self._row_filter is None else [self._row_filter]
         if (condition := self.scan.condition) is not None:
             if not has_tokens(condition):
@@ -290,6 +301,9 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             pruning_predicate, predicate = And(conditions), None
         elif isinstance(predicate, Literal):
             predicate = None if predicate.value is True else Literal(False)
+        joined = [each for each in (one.predicate() for one in join_filters) if each is not None]
+        if joined:
+            predicate = And((*joined, *(() if predicate is None else (predicate,))))
         aggregate = _requested(request, output)
         if aggregate is not None and aggregate.has_extremes and (filters or predicate is not None):
             aggregate = None
@@ -339,9 +353,9 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return as_datafusion(to_predicate(expression, self.stored_schema, true_column=self._true_column))
 
     def _read(
-        self, planned: PlannedScan, schema: pa.Schema, partition: int, work: WorkList
+        self, plan: Callable[[], PlannedScan], schema: pa.Schema, partition: int, work: WorkList
     ) -> Iterator[pa.RecordBatch]:
-        batches = stoppable(self._batches(planned, schema, partition, work))
+        batches = stoppable(self._batches(plan, schema, partition, work))
         import_batch = _importer(schema)
         try:
             while True:
@@ -359,8 +373,9 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             batches.close()
 
     def _batches(
-        self, planned: PlannedScan, schema: pa.Schema, partition: int, work: WorkList
+        self, plan: Callable[[], PlannedScan], schema: pa.Schema, partition: int, work: WorkList
     ) -> Generator[pa.RecordBatch]:
+        planned = plan()
         tasks = self._counted(work.start(partition, planned.plan.tasks))
         if planned.counts_only:
             for task in tasks:
@@ -462,9 +477,11 @@ class _Partition:
         batch_size: int | None = None,  # noqa: ARG002 - small batches cost more than they save
     ) -> _Scan:
         provider = self._provider
-        planned = provider._plan(None if columns is None else tuple(columns), filter)
+        names = None if columns is None else tuple(columns)
+        provider._plan(names, filter)
+        plan = partial(provider._plan, names, filter, runs=True)
         projected = _projected(provider.schema, columns)
-        return _Scan(projected, lambda: provider._read(planned, projected, self._number, self._work))
+        return _Scan(projected, lambda: provider._read(plan, projected, self._number, self._work))
 
 
 class _Scan:

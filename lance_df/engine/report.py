@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.display.reports import bytes_text, cache_text, count_text, reports_html
 from lance_df.records import dataclass
-from lance_df.scan.report import Count, TableReport
+from lance_df.scan.report import Count, Reason, TableReport
 
 if TYPE_CHECKING:
     from lance_df.engine.optimizer.planned import RuleReport
@@ -70,7 +70,13 @@ class ScanReport:
 def scan_reports(statement: Statement) -> Iterator[TableReport]:
     """Yield what each scan of a statement reads; one that is cut into units is one scan."""
     for table in statement.tables.values():
-        yield from (plan.report for plan in table.log.scans)
+        keys = tuple(
+            Reason(f"{each.column} IN ({each.source})", "read when the statement runs")
+            for each in table.scan.join_filters
+        )
+        for plan in table.log.scans:
+            report = plan.report
+            yield replace(report, reasons=(*report.reasons, *keys))
         units = [provider.log.scans for key, provider in statement.units if key == table.key]
         for plans in zip(*units, strict=False):
             yield merged([plan.report for plan in plans])

@@ -38,7 +38,7 @@ class ScanOptions:
         Columns of small fragments are cached decoded.
     prefetched_windows
         While one window of rows is processed, the next ones are read.
-    partial_aggregate, string_views, decided_filters, join_side, join_mode
+    partial_aggregate, string_views, decided_filters, join_side, join_keys, join_mode
         The rules of these names in `lance_df.engine.optimizer.rules` apply. The rule of joins by partition
         has a switch of its own, ``partitioned_joins``.
     """
@@ -57,6 +57,7 @@ class ScanOptions:
     string_views: bool = True
     decided_filters: bool = True
     join_side: bool = True
+    join_keys: bool = True
     join_mode: bool = True
 
     def allows(self, name: str) -> bool:

@@ -23,7 +23,7 @@ from tools.conformance.random_statements import RandomStatements
 pytestmark = pytest.mark.engine
 
 NAMES = [field.name for field in dataclasses.fields(ScanOptions)]
-RULES = ["partial_aggregate", "string_views", "decided_filters", "join_side", "join_mode"]
+RULES = ["partial_aggregate", "string_views", "decided_filters", "join_side", "join_keys", "join_mode"]
 
 
 def subset(seed: int) -> ScanOptions:
@@ -103,6 +103,7 @@ STATEMENTS = {
     "string_views": "SELECT p % 3 AS r, max(s) AS m FROM t GROUP BY p % 3 ORDER BY r",
     "decided_filters": "SELECT id FROM ns WHERE abs(p) = 3 AND id > 10 ORDER BY id",
     "join_side": "SELECT t.id FROM t JOIN u ON t.id = u.id ORDER BY t.id",
+    "join_keys": "SELECT t.id FROM t JOIN u ON t.id = u.id WHERE u.p = 3 ORDER BY t.id",
     "join_mode": "SELECT t.id FROM t JOIN u ON t.id = u.id ORDER BY t.id",
 }
 

@@ -254,6 +254,9 @@ _THRESHOLDS: Final = {
     "_WORTH_RUN_ROWS": 0.0,
     "_WORTH_JOINED_ROWS": 0,
     "_WORTH_GROUPED_ROWS": 0,
+    "_LEAST_ROWS": 0,
+    "_MOST_OF_ROWS": float("inf"),
+    "_MOST_KEPT": float("inf"),
 }
 
 

@@ -63,6 +63,7 @@ RULES: Final = (
     Rule("string_views", lambda planned: not planned.over_runs and _has_aggregate(planned)),
     Rule("decided_filters", _reads_namespaces),
     Rule("join_side", _has_large_joins),
+    Rule("join_keys", _has_large_joins),
     Rule("join_mode", _has_large_joins),
 )
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
-from typing import Final
+from typing import Any, Final
 
 from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext
+from lance_df.compute.expressions import output_name, qualified_name
 from lance_df.engine.plans.nodes import (
     Aggregate,
     Distinct,
@@ -189,9 +190,27 @@ def _with_alias(ctx: PlainSessionContext, frame: DataFrame, alias: SubqueryAlias
 def _joined(left: DataFrame, right: DataFrame, join: Join) -> DataFrame:
     how = _HOW.get(join.how)
     # frames have no anti join for which NULL keys matter
-    if how is None or join.null_equals_null or join.may_be_null_aware(holds_in=True):
+    if how is None or join.may_be_null_aware(holds_in=True):
         raise NotRebuiltError(f"above it is a join, {join.how}, which cannot be built anew")
-    return left.join_on(right, *(conditions_of(join) or [Expr.literal(True)]), how=how)
+    conditions = _null_safe(left, right, join) if join.null_equals_null else conditions_of(join)
+    return left.join_on(right, *(conditions or [Expr.literal(True)]), how=how)
+
+
+def _null_safe(left: DataFrame, right: DataFrame, join: Join) -> list[Expr]:
+    """Return what is true for rows that match where NULL equals NULL, as in INTERSECT and EXCEPT."""
+    # DataFusion takes it for keys where nothing else is compared
+    if join.filter is not None or not join.is_by_columns:
+        raise NotRebuiltError("above it is a join by more than columns, in which NULL equals NULL")
+    # Python has no expression for the operator: it is read from text, over the columns of both sides
+    both = left.join_on(right, Expr.literal(True), how="inner")
+    return [
+        Expr(both.parse_sql_expr(f"{_column_sql(one)} IS NOT DISTINCT FROM {_column_sql(other)}").expr)
+        for one, other in join.on
+    ]
+
+
+def _column_sql(key: Any) -> str:
+    return str(QualifiedColumn.of(qualified_name(key) or "", output_name(key)))
 
 
 def conditions_of(join: Join) -> list[Expr]:
