@@ -45,6 +45,7 @@ from lance_df.engine.tables.created import (
     named_versions,
     query_of_created_table,
     registered_name_parts,
+    with_selects,
 )
 from lance_df.engine.tables.folders import SUFFIX, TableFolder, holds_table
 from lance_df.engine.tables.names import names_of
@@ -54,7 +55,6 @@ from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.interrupts import imports_finished, undisturbed
 from lance_df.records import replace
 from lance_df.scan.options import ALL, ScanOptions
-from lance_df.sql.from_first import with_select
 from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
@@ -134,7 +134,7 @@ class LanceSession:
         if options is not None and not isinstance(options, SQLOptions):
             raise InvalidInputError(f"options are datafusion.SQLOptions, not {type(options).__name__}")
         statement = Statement(query, self.scan_options)
-        query = with_select(bounded(query))
+        query = with_selects(bounded(query))
         if may_name_versions(query):
             query = named_versions(query)
         as_written, lowered = query, query.lower()
@@ -234,7 +234,7 @@ class LanceSession:
             with imports_finished():
                 from lance_df.sql.explained import query_to_explain
 
-            query = query_to_explain(with_select(query))
+            query = query_to_explain(with_selects(query))
         frame = self.sql(query, _ONLY_QUERIES, param_values)
         (statement,) = frame.statements
         with planning_errors(statement):

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from typing import Final
 
-from lance_df.interrupts import imports_finished
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-# what may stand right before the FROM by which a query begins
-_MAY_BEGIN: Final = re.compile(
-    r"(?:^|\(|;|\b(?:AS|UNION|EXCEPT|INTERSECT|ALL|DISTINCT|NAME|EXPLAIN|ANALYZE|VERBOSE|DESCRIBE|DESC)"
-    r"|\bFORMAT\s+\w+|\*/|--[^\n]*\n)\s*FROM\b",
-    re.IGNORECASE,
-)
-_AFTER_TABLES: Final = re.compile(r"\)\s*FROM\b", re.IGNORECASE)
-_INSERT: Final = re.compile(r"\bINSERT\b", re.IGNORECASE)
-_WITH: Final = re.compile(r"\bWITH\b", re.IGNORECASE)
+from lance_df.records import dataclass
+from lance_df.sql.dialect import tokenize
+from lance_df.sql.splice import Edit, splice
+
+_OPENS: Final = frozenset("([{")
+_CLOSES: Final = frozenset(")]}")
+_SET_OPERATORS: Final = frozenset({"UNION", "EXCEPT", "INTERSECT"})
+_AFTER_SET_OPERATORS: Final = frozenset({"ALL", "DISTINCT", "BY", "NAME"})
+_BEFORE_STATEMENTS: Final = frozenset({"EXPLAIN", "ANALYZE", "VERBOSE", "DESCRIBE", "DESC"})
+_WITH_QUERY_AFTER_AS: Final = frozenset({"CREATE", "PREPARE"})
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What is between two brackets, or the statement itself.
+
+    Attributes
+    ----------
+    first
+        The word by which its query, or the statement, begins; empty before that.
+    has_query
+        Whether a query has begun in it.
+    start
+        Where the FROM stands by which that begins, while no SELECT has come.
+    """
+
+    is_statement: bool
+    first: str = ""
+    has_query: bool = False
+    start: int | None = None
+
+    def restart(self) -> int | None:
+        """Wait for another query; return where the one before begins, if that has no SELECT."""
+        start = self.start
+        self.first, self.has_query, self.start = "", False, None
+        return start
 
 
 def with_select(text: str) -> str:
@@ -26,17 +54,55 @@ def with_select(text: str) -> str:
     >>> with_select("FROM t SELECT a"), with_select("SELECT extract(day FROM d) FROM t")
     ('FROM t SELECT a', 'SELECT extract(day FROM d) FROM t')
     """
-    if not _may_need_one(text):
-        return text
-    with imports_finished():
-        from lance_df.sql.query_starts import starts_without_select
-        from lance_df.sql.splice import Edit, splice
-
-    return splice(text, (Edit(start, start, "SELECT * ") for start in starts_without_select(text)))
+    try:
+        tokens = tokenize(text)
+    except TokenError:
+        return text  # DataFusion says what is wrong with it
+    return splice(text, (Edit(start, start, "SELECT * ") for start in _starts(tokens)))
 
 
-def _may_need_one(text: str) -> bool:
-    """Whether a query may begin with FROM, as far as is known without the parser."""
-    if _MAY_BEGIN.search(text) is not None or _INSERT.search(text) is not None:
+def _starts(tokens: list[Token]) -> Iterator[int]:
+    """Yield where queries begin that have no SELECT."""
+    scopes = [_Scope(is_statement=True)]
+    before = ""
+    for token in tokens:
+        word = "" if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) else token.text.upper()
+        scope = scopes[-1]
+        ended = None
+        if word in _OPENS:
+            scope.first = scope.first or word
+            scopes.append(_Scope(is_statement=False))
+        elif word in _CLOSES and len(scopes) > 1:
+            ended = scopes.pop().start
+        elif word in _SET_OPERATORS or (word == ";" and scope.is_statement):
+            ended = scope.restart()
+        elif scope.first or not _comes_before(scope, word, before):
+            _take(scope, word, before, token)
+        before = word
+        if ended is not None:
+            yield ended
+    yield from (scope.start for scope in scopes if scope.start is not None)
+
+
+def _comes_before(scope: _Scope, word: str, before: str) -> bool:
+    """Whether a word stands before a query, and is none of its own."""
+    if word in _AFTER_SET_OPERATORS and before in _SET_OPERATORS | _AFTER_SET_OPERATORS:
         return True
-    return _WITH.search(text) is not None and _AFTER_TABLES.search(text) is not None
+    return scope.is_statement and (
+        word in _BEFORE_STATEMENTS
+        or (word == "FORMAT" and before in _BEFORE_STATEMENTS)
+        or before == "FORMAT"
+    )
+
+
+def _take(scope: _Scope, word: str, before: str, token: Token) -> None:
+    if scope.first == "WITH" and before == ")" and word not in (",", "AS"):
+        scope.first = ""  # the last of its tables has ended
+    is_first = not scope.first
+    scope.first = scope.first or word or token.text
+    if word == "FROM" and (is_first or (scope.first == "INSERT" and not scope.has_query)):
+        scope.start, scope.has_query = token.start, True
+    elif word == "SELECT":
+        scope.start, scope.has_query = None, True
+    elif word == "AS" and scope.is_statement and scope.first in _WITH_QUERY_AFTER_AS and not scope.has_query:
+        scope.first, scope.has_query = "", True

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lance_df.engine.tables.created import with_selects
 from lance_df.sql.from_first import with_select
 
 # a query stands where ? does
@@ -59,15 +60,17 @@ OTHERS = [
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("query", QUERIES)
 def test_from_alone_selects_all(place, query):
-    assert with_select(place.replace("?", query)) == place.replace("?", f"SELECT * {query}")
+    for select in (with_select, with_selects):
+        assert select(place.replace("?", query)) == place.replace("?", f"SELECT * {query}")
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("query", ["SELECT a FROM t", "FROM t SELECT a"])
 def test_a_query_that_selects_stays(place, query):
-    assert with_select(place.replace("?", query)) == place.replace("?", query)
+    for select in (with_select, with_selects):
+        assert select(place.replace("?", query)) == place.replace("?", query)
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_texts_stay(text):
-    assert with_select(text) == text
+    assert with_select(text) == with_selects(text) == text

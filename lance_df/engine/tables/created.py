@@ -30,6 +30,16 @@ _OF_VERSIONS: Final = re.compile(
     r"\b(?:version|timestamp|system_time|system_version)\s+as\s+of\b", re.IGNORECASE
 )
 
+# what may stand right before the FROM by which a query begins; it may also come after a WITH, or an INSERT
+_BEGINS_WITH_FROM: Final = re.compile(
+    r"(?:^|\(|;|\b(?:AS|UNION|EXCEPT|INTERSECT|ALL|DISTINCT|NAME|EXPLAIN|ANALYZE|VERBOSE|DESCRIBE|DESC)"
+    r"|\bFORMAT\s+\w+|\*/|--[^\n]*\n)\s*FROM\b",
+    re.IGNORECASE,
+)
+_INSERT: Final = re.compile(r"\bINSERT\b", re.IGNORECASE)
+_WITH: Final = re.compile(r"\bWITH\b", re.IGNORECASE)
+_AFTER_TABLES: Final = re.compile(r"\)\s*FROM\b", re.IGNORECASE)
+
 
 def name_parts(text: str) -> tuple[str, ...]:
     """Return the parts of the name of a table.
@@ -116,6 +126,17 @@ def named_versions(text: str) -> str:
         from lance_df.sql.time_travel import with_versions
 
     return with_versions(text, lambda name, kind, value: f"{name}{VERSION_MARK}{kind} {value}")
+
+
+def with_selects(text: str) -> str:
+    """Return a statement in which each query that begins with FROM has a SELECT."""
+    may_begin = _BEGINS_WITH_FROM.search(text) is not None or _INSERT.search(text) is not None
+    if not may_begin and (_WITH.search(text) is None or _AFTER_TABLES.search(text) is None):
+        return text
+    with imports_finished():
+        from lance_df.sql.from_first import with_select
+
+    return with_select(text)
 
 
 def external_source(external: CreateExternalTable, storage_options: Mapping[str, Any] | None) -> TableSource:
