@@ -155,7 +155,8 @@ def dataset(
         ``az``, ``abfs``) may name object stores. Chains such as ``simplecache::https://…`` are never opened.
         The storage option of this name means the same wherever storage options are taken.
     default_scan_options
-        Options of `LanceDataset.scanner` that hold for every scan unless it says otherwise.
+        Options of `LanceDataset.scanner` that hold for every scan unless it says otherwise. The filter of a
+        statement of a plain ``datafusion.SessionContext`` holds besides, over columns as they are by default.
     external_store
         Where the writers of the table record its versions; see `write_dataset`.
     commit_lock
@@ -418,7 +419,9 @@ class LanceDataset(
         if not isinstance(filter, pc.Expression | None):
             raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
         indices: Iterable[int] = range(len(self._table.fragments))
-        if filter is not None:
+        # the columns of a filter are those of the schema, which expressions make
+        are_stored = not isinstance((self._default_scan_options or {}).get("columns"), Mapping)
+        if filter is not None and are_stored:
             from lance_df.engine.pruning.residual import as_datafusion
 
             predicate = as_datafusion(to_predicate(filter, self._table.arrow_schema))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -100,9 +100,29 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         **options: Any,
     ) -> LanceScanner:
         """Return a scan of this fragment; see `LanceDataset.scanner`. Engines pass the dataset's schema."""
-        if schema is not None and schema.names != self.schema.names:
-            raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")
+        if schema is not None:
+            if schema.names != self.schema.names:
+                raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")
+            if self._ds._default_scan_options:
+                return self._scanner_of_result(columns, filter, options)
         return self._ds.scanner(columns=columns, filter=filter, fragments=[self], **options)
+
+    def _scanner_of_result(self, columns: Columns, filter: Filter, options: dict[str, Any]) -> LanceScanner:  # noqa: A002
+        """Return an engine's scan: columns and rows of what default scan options make of the fragment."""
+        defaults = self._ds._default_scan_options or {}
+        if defaults.get("limit") is not None or defaults.get("offset") is not None:
+            raise InvalidInputError(
+                "the default scan options have a limit or an offset, which hold for a scan of all fragments; "
+                "an engine scans each by itself: have its statement LIMIT rows"
+            )
+        options.update(fragments=[self], order_by=[], at_once=True)
+        if isinstance(defaults.get("columns"), Mapping):
+            from lance_df.scanner import ScannerOfResult
+
+            return ScannerOfResult(self._ds.scanner(**options), columns, filter)
+        if filter is not None and defaults.get("filter") is not None:
+            return self._ds.filter(filter).scanner(columns, **options)
+        return self._ds.scanner(columns, filter, **options)
 
     def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002
         """Read into memory; see `LanceDataset.scanner`."""

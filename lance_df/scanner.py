@@ -6,12 +6,14 @@ import dataclasses
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.arrow_classes import ArrowScanner
+from lance_df.compute.calls import outside_runtime
 from lance_df.errors import InvalidInputError
 from lance_df.exits import busy, stoppable
 from lance_df.expr.expression_tokens import has_tokens
@@ -150,10 +152,16 @@ class LanceScanner(ArrowScanner):
     def projected_schema(self) -> pa.Schema:
         """The schema of the result."""
         if isinstance(self._options.columns, Mapping):
-            schema, batches = self._start()
-            batches.close()
-            return schema
+            return outside_runtime(self._planned_schema)
         return shown_schema(_native_schema(self._stored_schema, self._options))
+
+    def _planned_schema(self) -> pa.Schema:
+        whole = replace(
+            self._options, filter=None, condition=None, limit=None, offset=None, order_by=(), at_once=False
+        )
+        schema, batches = self._like(whole)._start()
+        batches.close()
+        return schema
 
     @property
     def dataset_schema(self) -> pa.Schema:
@@ -298,7 +306,8 @@ class LanceScanner(ArrowScanner):
         with imports_finished():
             from lance_df.engine.query import scan_with_sql
 
-        reader = scan_with_sql(
+        scan = partial(
+            scan_with_sql,
             self._table,
             columns=options.columns,
             filter=options.filter,
@@ -313,6 +322,10 @@ class LanceScanner(ArrowScanner):
             include_deleted_rows=options.include_deleted_rows,
             blobs_as_bytes=options.blobs_as_bytes,
         )
+        if options.at_once:
+            reader = outside_runtime(lambda: scan(at_once=True).read_all()).to_reader()
+        else:
+            reader = scan()
         return reader.schema, reader
 
     def _sorted(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
@@ -340,11 +353,59 @@ class LanceScanner(ArrowScanner):
         return result.schema, _shown(iter(result.to_batches()), result.schema, options)
 
 
+class ScannerOfResult(LanceScanner):
+    """A scan of the result of another one, which is the table for whoever asks.
+
+    Parameters
+    ----------
+    columns
+        Names of columns of the result; None for all.
+    filter
+        Over columns of the result.
+    """
+
+    def __init__(
+        self,
+        scanner: LanceScanner,
+        columns: Columns,
+        filter: pc.Expression | None,  # noqa: A002 - pylance's name
+    ) -> None:
+        super().__init__(scanner._ds, scanner._options)
+        self._scanner = scanner
+        self._columns = columns
+        self._filter = pc.scalar(True) if filter is None else filter
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return self._selected(self._scanner.projected_schema)
+
+    def head(self, num_rows: int) -> pa.Table:
+        return self.to_table().slice(0, num_rows)
+
+    def count_rows(self) -> int:
+        return self.to_table().num_rows
+
+    def _like(self, options: ScannerOptions) -> LanceScanner:
+        return ScannerOfResult(self._scanner._like(options), self._columns, self._filter)
+
+    def _start(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
+        from lance_df.engine.pruning.residual import residual_filter
+
+        whole, batches = self._scanner._start()
+        schema = self._selected(whole)
+        return schema, _filtered(batches, residual_filter(self._filter, whole).apply, schema.names)
+
+    def _selected(self, schema: pa.Schema) -> pa.Schema:
+        if self._columns is None:
+            return schema
+        return pa.schema([schema.field(name) for name in self._columns], schema.metadata)
+
+
 def _filtered(
     batches: Iterator[pa.RecordBatch],
     residual: Callable[[pa.RecordBatch], pa.RecordBatch],
     names: Sequence[str],
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     for batch in batches:
         try:
             matching = residual(batch)

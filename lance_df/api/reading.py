@@ -76,8 +76,10 @@ class Reading(DatasetBase):
         """
         del batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order
         builder = ScannerBuilder(cast("LanceDataset", self))
-        if self._default_scan_options:
-            builder.apply_defaults(self._default_scan_options)
+        defaults = self._default_scan_options
+        if defaults:
+            builder.apply_defaults(defaults)
+            columns = _of_computed(columns, defaults.get("columns"))
         given = {
             "columns": columns,
             "filter": filter,
@@ -174,6 +176,15 @@ class Reading(DatasetBase):
             raise InvalidInputError(f"{num_rows} rows cannot be drawn from {total}")
         indices = random.sample(range(total), num_rows)
         return self.take(indices if randomize_order else sorted(indices), columns)
+
+
+def _of_computed(columns: Columns, computed: Columns) -> Columns:
+    """Return the expressions of columns that are named as the default ones are, which the schema shows."""
+    if not columns or not isinstance(columns, list | tuple) or not isinstance(computed, Mapping):
+        return columns
+    if not all(isinstance(name, str) and name in computed for name in columns):
+        return columns
+    return {name: computed[name] for name in columns}
 
 
 def integer(value: object, name: str) -> int:
