@@ -14,7 +14,7 @@ import pyarrow.dataset as pads
 import pytest
 
 import lance_df
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.fragment import FragmentMetadata, FragmentWriteProgress, NoopFragmentWriteProgress
 from lance_df.sources import to_batches
 
@@ -117,7 +117,11 @@ def test_iterables_need_a_schema(tmp_path: Path) -> None:
         ([1, 2], TABLE.schema, "holds a int"),
         ({"a": [1, "x"]}, None, "cannot be turned into Arrow data"),
         ({"a": [1], "b": [1, 2]}, None, "cannot be turned into Arrow data"),
-        (TABLE, pa.schema([("a", pa.int64()), ("z", pa.int64())]), "cannot be brought to the schema"),
+        (
+            TABLE.select(["a"]),
+            pa.schema([("a", pa.int64()), ("z", pa.int64())]),
+            "cannot be brought to the schema",
+        ),
         (TABLE, pa.schema([("a", pa.int64()), ("s", pa.int64())]), "cannot be brought to the schema"),
     ],
 )
@@ -125,6 +129,29 @@ def test_sources_that_are_refused(tmp_path: Path, data: Any, schema: pa.Schema |
     with pytest.raises(InvalidInputError, match=message):
         lance_df.write_dataset(data, tmp_path / "new", schema)
     assert not (tmp_path / "new").exists()
+
+
+NARROW = pa.schema([("a", pa.int64())])
+STRUCTS = pa.table({"n": [{"x": 1, "y": 2}]})
+
+
+@pytest.mark.parametrize("source", ["table", "batch", "reader", "dataset", "polars", "batches", "structs"])
+def test_columns_that_the_schema_does_not_have_are_refused(tmp_path: Path, source: str) -> None:
+    data, schema, names = SOURCES.get(source, lambda: iter(TABLE.to_batches()))(), NARROW, ": s;"
+    if source == "structs":
+        data, schema, names = STRUCTS, pa.schema([("n", pa.struct([("y", pa.int64())]))]), ": n.x;"
+    with pytest.raises(InvalidInputError, match=f"not have all columns of the data{names}"):
+        lance_df.write_dataset(data, tmp_path / "new", schema)
+    assert not (tmp_path / "new").exists()
+
+
+def test_columns_of_frames_and_dicts_are_chosen_by_the_schema_as_by_pyarrow(tmp_path: Path) -> None:
+    for number, data in enumerate((TABLE.to_pandas(), TABLE.to_pydict(), TABLE.to_pylist())):
+        assert lance_df.write_dataset(data, tmp_path / str(number), NARROW).schema.equals(NARROW)
+        assert lance.write_dataset(data, tmp_path / f"pylance {number}", NARROW).schema.equals(NARROW)
+    for data in (TABLE.to_pandas(), TABLE.to_pydict()):
+        with pytest.raises(ColumnNotFoundError, match="schema"):
+            lance_df.write_dataset(data, tmp_path / "new", pa.schema([("z", pa.int64())]))
 
 
 def test_streams_are_read_one_batch_ahead() -> None:
