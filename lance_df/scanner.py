@@ -59,11 +59,11 @@ class LanceScanner(ArrowScanner):
         self._options = options
 
     def __repr__(self) -> str:
+        # compared as text: a comparison of an expression is an expression
         parts = [
-            f"{name}={str(value)[:_SHOWN_CHARACTERS]}"
-            for name, value in dataclasses.asdict(self._options).items()
-            if value not in (None, False, ()) or name.startswith("use_")
-            if not (name.startswith("use_") and value)
+            f"{field.name}={text[:_SHOWN_CHARACTERS]}"
+            for field in dataclasses.fields(self._options)
+            if (text := str(getattr(self._options, field.name))) != str(field.default)
         ]
         options = f": {', '.join(parts)}" if parts else ""
         return f"<lance_df.{type(self).__name__} of {self._table.uri} version {self._table.version}{options}>"
