@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lance_df.arrow_classes import ArrowScanner
 from lance_df.compute.calls import outside_runtime
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.exits import busy, stoppable
 from lance_df.expr.expression_tokens import has_tokens
 from lance_df.expr.from_pyarrow import to_predicate
@@ -30,10 +30,12 @@ from lance_df.scanner_options import ColumnOrdering, Columns, Filter, ScannerOpt
 from lance_df.table.metadata.row_counts import live_rows
 from lance_df.table.reading.batches import resized, window
 from lance_df.table.reading.system_columns import ROW_ADDRESS, system_schema
+from lance_df.table.reading.take import check_row_numbers, row_numbers
 from lance_df.table.scan.columns import resolve_columns, row_columns
 from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
 
     from lance_df.expr.nodes import Predicate
@@ -119,9 +121,18 @@ class LanceScanner(ArrowScanner):
         limit = num_rows if self._options.limit is None else min(num_rows, self._options.limit)
         return self._like(replace(self._options, limit=limit)).to_table()
 
-    def take(self, indices: object) -> pa.Table:
-        """Return rows of the result by their numbers."""
-        return self.to_table().take(indices)
+    def take(self, indices: npt.ArrayLike) -> pa.Table:
+        """Return rows of the result by their numbers.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such row.
+        """
+        numbers = row_numbers(indices)
+        result = self.to_table()
+        check_row_numbers(numbers, result.num_rows, self._table.uri)
+        return result.take(numbers)
 
     def scan_batches(self) -> list[pa.RecordBatch]:
         """Return all batches."""
@@ -220,17 +231,17 @@ class LanceScanner(ArrowScanner):
     @staticmethod
     def from_dataset(*_: object, **__: object) -> None:
         """Refuse: use `LanceDataset.scanner`."""
-        raise NotImplementedError("use LanceDataset.scanner")
+        raise UnsupportedFeatureError("use LanceDataset.scanner")
 
     @staticmethod
     def from_fragment(*_: object, **__: object) -> None:
         """Refuse: use `LanceFragment.scanner`."""
-        raise NotImplementedError("use LanceFragment.scanner")
+        raise UnsupportedFeatureError("use LanceFragment.scanner")
 
     @staticmethod
     def from_batches(*_: object, **__: object) -> None:
         """Refuse: a scanner reads a table."""
-        raise NotImplementedError("a scanner reads a table")
+        raise UnsupportedFeatureError("a scanner reads a table")
 
     def _start(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
         """Return the schema of the result and its batches, as a user sees them."""
