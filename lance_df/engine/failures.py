@@ -72,6 +72,21 @@ def execution_errors(statements: Sequence[Statement]) -> Iterator[None]:
             raise
 
 
+@contextmanager
+def raised_by_catalog() -> Iterator[None]:
+    """Raise a `LanceError` of a catalog as itself, where no statement remembers it."""
+    try:
+        yield
+    except LanceError:
+        raise
+    except Exception as err:
+        from lance_df.engine.messages import raised_by_function
+
+        if (raised := raised_by_function(str(err))) is not None:
+            raise raised from err
+        raise
+
+
 def run_apart(statements: Sequence[Statement], work: Callable[[], R]) -> R:
     """Return what ``work`` returns, which runs statements; errors are those of `execution_errors`.
 

@@ -25,7 +25,7 @@ from lance_df.compute.compat import (
 from lance_df.compute.json_functions import register_json_functions
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_hashes
 from lance_df.engine.dataframe import LanceDataFrame, with_types_of_rows
-from lance_df.engine.failures import planning_errors
+from lance_df.engine.failures import planning_errors, raised_by_catalog
 from lance_df.engine.optimizer.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
 from lance_df.engine.optimizer.settings import JoinSettings
@@ -191,14 +191,27 @@ class LanceSession:
         if is_ours(table):
             _add(self, registered_name_parts(name), as_source(table))
         else:
-            PlainSessionContext.register_table(self, name, table)
+            with raised_by_catalog():
+                PlainSessionContext.register_table(self, name, table)
+
+    def deregister_table(self, name: str) -> None:
+        """Take a name away, as `datafusion.SessionContext.deregister_table`.
+
+        Raises
+        ------
+        InvalidInputError
+            It is that of a table of a folder.
+        """
+        with raised_by_catalog():
+            PlainSessionContext.deregister_table(self, name)
 
     def register_dataset(self, name: str, dataset: Any) -> None:
         """Give a name to a dataset of pyarrow's, or of lance_df, as :meth:`register_table`."""
         if is_ours(dataset):
             self.register_table(name, dataset)
         else:
-            PlainSessionContext.register_dataset(self, name, dataset)
+            with raised_by_catalog():
+                PlainSessionContext.register_dataset(self, name, dataset)
 
     def register_udf(self, udf: Any) -> None:
         """Register a scalar function, as `datafusion.SessionContext.register_udf`.

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import datafusion
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 from fake_table import sample_table
 
@@ -403,3 +404,18 @@ def test_datasets_are_registered_as_they_are_elsewhere(tmp_path):
     for name in ("t", '"My Table"'):
         assert ctx.sql(f"SELECT count(*) AS n FROM {name} WHERE a IN (NULL, 1)").to_pydict() == {"n": [2]}
         assert len(ctx.explain_scan(f"SELECT a FROM {name}").tables) == 1
+
+
+def test_names_of_a_folder_belong_to_its_tables(tmp_path):
+    rows = pa.table({"a": [1]})
+    lance_df.write_dataset(rows, tmp_path / "t.lance")
+    session = lance_df.connect(tmp_path)
+    for call in (
+        lambda: session.deregister_table("t"),
+        lambda: session.register_table("t", session.sql("SELECT 1").into_view()),
+        lambda: session.register_dataset("t", pyarrow.dataset.dataset(rows)),
+    ):
+        with pytest.raises(InvalidInputError, match=r"^(the name )?'t' (belongs|is a table)"):
+            call()
+    session.deregister_table("nothing")
+    assert session.sql("SELECT a FROM t").to_pylist() == [{"a": 1}]

@@ -144,6 +144,8 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         if self._registered.pop(name, None) is not None:
             return
         if name not in self._inner.table_names():
+            if not self._in_folder(name):
+                return
             message = f"{name!r} is a table of a folder; it goes when its folder is deleted"
             raise _noted(InvalidInputError(message))
         self._views.pop(name, None)
