@@ -11,7 +11,7 @@ from lance_df.api.fragment_changes import FragmentChanges
 from lance_df.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
 from lance_df.api.write_fragments import write_fragments
 from lance_df.arrow_classes import ArrowFragment
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.arrow_types import show_table
 from lance_df.progress import FragmentWriteProgress, NoopFragmentWriteProgress
 from lance_df.table.evolution.validate import validate_fragments
@@ -178,12 +178,12 @@ class LanceFragment(FragmentChanges, ArrowFragment):
     @property
     def physical_schema(self) -> NoReturn:
         """Not there: the files of a fragment have schemas, the fragment has not."""
-        raise NotImplementedError("a Lance fragment has no schema of its own")
+        raise UnsupportedFeatureError("a Lance fragment has no schema of its own")
 
     @property
     def partition_expression(self) -> NoReturn:
         """Not there: tables are not partitioned."""
-        raise NotImplementedError("a Lance fragment has no partition expression")
+        raise UnsupportedFeatureError("a Lance fragment has no partition expression")
 
 
 class FragmentSession:

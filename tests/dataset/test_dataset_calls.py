@@ -13,6 +13,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 import pytest
 from lance.dataset import ColumnOrdering as PylanceOrdering
 from table_histories import rows
@@ -29,6 +30,7 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.fragment import DeletionFile, FragmentMetadata
+from lance_df.scanner import LanceScanner
 from lance_df.scanner_options import ColumnOrdering
 
 
@@ -302,6 +304,18 @@ WRONG_CALLS: list[tuple[Any, type[LanceError]]] = [
     (lambda ds: ds.scanner(full_text_query="x"), UnsupportedFeatureError),
     (lambda ds: ds.take([99]), InvalidInputError),
     (lambda ds: ds.take("x"), InvalidInputError),
+    (lambda ds: ds.scanner().take([99]), InvalidInputError),
+    (lambda ds: ds.scanner(limit=2).take([-1]), InvalidInputError),
+    (lambda ds: ds.scanner().take([0.5]), InvalidInputError),
+    (lambda ds: ds.partition_expression, UnsupportedFeatureError),
+    (lambda ds: ds.replace_schema(ds.schema), UnsupportedFeatureError),
+    (lambda ds: ds.get_fragments()[0].partition_expression, UnsupportedFeatureError),
+    (lambda ds: ds.get_fragments()[0].physical_schema, UnsupportedFeatureError),
+    (lambda ds: LanceScanner.from_dataset(ds), UnsupportedFeatureError),
+    (lambda ds: ds.join(ds, "nothing"), InvalidInputError),
+    (lambda ds: ds.sort_by("nothing"), InvalidInputError),
+    (lambda ds: lance_df.dataset(ds.uri).join(STRUCTS, "key"), InvalidInputError),
+    (lambda ds: lance_df.write_dataset(rows(0, 1), ds.uri + "/new", progress=5), InvalidInputError),
     (lambda ds: ds.checkout_version(77), VersionNotFoundError),
     (lambda ds: ds.checkout_version("nope"), VersionNotFoundError),
     (lambda ds: ds.tags.get_version("nope"), VersionNotFoundError),
@@ -315,6 +329,9 @@ WRONG_CALLS: list[tuple[Any, type[LanceError]]] = [
     (lambda ds: FragmentMetadata.from_json("{}"), InvalidInputError),
     (lambda ds: FragmentMetadata.from_json("no json"), InvalidInputError),
 ]
+
+
+STRUCTS = pads.dataset(pa.table({"key": [1], "s": [{"x": 1}]}))
 
 
 @pytest.mark.parametrize(("call", "error"), WRONG_CALLS, ids=range(len(WRONG_CALLS)))
