@@ -88,8 +88,11 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         return None if deletion_file is None else deletion_file.path(self.fragment_id)
 
     def count_rows(self, filter: Filter = None) -> int:  # noqa: A002 - pylance's name
-        """Return the number of live rows, or of those for which an SQL or pyarrow expression is true."""
-        return self.scanner(filter=filter).count_rows()
+        """Return the number of live rows, or of those for which an SQL or pyarrow expression is true.
+
+        Default scan options have no effect; see `LanceDataset.count_rows`.
+        """
+        return self._ds._without_defaults().scanner(filter=filter, fragments=[self]).count_rows()
 
     def scanner(
         self,

@@ -234,6 +234,22 @@ def test_default_scan_options(folder: Path) -> None:
     assert ours.to_table(limit=3, columns=["name"]).equals(theirs.to_table(limit=3, columns=["name"]))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"limit": 1}, {"offset": 2}, {"filter": "key > 95"}, {"columns": ["key"], "limit": 5}],
+    ids=str,
+)
+def test_default_scan_options_have_no_effect_on_counts(folder: Path, options: dict[str, Any]) -> None:
+    ours, theirs = (each.dataset(str(folder), default_scan_options=options) for each in (lance_df, lance))
+    for mine, other in zip((ours, *ours.get_fragments()), (theirs, *theirs.get_fragments()), strict=True):
+        assert mine.count_rows() == other.count_rows()
+        assert mine.count_rows("key > 40") == other.count_rows("key > 40")
+    assert len(ours) == len(theirs) == ours.sample(len(ours)).num_rows
+    rest = ours.filter(pc.field("key") < 9)
+    assert rest.count_rows() == sum(each.count_rows() for each in rest.get_fragments()) == 9
+    assert rest.count_rows("key > 4") == rest.count_rows(pc.field("key") > 4) == 4
+
+
 def test_time_travel(folder: Path, ours: LanceDataset) -> None:
     assert lance_df.dataset(folder, version=1).count_rows() == 100
     first, second = (info["timestamp"] for info in ours.versions()[:2])
