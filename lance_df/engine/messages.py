@@ -42,8 +42,8 @@ _UNSUPPORTED: Final = (
     ),
     (
         re.compile("Insert into not implemented for this table"),
-        "only stored tables and namespaces of a connected folder take rows; INSERT INTO one of them, or use "
-        'lance_df.write_dataset(frame, …, mode="append")',
+        'the table does not take rows in this way: use lance_df.write_dataset(frame, …, mode="append"), or '
+        "INSERT INTO a stored table or a namespace of a connected folder",
     ),
     (
         re.compile("currently only supports a single SQL statement"),

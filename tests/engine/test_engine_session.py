@@ -1,9 +1,12 @@
 """Sessions over tables in memory: names, versions, views, parameters, errors, reports, threads."""
 
+import datetime as dt
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import datafusion
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
@@ -330,6 +333,34 @@ def test_changes_are_explained_by_what_they_read(ours):
 def test_report_sees_parameters(ours):
     report = ours.explain_scan("SELECT id FROM t WHERE i = $p", param_values={"p": 3})
     assert any("i = 3" in reason.conjunct for reason in report.tables[0].reasons)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.datetime64("2024-01-02"), dt.date(2024, 1, 2)),
+        (np.datetime64("2024-02"), dt.date(2024, 2, 1)),
+        (np.datetime64("2024-01-02T03"), dt.datetime(2024, 1, 2, 3)),
+        (np.datetime64("2024-01-02T03:04:05.678"), dt.datetime(2024, 1, 2, 3, 4, 5, 678_000)),
+        (np.datetime64("NaT"), None),
+        (pd.NaT, None),
+        (pd.NA, None),
+    ],
+)
+def test_parameters_of_numpy_and_pandas(ours, value, expected):
+    assert ours.sql("SELECT $p AS v", param_values={"p": value}).to_pydict() == {"v": [expected]}
+
+
+def test_parameters_may_be_a_list(ours):
+    query = "SELECT i FROM t WHERE i = $1 AND id > $2"
+    expected = ours.sql(query, param_values={"1": 3, "2": -1}).to_pydict()
+    assert ours.sql(query, param_values=[3, -1]).to_pydict() == expected
+    assert ours.explain_scan(query, [3, -1]).tables == ours.explain_scan(query, {1: 3, 2: -1}).tables
+    for wrong in ("x", 5):
+        with pytest.raises(InvalidInputError, match="param_values are a dict, or a list"):
+            ours.sql(query, param_values=wrong)
+    with pytest.raises(InvalidInputError, match=r"value of \$1, .*, cannot be one of Arrow"):
+        ours.sql(query, param_values=[np.datetime64(10, "ps"), 1])
 
 
 def test_typed_hashes(ours):

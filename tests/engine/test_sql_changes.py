@@ -141,6 +141,7 @@ def test_insert_keeps_the_order_of_its_query(tmp_path):
         ("INSERT INTO t (id) VALUES (1) ON CONFLICT DO NOTHING", UnsupportedFeatureError, "merge_insert"),
         ("INSERT INTO t (id) VALUES (1) RETURNING id", UnsupportedFeatureError, "RETURNING"),
         ("INSERT INTO t DEFAULT VALUES", UnsupportedFeatureError, "VALUES"),
+        ("CREATE TABLE made AS SELECT avg(t.id) FROM t", InvalidInputError, "dot in its name; give.* by AS"),
         ("DELETE FROM t WHERE nothing = 1", ColumnNotFoundError, "nothing"),
         ("DELETE FROM t WHERE _rowaddr = 1", ColumnNotFoundError, "_rowaddr"),
         ("UPDATE t SET id = _ROWADDR", ColumnNotFoundError, "_rowaddr"),
@@ -224,6 +225,11 @@ def test_errors_show_the_statement_and_nothing_internal(store, sql):
     assert f"(in the statement: {sql})" in message
     assert "_row" not in message
     assert "__lance_df" not in message
+
+
+def test_frames_do_not_write_to_stored_tables_by_write_table(store):
+    with pytest.raises(UnsupportedFeatureError, match=r"in this way: use lance_df.write_dataset"):
+        store.ctx.sql("SELECT * FROM t").write_table("t")
 
 
 def test_delete(store):
