@@ -22,6 +22,7 @@ from lance_df.table.metadata.locations import TableLocation, locate_table
 from lance_df.table.open import table_at
 from lance_df.table.writing.fragment_writer import FileLimits
 from lance_df.table.writing.write import WriteOptions, write_table
+from lance_df.table.writing.write_plan import as_mode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,6 +165,7 @@ def write_dataset(
     """
     del session
     _refuse(namespace_client=namespace_client, table_id=table_id)
+    mode = as_mode(mode)
     lock = checked_lock(commit_lock)
     if uri is None:
         raise InvalidInputError("a path or URL, or a dataset, is needed")

@@ -131,6 +131,20 @@ def test_sources_that_are_refused(tmp_path: Path, data: Any, schema: pa.Schema |
     assert not (tmp_path / "new").exists()
 
 
+def test_modes_may_be_written_in_capitals(tmp_path: Path) -> None:
+    for library in (lance_df, lance):
+        uri = str(tmp_path / library.__name__)
+        versions = [
+            library.write_dataset(TABLE, uri, mode=mode) for mode in ("CREATE", "Append", "OVERWRITE")
+        ]
+        assert [each.count_rows() for each in versions] == [4, 8, 4]
+        assert len(library.fragment.write_fragments(TABLE, uri, mode="APPEND")) == 1
+    with pytest.raises(lance_df.AlreadyExistsError):
+        lance_df.write_dataset(TABLE, tmp_path / "lance_df", mode="CREATE")
+    lance_df.write_dataset(TABLE, "memory://modes", mode="CREATE")
+    assert lance_df.write_dataset(TABLE, "memory://modes", mode="Create").version == 1
+
+
 NARROW = pa.schema([("a", pa.int64())])
 STRUCTS = pa.table({"n": [{"x": 1, "y": 2}]})
 
@@ -328,6 +342,7 @@ def test_a_dataset_stands_for_its_branch(tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "mode": ({"mode": "merge"}, InvalidInputError, "mode 'merge' is unknown"),
+    "number as mode": ({"mode": 1}, InvalidInputError, "mode 1 is unknown"),
     "rows per file": ({"max_rows_per_file": 0}, InvalidInputError, "max_rows_per_file must be"),
     "rows per group": ({"max_rows_per_group": -1}, InvalidInputError, "max_rows_per_group must be"),
     "bytes per file": ({"max_bytes_per_file": 0}, InvalidInputError, "max_bytes_per_file must be"),
