@@ -146,7 +146,8 @@ def dataset(
     version
         A version number, a tag, or (branch, version); the newest version by default.
     asof
-        Open the newest version that is not later than this time; without a zone it is local time.
+        Open the newest version that is not later than this time; without a zone it is local time. Not both
+        this and ``version``.
     storage_options, base_store_params
         For the fsspec filesystem; they appear in no message. See `write_dataset` for those of base paths.
     allowed_base_schemes
