@@ -384,6 +384,8 @@ class ScannerOfResult(LanceScanner):
         super().__init__(scanner._ds, scanner._options)
         self._scanner = scanner
         self._columns = columns
+        if not isinstance(filter, pc.Expression | None):
+            raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
         self._filter = pc.scalar(True) if filter is None else filter
 
     @property

@@ -117,6 +117,21 @@ def test_engines_that_scan_fragments_refuse_a_default_limit(folder: Path) -> Non
         ds.get_fragments()[0].scanner(ds.schema)
 
 
+@pytest.mark.parametrize("options", [{"columns": {"b": "a + 1"}}, {"filter": "a > 4"}], ids=str)
+def test_engines_filter_what_default_scan_options_make_by_expressions(
+    folder: Path, options: dict[str, Any]
+) -> None:
+    ds = lance_df.dataset(folder / "t.lance", default_scan_options=options)
+    name = ds.schema.names[0]
+    scanner = ds.get_fragments()[0].scanner(ds.schema, columns=[name], filter=pc.field(name) < 10)
+    expected = [value for value in ds.to_table()[name].to_pylist() if value < 10]
+    assert scanner.projected_schema.names == [name]
+    assert scanner.to_table()[name].to_pylist() == scanner.head(99)[name].to_pylist() == expected
+    assert scanner.count_rows() == len(expected)
+    with pytest.raises(InvalidInputError, match="a pyarrow expression is needed"):
+        ds.get_fragments()[0].scanner(ds.schema, filter="b < 10")
+
+
 def test_fragments_of_a_filter_are_those_that_may_match(folder: Path) -> None:
     ds = lance_df.dataset(folder / "t.lance")
     assert [each.fragment_id for each in ds.get_fragments(pc.field("a") >= 850)] == [2]
