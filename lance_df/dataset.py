@@ -146,7 +146,8 @@ def dataset(
     version
         A version number, a tag, or (branch, version); the newest version by default.
     asof
-        Open the newest version that is not later than this time; without a zone it is local time.
+        Open the newest version that is not later than this time; without a zone it is local time. Not both
+        this and ``version``.
     storage_options, base_store_params
         For the fsspec filesystem; they appear in no message. See `write_dataset` for those of base paths.
     allowed_base_schemes
@@ -156,7 +157,8 @@ def dataset(
         The storage option of this name means the same wherever storage options are taken.
     default_scan_options
         Options of `LanceDataset.scanner` that hold for every scan unless it says otherwise. Calls that are
-        no scans, such as `take`, `sample`, `sql` and changes, are about the whole table, as in pylance.
+        no scans, such as `take`, `sample`, `sql`, counts and changes, are about the whole table, as in
+        pylance. The filter of a statement holds besides, over columns as they are by default.
     external_store
         Where the writers of the table record its versions; see `write_dataset`.
     commit_lock
@@ -419,7 +421,9 @@ class LanceDataset(
         if not isinstance(filter, pc.Expression | None):
             raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
         indices: Iterable[int] = range(len(self._table.fragments))
-        if filter is not None:
+        # the columns of a filter are those of the schema, which expressions make
+        are_stored = not isinstance((self._default_scan_options or {}).get("columns"), Mapping)
+        if filter is not None and are_stored:
             from lance_df.engine.pruning.residual import as_datafusion
 
             predicate = as_datafusion(to_predicate(filter, self._table.arrow_schema))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from lance_df.api.fragment_changes import FragmentChanges
 from lance_df.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
 from lance_df.api.write_fragments import write_fragments
 from lance_df.arrow_classes import ArrowFragment
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.arrow_types import show_table
 from lance_df.progress import FragmentWriteProgress, NoopFragmentWriteProgress
 from lance_df.table.evolution.validate import validate_fragments
@@ -88,8 +88,11 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         return None if deletion_file is None else deletion_file.path(self.fragment_id)
 
     def count_rows(self, filter: Filter = None) -> int:  # noqa: A002 - pylance's name
-        """Return the number of live rows, or of those for which an SQL or pyarrow expression is true."""
-        return self.scanner(filter=filter).count_rows()
+        """Return the number of live rows, or of those for which an SQL or pyarrow expression is true.
+
+        Default scan options have no effect; see `LanceDataset.count_rows`.
+        """
+        return self._ds._without_defaults().scanner(filter=filter, fragments=[self]).count_rows()
 
     def scanner(
         self,
@@ -100,9 +103,29 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         **options: Any,
     ) -> LanceScanner:
         """Return a scan of this fragment; see `LanceDataset.scanner`. Engines pass the dataset's schema."""
-        if schema is not None and schema.names != self.schema.names:
-            raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")
+        if schema is not None:
+            if schema.names != self.schema.names:
+                raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")
+            if self._ds._default_scan_options:
+                return self._scanner_of_result(columns, filter, options)
         return self._ds.scanner(columns=columns, filter=filter, fragments=[self], **options)
+
+    def _scanner_of_result(self, columns: Columns, filter: Filter, options: dict[str, Any]) -> LanceScanner:  # noqa: A002
+        """Return an engine's scan: columns and rows of what default scan options make of the fragment."""
+        defaults = self._ds._default_scan_options or {}
+        if defaults.get("limit") is not None or defaults.get("offset") is not None:
+            raise InvalidInputError(
+                "the default scan options have a limit or an offset, which hold for a scan of all fragments; "
+                "an engine scans each by itself: have its statement LIMIT rows"
+            )
+        options.update(fragments=[self], order_by=[], at_once=True)
+        if isinstance(defaults.get("columns"), Mapping):
+            from lance_df.scanner import ScannerOfResult
+
+            return ScannerOfResult(self._ds.scanner(**options), columns, filter)
+        if filter is not None and defaults.get("filter") is not None:
+            return self._ds.filter(filter).scanner(columns, **options)
+        return self._ds.scanner(columns, filter, **options)
 
     def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002
         """Read into memory; see `LanceDataset.scanner`."""
@@ -158,12 +181,12 @@ class LanceFragment(FragmentChanges, ArrowFragment):
     @property
     def physical_schema(self) -> NoReturn:
         """Not there: the files of a fragment have schemas, the fragment has not."""
-        raise NotImplementedError("a Lance fragment has no schema of its own")
+        raise UnsupportedFeatureError("a Lance fragment has no schema of its own")
 
     @property
     def partition_expression(self) -> NoReturn:
         """Not there: tables are not partitioned."""
-        raise NotImplementedError("a Lance fragment has no partition expression")
+        raise UnsupportedFeatureError("a Lance fragment has no partition expression")
 
 
 class FragmentSession:

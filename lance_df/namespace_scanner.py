@@ -16,6 +16,8 @@ from lance_df.scanner import LanceScanner
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from lance_df.api.namespaces import PartitionedNamespace
     from lance_df.format.schema import Schema
     from lance_df.scan.plan import ScanPlan
@@ -123,7 +125,7 @@ class NamespaceFragment(ArrowFragment):
         """Return the first rows; see `scanner`."""
         return self.scanner(**{**options, "limit": num_rows}).to_table()
 
-    def take(self, indices: object, **options: Any) -> pa.Table:
+    def take(self, indices: npt.ArrayLike, **options: Any) -> pa.Table:
         """Return rows by their numbers; see `scanner`."""
         return self.scanner(**options).take(indices)
 

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lance_df.api.fragment_metadata import FragmentMetadata
+from lance_df.errors import InvalidInputError
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class NumberedFragments(FragmentWriteProgress):
     """Hands on to another listener what it is called with, with an id that the writer of a fragment chose."""
 
     def __init__(self, listener: Any, fragment_id: int) -> None:
-        self._listener = listener
+        self._listener = _checked(listener)
         self._fragment_id = fragment_id
 
     def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
@@ -92,10 +93,16 @@ class NumberedFragments(FragmentWriteProgress):
 
 
 class ReportedProgress:
-    """Shows a caller's listener the fragments of a write as what it knows."""
+    """Shows a caller's listener the fragments of a write as what it knows.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no listener.
+    """
 
     def __init__(self, listener: Any) -> None:
-        self._listener = listener
+        self._listener = _checked(listener)
 
     def begin(self, fragment: Fragment) -> None:
         """Report a fragment that is about to be written."""
@@ -104,3 +111,11 @@ class ReportedProgress:
     def complete(self, fragment: Fragment) -> None:
         """Report a fragment whose data file is complete."""
         self._listener.complete(FragmentMetadata._of(fragment))
+
+
+def _checked(listener: Any) -> Any:
+    if not all(callable(getattr(listener, name, None)) for name in ("begin", "complete")):
+        raise InvalidInputError(
+            f"progress is an object with the methods begin and complete, not {listener!r:.60}"
+        )
+    return listener

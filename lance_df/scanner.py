@@ -6,13 +6,15 @@ import dataclasses
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.arrow_classes import ArrowScanner
-from lance_df.errors import InvalidInputError
+from lance_df.compute.calls import outside_runtime
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.exits import busy, stoppable
 from lance_df.expr.expression_tokens import has_tokens
 from lance_df.expr.from_pyarrow import to_predicate
@@ -28,10 +30,12 @@ from lance_df.scanner_options import ColumnOrdering, Columns, Filter, ScannerOpt
 from lance_df.table.metadata.row_counts import live_rows
 from lance_df.table.reading.batches import resized, window
 from lance_df.table.reading.system_columns import ROW_ADDRESS, system_schema
+from lance_df.table.reading.take import check_row_numbers, row_numbers
 from lance_df.table.scan.columns import resolve_columns, row_columns
 from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
 
     from lance_df.expr.nodes import Predicate
@@ -57,11 +61,11 @@ class LanceScanner(ArrowScanner):
         self._options = options
 
     def __repr__(self) -> str:
+        # compared as text: a comparison of an expression is an expression
         parts = [
-            f"{name}={str(value)[:_SHOWN_CHARACTERS]}"
-            for name, value in dataclasses.asdict(self._options).items()
-            if value not in (None, False, ()) or name.startswith("use_")
-            if not (name.startswith("use_") and value)
+            f"{field.name}={text[:_SHOWN_CHARACTERS]}"
+            for field in dataclasses.fields(self._options)
+            if (text := str(getattr(self._options, field.name))) != str(field.default)
         ]
         options = f": {', '.join(parts)}" if parts else ""
         return f"<lance_df.{type(self).__name__} of {self._table.uri} version {self._table.version}{options}>"
@@ -117,9 +121,18 @@ class LanceScanner(ArrowScanner):
         limit = num_rows if self._options.limit is None else min(num_rows, self._options.limit)
         return self._like(replace(self._options, limit=limit)).to_table()
 
-    def take(self, indices: object) -> pa.Table:
-        """Return rows of the result by their numbers."""
-        return self.to_table().take(indices)
+    def take(self, indices: npt.ArrayLike) -> pa.Table:
+        """Return rows of the result by their numbers.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such row.
+        """
+        numbers = row_numbers(indices)
+        result = self.to_table()
+        check_row_numbers(numbers, result.num_rows, self._table.uri)
+        return result.take(numbers)
 
     def scan_batches(self) -> list[pa.RecordBatch]:
         """Return all batches."""
@@ -150,10 +163,16 @@ class LanceScanner(ArrowScanner):
     def projected_schema(self) -> pa.Schema:
         """The schema of the result."""
         if isinstance(self._options.columns, Mapping):
-            schema, batches = self._start()
-            batches.close()
-            return schema
+            return outside_runtime(self._planned_schema)
         return shown_schema(_native_schema(self._stored_schema, self._options))
+
+    def _planned_schema(self) -> pa.Schema:
+        whole = replace(
+            self._options, filter=None, condition=None, limit=None, offset=None, order_by=(), at_once=False
+        )
+        schema, batches = self._like(whole)._start()
+        batches.close()
+        return schema
 
     @property
     def dataset_schema(self) -> pa.Schema:
@@ -212,17 +231,17 @@ class LanceScanner(ArrowScanner):
     @staticmethod
     def from_dataset(*_: object, **__: object) -> None:
         """Refuse: use `LanceDataset.scanner`."""
-        raise NotImplementedError("use LanceDataset.scanner")
+        raise UnsupportedFeatureError("use LanceDataset.scanner")
 
     @staticmethod
     def from_fragment(*_: object, **__: object) -> None:
         """Refuse: use `LanceFragment.scanner`."""
-        raise NotImplementedError("use LanceFragment.scanner")
+        raise UnsupportedFeatureError("use LanceFragment.scanner")
 
     @staticmethod
     def from_batches(*_: object, **__: object) -> None:
         """Refuse: a scanner reads a table."""
-        raise NotImplementedError("a scanner reads a table")
+        raise UnsupportedFeatureError("a scanner reads a table")
 
     def _start(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
         """Return the schema of the result and its batches, as a user sees them."""
@@ -298,7 +317,8 @@ class LanceScanner(ArrowScanner):
         with imports_finished():
             from lance_df.engine.query import scan_with_sql
 
-        reader = scan_with_sql(
+        scan = partial(
+            scan_with_sql,
             self._table,
             columns=options.columns,
             filter=options.filter,
@@ -313,6 +333,10 @@ class LanceScanner(ArrowScanner):
             include_deleted_rows=options.include_deleted_rows,
             blobs_as_bytes=options.blobs_as_bytes,
         )
+        if options.at_once:
+            reader = outside_runtime(lambda: scan(at_once=True).read_all()).to_reader()
+        else:
+            reader = scan()
         return reader.schema, reader
 
     def _sorted(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
@@ -340,11 +364,61 @@ class LanceScanner(ArrowScanner):
         return result.schema, _shown(iter(result.to_batches()), result.schema, options)
 
 
+class ScannerOfResult(LanceScanner):
+    """A scan of the result of another one, which is the table for whoever asks.
+
+    Parameters
+    ----------
+    columns
+        Names of columns of the result; None for all.
+    filter
+        Over columns of the result.
+    """
+
+    def __init__(
+        self,
+        scanner: LanceScanner,
+        columns: Columns,
+        filter: pc.Expression | None,  # noqa: A002 - pylance's name
+    ) -> None:
+        super().__init__(scanner._ds, scanner._options)
+        self._scanner = scanner
+        self._columns = columns
+        if not isinstance(filter, pc.Expression | None):
+            raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
+        self._filter = pc.scalar(True) if filter is None else filter
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return self._selected(self._scanner.projected_schema)
+
+    def head(self, num_rows: int) -> pa.Table:
+        return self.to_table().slice(0, num_rows)
+
+    def count_rows(self) -> int:
+        return self.to_table().num_rows
+
+    def _like(self, options: ScannerOptions) -> LanceScanner:
+        return ScannerOfResult(self._scanner._like(options), self._columns, self._filter)
+
+    def _start(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
+        from lance_df.engine.pruning.residual import residual_filter
+
+        whole, batches = self._scanner._start()
+        schema = self._selected(whole)
+        return schema, _filtered(batches, residual_filter(self._filter, whole).apply, schema.names)
+
+    def _selected(self, schema: pa.Schema) -> pa.Schema:
+        if self._columns is None:
+            return schema
+        return pa.schema([schema.field(name) for name in self._columns], schema.metadata)
+
+
 def _filtered(
     batches: Iterator[pa.RecordBatch],
     residual: Callable[[pa.RecordBatch], pa.RecordBatch],
     names: Sequence[str],
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     for batch in batches:
         try:
             matching = residual(batch)

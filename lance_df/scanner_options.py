@@ -50,7 +50,7 @@ _IGNORED = (
     "fragment_scan_options",
 )
 _TUNING = (
-    *("batch_size", "strict_batch_size", "per_fragment"),
+    *("batch_size", "strict_batch_size", "per_fragment", "at_once"),
     *("use_stats", "use_scalar_index", "scan_stats_callback"),
 )
 
@@ -110,7 +110,8 @@ class ScannerOptions:
     """What a scanner was asked for; names and meanings are those of `LanceDataset.scanner`.
 
     ``condition`` must be true beside a filter that is SQL; it is that of `LanceDataset.filter`.
-    ``per_fragment`` says that batches are to end with fragments, whatever their size.
+    ``per_fragment`` says that batches are to end with fragments, whatever their size, ``at_once`` that SQL is
+    computed before the first batch comes: inside of a statement of DataFusion's.
     """
 
     columns: Columns = None
@@ -129,6 +130,7 @@ class ScannerOptions:
     blobs_as_bytes: bool = False
     condition: pc.Expression | None = None
     per_fragment: bool = False
+    at_once: bool = False
     scan_stats_callback: Callable[[ScanStatistics], object] | None = None
 
     def __post_init__(self) -> None:

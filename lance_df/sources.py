@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from lance_df.errors import InvalidInputError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.table.reading.batches import source_closed
 from lance_df.table.reading.prefetch import iterate_ahead
 
@@ -48,7 +48,9 @@ def to_batches(
     Raises
     ------
     InvalidInputError
-        No such source, or values that do not fit the schema.
+        No such source, Arrow data with columns that the schema does not have, or values that do not fit it.
+    ColumnNotFoundError
+        A frame or a dict without a column of the schema.
     """
     given = data
     try:
@@ -62,6 +64,10 @@ def to_batches(
             raise
         raise InvalidInputError(
             f"this {type(data).__name__} cannot be turned into Arrow data: {err}"
+        ) from err
+    except KeyError as err:  # of a frame or a dict that lacks a column of the schema
+        raise ColumnNotFoundError(
+            f"this {type(data).__name__} does not have all columns of the schema given: {err.args[0]}"
         ) from err
     if isinstance(source, pa.Table):
         return _cast(source.schema, source.to_batches(), schema)
@@ -139,7 +145,29 @@ def _cast(
 ) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     if schema is None or schema.equals(data_schema, check_metadata=True):
         return data_schema, batches
+    _check_columns(data_schema, schema)
     return schema, _cast_all(batches, schema)
+
+
+def _check_columns(given: pa.Schema, schema: pa.Schema) -> None:
+    """Refuse to leave columns out, which nobody may notice; the order is that of the schema."""
+    if left_out := list(_left_out(given, schema)):
+        raise InvalidInputError(
+            f"the schema given does not have all columns of the data: {', '.join(left_out)}; select those to "
+            "write, or add these to the schema"
+        )
+
+
+def _left_out(
+    given: pa.Schema | pa.StructType, wanted: pa.Schema | pa.StructType, prefix: str = ""
+) -> Iterator[str]:
+    """Yield the paths of columns and fields of structs that only the first has."""
+    types = {field.name: field.type for field in wanted}
+    for field in given:
+        if field.name not in types:
+            yield prefix + field.name
+        elif pa.types.is_struct(field.type) and pa.types.is_struct(types[field.name]):
+            yield from _left_out(field.type, types[field.name], f"{prefix}{field.name}.")
 
 
 def _cast_all(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -162,6 +190,7 @@ def _checked(batches: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBat
 def _cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.equals(schema):
         return batch
+    _check_columns(batch.schema, schema)
     try:
         return batch.select(schema.names).cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, ValueError) as err:

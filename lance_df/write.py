@@ -22,6 +22,7 @@ from lance_df.table.metadata.locations import TableLocation, locate_table
 from lance_df.table.open import table_at
 from lance_df.table.writing.fragment_writer import FileLimits
 from lance_df.table.writing.write import WriteOptions, write_table
+from lance_df.table.writing.write_plan import as_mode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,7 +93,9 @@ def write_dataset(
     uri
         The folder of the table or branch; or a dataset, of which the branch that it shows is written to.
     schema
-        The schema to write with; data of other types is cast to it where no value is lost.
+        The schema to write with, whose order columns get; data of other types is cast to it where no value is
+        lost. Of frames of pandas, dicts and files, its columns are taken, as by pyarrow; other data may have
+        no more columns than it.
     mode
         ``"create"``: the table must not exist. ``"append"``: rows are added; ``"overwrite"``: a new version
         has only these rows, older versions stay. Both create a table that does not exist. In ``memory://`` a
@@ -162,6 +165,7 @@ def write_dataset(
     """
     del session
     _refuse(namespace_client=namespace_client, table_id=table_id)
+    mode = as_mode(mode)
     lock = checked_lock(commit_lock)
     if uri is None:
         raise InvalidInputError("a path or URL, or a dataset, is needed")

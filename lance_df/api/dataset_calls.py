@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from lance_df.arrow_classes import ArrowDataset
-from lance_df.errors import InvalidInputError, MissingDependencyError
+from lance_df.errors import InvalidInputError, MissingDependencyError, UnsupportedFeatureError
 from lance_df.interrupts import imports_finished
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class DatasetCalls(ArrowDataset):
     @property
     def partition_expression(self) -> NoReturn:
         """Not there: nothing is true of all rows."""
-        raise NotImplementedError("a Lance table has no partition expression")
+        raise UnsupportedFeatureError("a Lance table has no partition expression")
 
     @property
     def _selects(self) -> bool:
@@ -96,18 +97,34 @@ class DatasetCalls(ArrowDataset):
 
     def sort_by(self, sorting: str | Sequence[tuple[str, str]], **options: Any) -> pyarrow.dataset.Dataset:
         """Return the sorted rows, in memory."""
-        return pyarrow.dataset.dataset(self.scanner(**options).to_table().sort_by(sorting))
+        rows = self.scanner(**options).to_table()
+        with _arrow_errors("sorted"):
+            return pyarrow.dataset.dataset(rows.sort_by(sorting))
 
     def join(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
         """Return the join with another dataset, in memory; arguments are those of `pyarrow.Table.join`."""
-        left = self.scanner().to_table()
-        return pyarrow.dataset.dataset(left.join(right_dataset.to_table(), *args, **options))
+        left, right = self.scanner().to_table(), right_dataset.to_table()
+        with _arrow_errors("joined"):
+            return pyarrow.dataset.dataset(left.join(right, *args, **options))
 
     def join_asof(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
         """Return the as-of join with another dataset, in memory; see `pyarrow.Table.join_asof`."""
-        left = self.scanner().to_table()
-        return pyarrow.dataset.dataset(left.join_asof(right_dataset.to_table(), *args, **options))
+        left, right = self.scanner().to_table(), right_dataset.to_table()
+        with _arrow_errors("joined"):
+            return pyarrow.dataset.dataset(left.join_asof(right, *args, **options))
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
         """Refuse: the schema of a table changes by commits."""
-        raise NotImplementedError("the schema of a Lance table cannot be replaced")
+        del schema
+        raise UnsupportedFeatureError(
+            "the schema of a Lance table cannot be replaced: change it by alter_columns"
+        )
+
+
+@contextmanager
+def _arrow_errors(done: str) -> Iterator[None]:
+    """Raise what pyarrow says of columns that it cannot sort or join as `InvalidInputError`."""
+    try:
+        yield
+    except (pa.ArrowException, KeyError) as err:
+        raise InvalidInputError(f"the rows cannot be {done} in memory: {err}; SQL may do it") from err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,10 +33,20 @@ class FilteredDataset(DatasetCalls):
 
     def __repr__(self) -> str:
         condition = (self._source._default_scan_options or {}).get("condition")
-        return f"<lance_df.FilteredDataset {self._source.uri} version {self._source.version}: {condition}>"
+        return f"<lance_df.FilteredDataset {self.uri} version {self.version}: {condition}>"
 
     def __len__(self) -> int:
         return self.count_rows()
+
+    @property
+    def uri(self) -> str:
+        """The place of what is filtered."""
+        return self._source.uri
+
+    @property
+    def version(self) -> int:
+        """The version that is filtered."""
+        return self._source.version
 
     @property
     def schema(self) -> pa.Schema:
@@ -93,6 +103,11 @@ class FilteredDataset(DatasetCalls):
     def filter(self, expression: pc.Expression) -> FilteredDataset:
         """Return those of these rows for which ``expression`` is true, too."""
         return self._source.filter(expression)
+
+    def _with_scan_options(self, options: Mapping[str, Any]) -> FilteredDataset:
+        """Return the same rows, with further defaults of scans."""
+        defaults = self._source._default_scan_options or {}
+        return FilteredDataset(self._source._with_scan_options({**defaults, **options}))
 
     def _free_cache(self) -> None:
         self._source._free_cache()

@@ -128,7 +128,13 @@ class NamespaceReading(DatasetCalls):
         return self.scanner(filter=filter, **options).count_rows()
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None, **options: Any) -> pa.Table:
-        """Return rows by their numbers in a scan, in the order asked for. All members are read."""
+        """Return rows by their numbers in a scan, in the order asked for. All members are read.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such row.
+        """
         return self.scanner(columns, **options).take(indices)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[NamespaceFragment]:  # noqa: A002

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 class Reading(DatasetBase):
     """Read rows: scans, and rows by number, id or address."""
+
+    if TYPE_CHECKING:
+
+        def _with_scan_options(self, options: Mapping[str, Any]) -> Self: ...
 
     def scanner(
         self,
@@ -76,8 +80,10 @@ class Reading(DatasetBase):
         """
         del batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order
         builder = ScannerBuilder(cast("LanceDataset", self))
-        if self._default_scan_options:
-            builder.apply_defaults(self._default_scan_options)
+        defaults = self._default_scan_options
+        if defaults:
+            builder.apply_defaults(defaults)
+            columns = _of_computed(columns, defaults.get("columns"))
         given = {
             "columns": columns,
             "filter": filter,
@@ -113,10 +119,20 @@ class Reading(DatasetBase):
         return self.scanner(columns, filter, **scan_options).to_pandas(**options)
 
     def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
-        """Return the number of rows, or of those for which an SQL or pyarrow expression is true."""
-        if filter is None and not options and not self._default_scan_options:
+        """Return the number of rows, or of those for which an SQL or pyarrow expression is true.
+
+        As in pylance, default scan options have no effect on counts, a default filter neither: count those of
+        ``scanner()``. A dataset of `filter` counts the rows that it has.
+        """
+        counted = self._without_defaults()
+        if filter is None and not options and not counted._default_scan_options:
             return self._table.count_rows()
-        return self.scanner(filter=filter, **options).count_rows()
+        return counted.scanner(filter=filter, **options).count_rows()
+
+    def _without_defaults(self) -> Self:
+        """Return the same rows without default scan options; what `filter` has said is none of these."""
+        condition = (self._default_scan_options or {}).get("condition")
+        return self._with_scan_options({} if condition is None else {"condition": condition})
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None) -> pa.Table:
         """Return rows by their numbers in a scan of the whole table, in the order asked for.
@@ -174,6 +190,15 @@ class Reading(DatasetBase):
             raise InvalidInputError(f"{num_rows} rows cannot be drawn from {total}")
         indices = random.sample(range(total), num_rows)
         return self.take(indices if randomize_order else sorted(indices), columns)
+
+
+def _of_computed(columns: Columns, computed: Columns) -> Columns:
+    """Return the expressions of columns that are named as the default ones are, which the schema shows."""
+    if not columns or not isinstance(columns, list | tuple) or not isinstance(computed, Mapping):
+        return columns
+    if not all(isinstance(name, str) and name in computed for name in columns):
+        return columns
+    return {name: computed[name] for name in columns}
 
 
 def integer(value: object, name: str) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lance_df.cli.highlighting import STYLES, parts_of
 from lance_df.cli.statements import is_blank, is_finished
+from lance_df.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +32,17 @@ def is_complete(text: str) -> bool:
 
 
 def plain_reader(prompt: str) -> str:  # noqa: ARG001 - nobody is there to be prompted
-    """Return a line of stdin."""
-    line = sys.stdin.readline()
+    """Return a line of stdin.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no text.
+    """
+    try:
+        line = sys.stdin.readline()
+    except UnicodeDecodeError as err:
+        raise InvalidInputError(f"stdin: not {err.encoding.upper()} text (byte {err.start})") from err
     if not line:
         raise EOFError
     return line.rstrip("\n")

@@ -11,13 +11,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
+from typing import TypeVar
 
 from lance_df.errors import ForkedProcessError
 from lance_df.exits import busy
 from lance_df.forks import is_inherited
 from lance_df.interrupts import raised_at_the_end
+
+T = TypeVar("T")
 
 _PROBE_SECONDS = 5.0
 
@@ -40,6 +45,17 @@ def engine_call() -> Iterator[None]:
     check_process()
     with busy(), raised_at_the_end():
         yield
+
+
+def outside_runtime(function: Callable[[], T]) -> T:
+    """Call ``function`` on another thread: DataFusion panics when a callback of its own calls it directly.
+
+    It may plan, and collect rows, but not begin a stream: that waits for DataFusion's threads, and all of
+    these may be in callbacks.
+    """
+    context = copy_context()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(context.run, function).result()
 
 
 def check_process() -> None:

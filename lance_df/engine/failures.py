@@ -72,6 +72,22 @@ def execution_errors(statements: Sequence[Statement]) -> Iterator[None]:
             raise
 
 
+@contextmanager
+def raised_by_catalog() -> Iterator[None]:
+    """Raise a `LanceError` of a catalog as itself, where no statement remembers it."""
+    try:
+        yield
+    except LanceError:
+        raise
+    except Exception as err:
+        from lance_df.engine.messages import raised_by_function
+
+        raised = raised_by_function(str(err)) or raised_by_function(_unescaped(err))
+        if raised is not None:
+            raise raised from err
+        raise
+
+
 def run_apart(statements: Sequence[Statement], work: Callable[[], R]) -> R:
     """Return what ``work`` returns, which runs statements; errors are those of `execution_errors`.
 
@@ -116,13 +132,18 @@ def streamed_batches(
 
 
 def _remembered(error: Exception, statements: Iterable[Statement]) -> LanceError | None:
-    text = str(error).replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\")
+    text = _unescaped(error)
     for statement in statements:
         for known in reversed(statement.all_errors()):
             message = str(known)
             if message and (message in text or message in str(error)):
                 return known
     return None
+
+
+def _unescaped(error: Exception) -> str:
+    """Return a message that DataFusion 51 has escaped, as Rust writes texts in others."""
+    return str(error).replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\")
 
 
 def _planning_error(

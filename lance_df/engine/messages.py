@@ -18,10 +18,11 @@ _PREFIXES: Final = re.compile(
 _SYNTAX: Final = re.compile(r'SQL error: ParserError\("(.*)"\)', re.DOTALL)
 # of the text that is planned, which need not be the one that was written
 _POSITION: Final = re.compile(r",? at Line: \d+, Column:? \d+")
-_SYSTEM_COLUMNS: Final = re.compile(
-    r', (?:(?:\w+|"[^"]*")\.)?'
-    r"(?:_row(?:id|addr|offset|_created_at_version|_last_updated_at_version)|__lance_df_\w+)\b"
+_SYSTEM_COLUMN: Final = (
+    r"(?:_row(?:id|addr|offset|_created_at_version|_last_updated_at_version)|__lance_df_\w+)"
 )
+_SYSTEM_COLUMNS: Final = re.compile(rf', (?:(?:\w+|"[^"]*")\.)?{_SYSTEM_COLUMN}\b')
+_SYSTEM_COLUMN_MEANT: Final = re.compile(rf" Did you mean '(?:[^'\n]*\.)?{_SYSTEM_COLUMN}'\?")
 _REPORT_IT: Final = re.compile(
     r"\.?\s*This issue was likely caused by a bug in DataFusion's code\.[^\n]*?issues\."
 )
@@ -41,8 +42,8 @@ _UNSUPPORTED: Final = (
     ),
     (
         re.compile("Insert into not implemented for this table"),
-        "only stored tables and namespaces of a connected folder take rows; INSERT INTO one of them, or use "
-        'lance_df.write_dataset(frame, …, mode="append")',
+        'the table does not take rows in this way: use lance_df.write_dataset(frame, …, mode="append"), or '
+        "INSERT INTO a stored table or a namespace of a connected folder",
     ),
     (
         re.compile("currently only supports a single SQL statement"),
@@ -64,7 +65,7 @@ def readable(message: str) -> str:
         reason = syntax[1].replace('\\"', '"').replace("\\'", "'").replace("\\n", " ")
         text = f"{text[: syntax.start()]}syntax error: {reason}{text[syntax.end() :]}"
     text = _NO_SCHEMA.sub(r"no schema '\1'; CREATE SCHEMA makes one", _POSITION.sub("", text))
-    before, fields, listed = text.partition("Valid fields are ")
+    before, fields, listed = _SYSTEM_COLUMN_MEANT.sub("", text).partition("Valid fields are ")
     text = before + fields + _SYSTEM_COLUMNS.sub("", listed)
     return _EACH_SIGNATURE.sub("", _REPORT_IT.sub(".", text))
 

@@ -22,7 +22,7 @@ from lance_df.compute.compat import (
 from lance_df.compute.json_functions import calls_json_functions, register_json_functions
 from lance_df.compute.offsets import importable
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
-from lance_df.engine.failures import planning_errors, streamed_batches
+from lance_df.engine.failures import planning_errors, run_apart, streamed_batches
 from lance_df.engine.plans.logical_scans import logical_scans
 from lance_df.engine.plans.walks import nodes
 from lance_df.engine.provider import SourceScan
@@ -66,6 +66,7 @@ def scan_with_sql(
     types: Mapping[str, pa.DataType] | None = None,
     include_deleted_rows: bool = False,
     blobs_as_bytes: bool = False,
+    at_once: bool = False,
 ) -> pa.RecordBatchReader:
     """Return the rows for which ``filter`` is true, in the order of the table.
 
@@ -91,6 +92,9 @@ def scan_with_sql(
         A pyarrow expression that must be true besides ``filter``.
     types
         What to cast columns of the result to, as SQL's CAST does; others keep their types.
+    at_once
+        Whether the first batch comes when all are in memory. None of DataFusion's threads is needed then,
+        which a stream needs.
 
     Raises
     ------
@@ -127,7 +131,8 @@ def scan_with_sql(
         if types is not None:
             frame = _cast(frame, types)
     schema = _plain_schema(selected.output_schema(frame.schema()))
-    return pa.RecordBatchReader.from_batches(schema, stoppable(_batches(frame, schema, statement)))
+    batches = _batches(frame, schema, statement, at_once=at_once)
+    return pa.RecordBatchReader.from_batches(schema, stoppable(batches))
 
 
 def plan_with_sql(
@@ -353,8 +358,15 @@ def _plain_type(data_type: pa.DataType) -> pa.DataType:
     return pa.binary() if data_type == pa.binary_view() else data_type
 
 
-def _batches(frame: Any, schema: pa.Schema, statement: Statement) -> Generator[pa.RecordBatch]:
-    for batch in streamed_batches(frame.execute_stream, [statement]):
+def _batches(
+    frame: Any, schema: pa.Schema, statement: Statement, *, at_once: bool = False
+) -> Generator[pa.RecordBatch]:
+    computed = (
+        iter(run_apart([statement], frame.collect))
+        if at_once
+        else streamed_batches(frame.execute_stream, [statement])
+    )
+    for batch in computed:
         if not len(schema):
             yield batch.select([])
             continue

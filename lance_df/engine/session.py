@@ -27,10 +27,11 @@ from lance_df.compute.compat import (
 from lance_df.compute.json_functions import register_json_functions
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_hashes
 from lance_df.engine.dataframe import LanceDataFrame, with_types_of_rows
-from lance_df.engine.failures import planning_errors
+from lance_df.engine.failures import planning_errors, raised_by_catalog
 from lance_df.engine.optimizer.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
 from lance_df.engine.optimizer.settings import JoinSettings
+from lance_df.engine.parameters import parameter_values
 from lance_df.engine.plans.logical_scans import PlanScans, is_among
 from lance_df.engine.plans.walks import joins_without_keys, may_join_without_keys, nodes
 from lance_df.engine.pruning.requests import requests_of
@@ -111,7 +112,7 @@ class LanceSession:
         self,
         query: str,
         options: SQLOptions | None = None,
-        param_values: dict[str, Any] | None = None,
+        param_values: Mapping[str, Any] | Sequence[Any] | None = None,
         **named_params: Any,
     ) -> LanceDataFrame:
         """Plan a statement; run it when it changes something.
@@ -121,6 +122,7 @@ class LanceSession:
         any type; ``CREATE EXTERNAL TABLE t STORED AS LANCE LOCATION '…' OPTIONS('version' '3')`` works.
         ``FROM t VERSION AS OF 3`` reads another version. INSERT, DELETE, UPDATE, MERGE, TRUNCATE, and
         CREATE, DROP and ALTER TABLE change stored tables and namespaces at once, and return ``count``.
+        ``param_values`` may also be a list, of the values of ``$1``, ``$2`` and so on.
 
         Raises
         ------
@@ -133,6 +135,7 @@ class LanceSession:
             raise InvalidInputError(f"a statement is text, not {type(query).__name__}")
         if options is not None and not isinstance(options, SQLOptions):
             raise InvalidInputError(f"options are datafusion.SQLOptions, not {type(options).__name__}")
+        values = parameter_values(param_values)
         statement = Statement(query, self.scan_options)
         query = with_selects(bounded(query))
         if may_name_versions(query):
@@ -143,15 +146,15 @@ class LanceSession:
                 from lance_df.engine.statements.run import run_change
                 from lance_df.engine.statements.target import Parameters
 
-            changed = run_change(self, query, options, Parameters(param_values, named_params))
+            changed = run_change(self, query, options, Parameters(values, named_params))
             if changed is not None:
                 return changed
         with planning_errors(statement, self.names_in):
             if (external := created_external_table(query)) is not None:
                 return self._create_external(external, statement, options)
             if "murmur3" in lowered:
-                query = self._with_typed_calls(query, param_values)
-            frame = self._plan(query, statement, options, param_values, named_params)
+                query = self._with_typed_calls(query, values)
+            frame = self._plan(query, statement, options, values, named_params)
             _log.debug("planned a statement over %d tables: %s", len(statement.tables), query)
             self._join_settings.forget(lowered)
             if "prepare" in lowered or "deallocate" in lowered:
@@ -194,14 +197,27 @@ class LanceSession:
         if is_ours(table):
             _add(self, registered_name_parts(name), as_source(table))
         else:
-            PlainSessionContext.register_table(self, name, table)
+            with raised_by_catalog():
+                PlainSessionContext.register_table(self, name, table)
+
+    def deregister_table(self, name: str) -> None:
+        """Take a name away, as `datafusion.SessionContext.deregister_table`.
+
+        Raises
+        ------
+        InvalidInputError
+            It is that of a table of a folder.
+        """
+        with raised_by_catalog():
+            PlainSessionContext.deregister_table(self, name)
 
     def register_dataset(self, name: str, dataset: Any) -> None:
         """Give a name to a dataset of pyarrow's, or of lance_df, as :meth:`register_table`."""
         if is_ours(dataset):
             self.register_table(name, dataset)
         else:
-            PlainSessionContext.register_dataset(self, name, dataset)
+            with raised_by_catalog():
+                PlainSessionContext.register_dataset(self, name, dataset)
 
     def register_udf(self, udf: Any) -> None:
         """Register a scalar function, as `datafusion.SessionContext.register_udf`.
@@ -220,7 +236,9 @@ class LanceSession:
         PlainSessionContext.register_udaf(self, udaf)
         self._registered.add(_name_of(udaf))
 
-    def explain_scan(self, query: str, param_values: dict[str, Any] | None = None) -> ScanReport:
+    def explain_scan(
+        self, query: str, param_values: Mapping[str, Any] | Sequence[Any] | None = None
+    ) -> ScanReport:
         """Plan a query, and report what its scans would read and why. No data is read, and none is changed.
 
         Of INSERT, UPDATE, DELETE and CREATE TABLE AS these are the scans of their query or condition.

@@ -62,7 +62,8 @@ def check_storable(schema: Schema, version: str) -> None:
     for field in schema.fields:
         if "." in field.name:
             raise InvalidInputError(
-                f"column {field.name!r} has a dot in its name; use a struct field instead"
+                f"column {field.name!r} has a dot in its name; give it another name, in SQL by AS, or use a "
+                "struct field"
             )
         _check_type(field, field.name, version, is_top_level=True)
 

@@ -325,6 +325,13 @@ def test_shell_reads_a_pipe(cli, root, monkeypatch):
     assert (code, out.split()) == (0, ["n", "-", "0"])
 
 
+def test_shell_says_what_of_a_pipe_is_no_text(cli, root, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"SELECT '\xff';\n"), encoding="utf-8"))
+    code, out, err = cli("shell", root)
+    assert (code, out) == (1, "")
+    assert err.splitlines()[-1] == "lance-df: error: stdin: not UTF-8 text (byte 8)"
+
+
 def test_shell_history_without_prompt_toolkit(root, tmp_path, monkeypatch):
     import lance_df.engine.session
 

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import datafusion
 import pyarrow as pa
@@ -83,6 +84,52 @@ def test_a_plain_session_of_datafusion_takes_tables(folder: Path) -> None:
         "SELECT a FROM t ORDER BY a DESC LIMIT 3",
     ):
         assert ctx.sql(query).to_pylist() == memory.sql(query).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("options", "view"),
+    [
+        ({"filter": "a % 3 = 0"}, "SELECT * FROM rows WHERE a % 3 = 0"),
+        ({"filter": pc.field("a") > 400}, "SELECT * FROM rows WHERE a > 400"),
+        ({"filter": "a > 4", "order_by": ["a"], "columns": ["a"]}, "SELECT a FROM rows WHERE a > 4"),
+        ({"columns": {"a": "a + 1", "up": "upper(s)"}}, "SELECT a + 1 AS a, upper(s) AS up FROM rows"),
+        ({"columns": {"a": "a + 1"}, "filter": "a < 9"}, "SELECT a + 1 AS a FROM rows WHERE a < 9"),
+    ],
+)
+def test_a_plain_session_takes_tables_with_default_scan_options(
+    folder: Path, options: dict[str, Any], view: str
+) -> None:
+    ctx, memory = datafusion.SessionContext(), datafusion.SessionContext()
+    ctx.register_dataset("t", lance_df.dataset(folder / "t.lance", default_scan_options=options))
+    memory.from_arrow(ROWS, name="rows")
+    memory.register_table("t", memory.sql(view).into_view())
+    for query in (
+        "SELECT count(*) AS n FROM t",
+        "SELECT * FROM t ORDER BY a",
+        "SELECT a FROM t WHERE a = 3 OR a % 7 = 4 ORDER BY a DESC LIMIT 3",
+    ):
+        assert ctx.sql(query).to_pylist() == memory.sql(query).to_pylist()
+
+
+def test_engines_that_scan_fragments_refuse_a_default_limit(folder: Path) -> None:
+    ds = lance_df.dataset(folder / "t.lance", default_scan_options={"limit": 2})
+    with pytest.raises(InvalidInputError, match="limit"):
+        ds.get_fragments()[0].scanner(ds.schema)
+
+
+@pytest.mark.parametrize("options", [{"columns": {"b": "a + 1"}}, {"filter": "a > 4"}], ids=str)
+def test_engines_filter_what_default_scan_options_make_by_expressions(
+    folder: Path, options: dict[str, Any]
+) -> None:
+    ds = lance_df.dataset(folder / "t.lance", default_scan_options=options)
+    name = ds.schema.names[0]
+    scanner = ds.get_fragments()[0].scanner(ds.schema, columns=[name], filter=pc.field(name) < 10)
+    expected = [value for value in ds.to_table()[name].to_pylist() if value < 10]
+    assert scanner.projected_schema.names == [name]
+    assert scanner.to_table()[name].to_pylist() == scanner.head(99)[name].to_pylist() == expected
+    assert scanner.count_rows() == len(expected)
+    with pytest.raises(InvalidInputError, match="a pyarrow expression is needed"):
+        ds.get_fragments()[0].scanner(ds.schema, filter="b < 10")
 
 
 def test_fragments_of_a_filter_are_those_that_may_match(folder: Path) -> None:

@@ -13,6 +13,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 import pytest
 from lance.dataset import ColumnOrdering as PylanceOrdering
 from table_histories import rows
@@ -29,6 +30,7 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.fragment import DeletionFile, FragmentMetadata
+from lance_df.scanner import LanceScanner
 from lance_df.scanner_options import ColumnOrdering
 
 
@@ -232,6 +234,22 @@ def test_default_scan_options(folder: Path) -> None:
     assert ours.to_table(limit=3, columns=["name"]).equals(theirs.to_table(limit=3, columns=["name"]))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"limit": 1}, {"offset": 2}, {"filter": "key > 95"}, {"columns": ["key"], "limit": 5}],
+    ids=str,
+)
+def test_default_scan_options_have_no_effect_on_counts(folder: Path, options: dict[str, Any]) -> None:
+    ours, theirs = (each.dataset(str(folder), default_scan_options=options) for each in (lance_df, lance))
+    for mine, other in zip((ours, *ours.get_fragments()), (theirs, *theirs.get_fragments()), strict=True):
+        assert mine.count_rows() == other.count_rows()
+        assert mine.count_rows("key > 40") == other.count_rows("key > 40")
+    assert len(ours) == len(theirs) == ours.sample(len(ours)).num_rows
+    rest = ours.filter(pc.field("key") < 9)
+    assert rest.count_rows() == sum(each.count_rows() for each in rest.get_fragments()) == 9
+    assert rest.count_rows("key > 4") == rest.count_rows(pc.field("key") > 4) == 4
+
+
 def test_time_travel(folder: Path, ours: LanceDataset) -> None:
     assert lance_df.dataset(folder, version=1).count_rows() == 100
     first, second = (info["timestamp"] for info in ours.versions()[:2])
@@ -302,6 +320,18 @@ WRONG_CALLS: list[tuple[Any, type[LanceError]]] = [
     (lambda ds: ds.scanner(full_text_query="x"), UnsupportedFeatureError),
     (lambda ds: ds.take([99]), InvalidInputError),
     (lambda ds: ds.take("x"), InvalidInputError),
+    (lambda ds: ds.scanner().take([99]), InvalidInputError),
+    (lambda ds: ds.scanner(limit=2).take([-1]), InvalidInputError),
+    (lambda ds: ds.scanner().take([0.5]), InvalidInputError),
+    (lambda ds: ds.partition_expression, UnsupportedFeatureError),
+    (lambda ds: ds.replace_schema(ds.schema), UnsupportedFeatureError),
+    (lambda ds: ds.get_fragments()[0].partition_expression, UnsupportedFeatureError),
+    (lambda ds: ds.get_fragments()[0].physical_schema, UnsupportedFeatureError),
+    (lambda ds: LanceScanner.from_dataset(ds), UnsupportedFeatureError),
+    (lambda ds: ds.join(ds, "nothing"), InvalidInputError),
+    (lambda ds: ds.sort_by("nothing"), InvalidInputError),
+    (lambda ds: lance_df.dataset(ds.uri).join(STRUCTS, "key"), InvalidInputError),
+    (lambda ds: lance_df.write_dataset(rows(0, 1), ds.uri + "/new", progress=5), InvalidInputError),
     (lambda ds: ds.checkout_version(77), VersionNotFoundError),
     (lambda ds: ds.checkout_version("nope"), VersionNotFoundError),
     (lambda ds: ds.tags.get_version("nope"), VersionNotFoundError),
@@ -315,6 +345,9 @@ WRONG_CALLS: list[tuple[Any, type[LanceError]]] = [
     (lambda ds: FragmentMetadata.from_json("{}"), InvalidInputError),
     (lambda ds: FragmentMetadata.from_json("no json"), InvalidInputError),
 ]
+
+
+STRUCTS = pads.dataset(pa.table({"key": [1], "s": [{"x": 1}]}))
 
 
 @pytest.mark.parametrize(("call", "error"), WRONG_CALLS, ids=range(len(WRONG_CALLS)))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import re
 import uuid
 from collections.abc import Callable
@@ -195,6 +196,49 @@ def logs(folder: Path) -> None:
     assert report.bytes.kept > 0
 
 
+def types_of_expressions(folder: Path) -> None:
+    columns = {
+        "u8": pa.array([200], pa.uint8()),
+        "u64": pa.array([1], pa.uint64()),
+        "f32": pa.array([1.5], pa.float32()),
+        "d": pa.array([decimal.Decimal("1.50")], pa.decimal128(5, 2)),
+    }
+    theirs, ours = both(folder, pa.table(columns))
+    expressions = {"a": "u8 * 2", "b": "u64 * 2", "c": "f32 * 2.5", "d": "d + 1"}
+    found, mine = theirs.to_table(expressions), ours.to_table(expressions)
+    assert found.schema.types == [pa.uint8(), pa.uint64(), pa.float32(), pa.decimal128(6, 2)]
+    assert found["a"].to_pylist() == [144]
+    assert mine.schema.types == [pa.int64(), pa.decimal128(20, 0), pa.float64(), pa.decimal128(23, 2)]
+    assert mine["a"].to_pylist() == [400]
+
+
+def version_and_time(folder: Path) -> None:
+    theirs, ours = both(folder)
+    assert lance.dataset(theirs.uri, version=1, asof=dt.datetime(1999, 1, 1)).version == 1
+    with pytest.raises(lance_df.LanceError, match="not by both"):
+        lance_df.dataset(ours.uri, version=1, asof=dt.datetime(2999, 1, 1))
+
+
+def delta_without_row_ids(folder: Path) -> None:
+    theirs, ours = both(folder)
+    for dataset in (theirs, ours):
+        dataset.insert(ROWS)
+    assert theirs.delta(compared_against=1).get_inserted_rows().read_all().num_rows == 0
+    with pytest.raises(lance_df.UnsupportedFeatureError):
+        ours.delta(compared_against=1).get_inserted_rows()
+
+
+def schema_of_arrow_data(folder: Path) -> None:
+    schema = pa.schema([("s", pa.large_string()), ("a", pa.int32())])
+    theirs, ours = both(folder, schema=schema)
+    assert theirs.schema == ROWS.schema
+    assert ours.schema == schema
+    narrow = pa.schema([("a", pa.int64())])
+    assert lance.write_dataset(ROWS, str(folder / "narrow"), narrow).schema == ROWS.schema
+    with pytest.raises(lance_df.InvalidInputError, match="not have all columns"):
+        lance_df.write_dataset(ROWS, folder / "new", narrow)
+
+
 DIFFERENCES = [
     Difference("vectors, full text", "search and indices", "refused with `UnsupportedFeatureError`", vectors),
     Difference(
@@ -271,6 +315,27 @@ DIFFERENCES = [
         "goes on, without looking at what was committed since",
         "refused with `ConflictError`, unless it sets configuration or metadata; open the table again",
         stale_datasets,
+    ),
+    Difference(
+        "types of SQL expressions",
+        "a number beside an operator takes the type of the column, and the result may overflow: `u8 * 2` is "
+        "`uint8`, `f32 * 2.5` is `float`, `d + 1` of a `decimal128(5, 2)` is a `decimal128(6, 2)`",
+        "as in DataFusion a number is `int64` or `double`: `u8 * 2` is `int64`, `u64 * 2` is a decimal, "
+        "`f32 * 2.5` is `double`, `d + 1` is a `decimal128(23, 2)`; `CAST` gives another type",
+        types_of_expressions,
+    ),
+    Difference("`dataset(version=…, asof=…)`", "`asof` has no effect", "refused", version_and_time),
+    Difference(
+        "`delta(…)` of rows in a table without stable row ids",
+        "no rows",
+        "refused with `UnsupportedFeatureError`",
+        delta_without_row_ids,
+    ),
+    Difference(
+        "`write_dataset(table, schema=…)` of Arrow data",
+        "`schema` has no effect",
+        "casts to it, in its order of columns; it has to have all columns of the data",
+        schema_of_arrow_data,
     ),
     Difference(
         "log, tracing",

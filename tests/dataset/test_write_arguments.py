@@ -14,7 +14,7 @@ import pyarrow.dataset as pads
 import pytest
 
 import lance_df
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.fragment import FragmentMetadata, FragmentWriteProgress, NoopFragmentWriteProgress
 from lance_df.sources import to_batches
 
@@ -117,7 +117,11 @@ def test_iterables_need_a_schema(tmp_path: Path) -> None:
         ([1, 2], TABLE.schema, "holds a int"),
         ({"a": [1, "x"]}, None, "cannot be turned into Arrow data"),
         ({"a": [1], "b": [1, 2]}, None, "cannot be turned into Arrow data"),
-        (TABLE, pa.schema([("a", pa.int64()), ("z", pa.int64())]), "cannot be brought to the schema"),
+        (
+            TABLE.select(["a"]),
+            pa.schema([("a", pa.int64()), ("z", pa.int64())]),
+            "cannot be brought to the schema",
+        ),
         (TABLE, pa.schema([("a", pa.int64()), ("s", pa.int64())]), "cannot be brought to the schema"),
     ],
 )
@@ -125,6 +129,43 @@ def test_sources_that_are_refused(tmp_path: Path, data: Any, schema: pa.Schema |
     with pytest.raises(InvalidInputError, match=message):
         lance_df.write_dataset(data, tmp_path / "new", schema)
     assert not (tmp_path / "new").exists()
+
+
+def test_modes_may_be_written_in_capitals(tmp_path: Path) -> None:
+    for library in (lance_df, lance):
+        uri = str(tmp_path / library.__name__)
+        versions = [
+            library.write_dataset(TABLE, uri, mode=mode) for mode in ("CREATE", "Append", "OVERWRITE")
+        ]
+        assert [each.count_rows() for each in versions] == [4, 8, 4]
+        assert len(library.fragment.write_fragments(TABLE, uri, mode="APPEND")) == 1
+    with pytest.raises(lance_df.AlreadyExistsError):
+        lance_df.write_dataset(TABLE, tmp_path / "lance_df", mode="CREATE")
+    lance_df.write_dataset(TABLE, "memory://modes", mode="CREATE")
+    assert lance_df.write_dataset(TABLE, "memory://modes", mode="Create").version == 1
+
+
+NARROW = pa.schema([("a", pa.int64())])
+STRUCTS = pa.table({"n": [{"x": 1, "y": 2}]})
+
+
+@pytest.mark.parametrize("source", ["table", "batch", "reader", "dataset", "polars", "batches", "structs"])
+def test_columns_that_the_schema_does_not_have_are_refused(tmp_path: Path, source: str) -> None:
+    data, schema, names = SOURCES.get(source, lambda: iter(TABLE.to_batches()))(), NARROW, ": s;"
+    if source == "structs":
+        data, schema, names = STRUCTS, pa.schema([("n", pa.struct([("y", pa.int64())]))]), ": n.x;"
+    with pytest.raises(InvalidInputError, match=f"not have all columns of the data{names}"):
+        lance_df.write_dataset(data, tmp_path / "new", schema)
+    assert not (tmp_path / "new").exists()
+
+
+def test_columns_of_frames_and_dicts_are_chosen_by_the_schema_as_by_pyarrow(tmp_path: Path) -> None:
+    for number, data in enumerate((TABLE.to_pandas(), TABLE.to_pydict(), TABLE.to_pylist())):
+        assert lance_df.write_dataset(data, tmp_path / str(number), NARROW).schema.equals(NARROW)
+        assert lance.write_dataset(data, tmp_path / f"pylance {number}", NARROW).schema.equals(NARROW)
+    for data in (TABLE.to_pandas(), TABLE.to_pydict()):
+        with pytest.raises(ColumnNotFoundError, match="schema"):
+            lance_df.write_dataset(data, tmp_path / "new", pa.schema([("z", pa.int64())]))
 
 
 def test_streams_are_read_one_batch_ahead() -> None:
@@ -301,6 +342,7 @@ def test_a_dataset_stands_for_its_branch(tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "mode": ({"mode": "merge"}, InvalidInputError, "mode 'merge' is unknown"),
+    "number as mode": ({"mode": 1}, InvalidInputError, "mode 1 is unknown"),
     "rows per file": ({"max_rows_per_file": 0}, InvalidInputError, "max_rows_per_file must be"),
     "rows per group": ({"max_rows_per_group": -1}, InvalidInputError, "max_rows_per_group must be"),
     "bytes per file": ({"max_bytes_per_file": 0}, InvalidInputError, "max_bytes_per_file must be"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_df
@@ -184,4 +185,8 @@ def test_text_of_objects(tmp_path: Path) -> None:
     assert "2 rows, 1 fragment" in repr(ds.optimize)
     assert "2 rows, 1 fragment" in repr(ds.stats)
     assert repr(ds.scanner(["a"], "a > 1", limit=3)).endswith("columns=['a'], filter=a > 1, limit=3>")
+    assert repr(ds.scanner(filter=pc.field("a") > 1, use_stats=False)).endswith(
+        "filter=(a > 1), use_stats=False>"
+    )
+    assert repr(ds.filter(pc.field("a") > 1).scanner(filter="a < 3")).endswith("a < 3, condition=(a > 1)>")
     assert len(repr(ds.scanner(filter="a = 1 OR " * 10_000 + "a = 2"))) < 500

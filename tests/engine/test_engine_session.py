@@ -1,10 +1,14 @@
 """Sessions over tables in memory: names, versions, views, parameters, errors, reports, threads."""
 
+import datetime as dt
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import datafusion
+import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 from fake_table import sample_table
 
@@ -331,6 +335,34 @@ def test_report_sees_parameters(ours):
     assert any("i = 3" in reason.conjunct for reason in report.tables[0].reasons)
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.datetime64("2024-01-02"), dt.date(2024, 1, 2)),
+        (np.datetime64("2024-02"), dt.date(2024, 2, 1)),
+        (np.datetime64("2024-01-02T03"), dt.datetime(2024, 1, 2, 3)),
+        (np.datetime64("2024-01-02T03:04:05.678"), dt.datetime(2024, 1, 2, 3, 4, 5, 678_000)),
+        (np.datetime64("NaT"), None),
+        (pd.NaT, None),
+        (pd.NA, None),
+    ],
+)
+def test_parameters_of_numpy_and_pandas(ours, value, expected):
+    assert ours.sql("SELECT $p AS v", param_values={"p": value}).to_pydict() == {"v": [expected]}
+
+
+def test_parameters_may_be_a_list(ours):
+    query = "SELECT i FROM t WHERE i = $1 AND id > $2"
+    expected = ours.sql(query, param_values={"1": 3, "2": -1}).to_pydict()
+    assert ours.sql(query, param_values=[3, -1]).to_pydict() == expected
+    assert ours.explain_scan(query, [3, -1]).tables == ours.explain_scan(query, {1: 3, 2: -1}).tables
+    for wrong in ("x", 5):
+        with pytest.raises(InvalidInputError, match="param_values are a dict, or a list"):
+            ours.sql(query, param_values=wrong)
+    with pytest.raises(InvalidInputError, match=r"value of \$1, .*, cannot be one of Arrow"):
+        ours.sql(query, param_values=[np.datetime64(10, "ps"), 1])
+
+
 def test_typed_hashes(ours):
     found = ours.sql(
         "SELECT murmur3(id), murmur3(cast(id AS int)) AS same, murmur3(s) AS s, murmur3(d) AS d, "
@@ -403,3 +435,18 @@ def test_datasets_are_registered_as_they_are_elsewhere(tmp_path):
     for name in ("t", '"My Table"'):
         assert ctx.sql(f"SELECT count(*) AS n FROM {name} WHERE a IN (NULL, 1)").to_pydict() == {"n": [2]}
         assert len(ctx.explain_scan(f"SELECT a FROM {name}").tables) == 1
+
+
+def test_names_of_a_folder_belong_to_its_tables(tmp_path):
+    rows = pa.table({"a": [1]})
+    lance_df.write_dataset(rows, tmp_path / "t.lance")
+    session = lance_df.connect(tmp_path)
+    for call in (
+        lambda: session.deregister_table("t"),
+        lambda: session.register_table("t", session.sql("SELECT 1").into_view()),
+        lambda: session.register_dataset("t", pyarrow.dataset.dataset(rows)),
+    ):
+        with pytest.raises(InvalidInputError, match=r"^(the name )?'t' (belongs|is a table)"):
+            call()
+    session.deregister_table("nothing")
+    assert session.sql("SELECT a FROM t").to_pylist() == [{"a": 1}]

@@ -141,7 +141,26 @@ def test_insert_keeps_the_order_of_its_query(tmp_path):
         ("INSERT INTO t (id) VALUES (1) ON CONFLICT DO NOTHING", UnsupportedFeatureError, "merge_insert"),
         ("INSERT INTO t (id) VALUES (1) RETURNING id", UnsupportedFeatureError, "RETURNING"),
         ("INSERT INTO t DEFAULT VALUES", UnsupportedFeatureError, "VALUES"),
+        ("CREATE TABLE made AS SELECT avg(t.id) FROM t", InvalidInputError, "dot in its name; give.* by AS"),
         ("DELETE FROM t WHERE nothing = 1", ColumnNotFoundError, "nothing"),
+        ("DELETE FROM t WHERE _rowaddr = 1", ColumnNotFoundError, "_rowaddr"),
+        ("UPDATE t SET id = _ROWADDR", ColumnNotFoundError, "_rowaddr"),
+        ("UPDATE t AS u SET id = 1 WHERE u._rowaddr = 1", ColumnNotFoundError, "_rowaddr"),
+        (
+            "MERGE INTO t USING (SELECT 1 AS k) s ON _rowaddr = k WHEN MATCHED THEN DELETE",
+            ColumnNotFoundError,
+            "_rowaddr",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 1 AS k) s ON id = k WHEN MATCHED THEN UPDATE SET id = t._rowaddr",
+            ColumnNotFoundError,
+            "_rowaddr",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 1 AS k) s ON id = k WHEN NOT MATCHED BY SOURCE AND _rowaddr > 5 THEN DELETE",
+            ColumnNotFoundError,
+            "_rowaddr",
+        ),
         ("DELETE FROM t WHERE id = ", InvalidInputError, "missing|expected|Expected"),
         ("DELETE FROM t WHERE id > 1 LIMIT 1", UnsupportedFeatureError, "LIMIT"),
         ("DELETE FROM t USING t AS u WHERE t.id = u.id", UnsupportedFeatureError, "EXISTS"),
@@ -192,6 +211,7 @@ def test_wrong_statements_change_nothing(store, sql, error, match):
     [
         "INSERT INTO t (id) VALUES ('x')",
         "DELETE FROM t WHERE nothing = 1",
+        "DELETE FROM t WHERE rowaddr = 1",
         "UPDATE t SET id = nothing WHERE id = 1",
         "MERGE INTO t USING (VALUES (9)) AS s(k) ON id = k WHEN MATCHED THEN UPDATE SET city = nothing",
         "CREATE TABLE made AS SELECT nothing FROM t",
@@ -207,6 +227,11 @@ def test_errors_show_the_statement_and_nothing_internal(store, sql):
     assert "__lance_df" not in message
 
 
+def test_frames_do_not_write_to_stored_tables_by_write_table(store):
+    with pytest.raises(UnsupportedFeatureError, match=r"in this way: use lance_df.write_dataset"):
+        store.ctx.sql("SELECT * FROM t").write_table("t")
+
+
 def test_delete(store):
     assert store.run("DELETE FROM t WHERE fare > 2") == 1
     assert store.run("DELETE FROM t AS x WHERE x.id IN (SELECT max(id) FROM t) AND x.at IS NULL") == 1
@@ -215,6 +240,15 @@ def test_delete(store):
     assert store.ctx.sql("DELETE FROM t WHERE NULL").to_pylist() == [{"count": 0}]
     assert store.run("DELETE FROM t") == 1
     assert store.rows() == []
+
+
+def test_columns_that_hold_addresses_are_none_of_the_table(store):
+    """Sources may have columns of their names, and texts may be their names."""
+    source = "(SELECT 1 AS _rowaddr)"
+    assert store.run(f"UPDATE t SET fare = s._rowaddr FROM {source} s WHERE t.id = s._rowaddr") == 1
+    assert store.run(f"MERGE INTO t USING {source} s ON t.id = s._rowaddr WHEN MATCHED THEN DELETE") == 1
+    assert store.run("UPDATE t SET city = '_rowaddr' WHERE id IN (SELECT 2)") == 1
+    assert store.run("DELETE FROM t WHERE city = '_rowaddr' AND id IN (SELECT 2)") == 1
 
 
 def test_delete_with_correlated_subquery_and_parameters(store):

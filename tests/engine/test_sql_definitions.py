@@ -42,6 +42,21 @@ def test_create_table_makes_a_stored_table(ctx, tmp_path):
     assert lance_df.dataset(tmp_path / "t.lance").version == 1
 
 
+def test_times_have_the_zone_of_the_session(ctx, tmp_path):
+    columns = "a TIMESTAMPTZ, b TIMESTAMP(3) WITH TIME  ZONE, c TIMESTAMP"
+    ctx.sql(f"CREATE TABLE without ({columns})")
+    ctx.sql("SET datafusion.execution.time_zone = 'Europe/Oslo'")
+    ctx.sql(f"CREATE TABLE t ({columns})")
+    ctx.sql("ALTER TABLE t ADD COLUMN d TIMESTAMP WITH TIME ZONE")
+    ctx.sql("INSERT INTO t (a) VALUES ('2024-01-01T05:00:00+05:00')")
+    zones = [field.type.tz for field in lance_df.dataset(tmp_path / "t.lance").schema]
+    assert zones == ["Europe/Oslo", "Europe/Oslo", None, "Europe/Oslo"]
+    assert [field.type.tz for field in lance_df.dataset(tmp_path / "without.lance").schema] == [None] * 3
+    assert ctx.sql("SELECT CAST(a AS VARCHAR) AS a FROM t").to_pylist() == [
+        {"a": "2024-01-01T01:00:00+01:00"}
+    ]
+
+
 def test_create_table_as(ctx, tmp_path):
     assert count(ctx, "CREATE TABLE t AS SELECT value AS a, 'x' AS b FROM range(10)") == 10
     assert lance.dataset(str(tmp_path / "t.lance")).to_table().column("a").to_pylist() == list(range(10))

@@ -176,6 +176,11 @@ def test_scans_have_limits_orders_and_sizes(events: Any) -> None:
     assert events.scanner(["id"], order_by=["id"], limit=3).to_table()["id"].to_pylist() == [0, 1, 2]
     assert {batch.num_rows for batch in events.to_batches(batch_size=500, strict_batch_size=True)} == {500}
     assert events.take([5, 0], ["id"])["id"].to_pylist() == whole["id"].take([5, 0]).to_pylist()
+    assert events.take([], ["id"]).num_rows == 0
+    for wrong in ([3_000], [-1], [1.5], None):
+        for each in (events, events.scanner(["id"]), events.get_fragments()[0]):
+            with pytest.raises(InvalidInputError, match=r"was asked for|are asked for"):
+                each.take(wrong)
     assert events.to_table({"twice": "id * 2"}, "g = 7", limit=1).to_pylist() == [{"twice": 14}]
     assert events.to_table(["point.x"], "g = 7", limit=1).to_pylist() == [{"point.x": 7}]
     assert events.scanner(["name"], pc.field("g") == 7, use_threads=True, memory_pool=None).count_rows() == 10

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lance_df.compute.compat import plain_context
+from lance_df.compute.compat import SessionConfig, plain_context
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.statement import Statement
 from lance_df.engine.statements.rows import Counted
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 _log = logging.getLogger("lance_df")
+
+_NAMES_ZONE: Final = re.compile(r"\bTIMESTAMPTZ\b|\bTIME\s+ZONE\b", re.IGNORECASE)
 
 
 def create_table(
@@ -117,7 +120,9 @@ def alter_table(target: Target, change: AddColumn | DropColumn | RenameColumn | 
             changed.update_partition_spec(_partition_by(terms))
         case AddColumn(column=column) if column not in names or not change.if_not_exists:
             changed.add_columns(
-                _defined(f"{quote_identifier(column)} {change.definition}", target.written).field(0)
+                _defined(
+                    target.session, f"{quote_identifier(column)} {change.definition}", target.written
+                ).field(0)
             )
         case DropColumn(column=column) if column in names or not change.if_exists:
             changed.drop_columns([column])
@@ -140,7 +145,7 @@ def _changed(target: Target) -> Any:
 def _rows(session: LanceSession, change: CreateTable, parameters: Parameters, written: str) -> Counted:
     """Return the rows of a new table: those of its query, or none of the columns that are defined."""
     if change.query is None:
-        return Counted(iter(()), _defined(change.definitions or "", written))
+        return Counted(iter(()), _defined(session, change.definitions or "", written))
     statement = Statement(change.query, session.scan_options, is_change=True, written=written)
     frame = session.plan_query(change.query, statement, parameters.by_name, parameters.named)
     given = frame.schema()
@@ -154,15 +159,25 @@ def _rows(session: LanceSession, change: CreateTable, parameters: Parameters, wr
     return Counted(typed_batches(frame, types, statement), pa.schema(fields))
 
 
-def _defined(definitions: str, written: str) -> pa.Schema:
-    """Return the columns that DataFusion makes of their definitions."""
+def _defined(session: LanceSession, definitions: str, written: str) -> pa.Schema:
+    """Return the columns that DataFusion makes of their definitions, in the time zone of the session."""
     text = f"CREATE TABLE t (\n{definitions}\n)"
     statement = Statement(text, written=written)
     with planning_errors(statement):
-        ctx = plain_context()
+        config = SessionConfig()
+        if _NAMES_ZONE.search(definitions) and (zone := _time_zone(session, statement)) is not None:
+            config = config.set("datafusion.execution.time_zone", zone)
+        ctx = plain_context(config)
         ctx.sql(text)
         schema = ctx.table("t").schema()
     return pa.schema([field.with_type(_plain_type(field.type)) for field in schema])
+
+
+def _time_zone(session: LanceSession, statement: Statement) -> str | None:
+    """Return the zone that TIMESTAMP WITH TIME ZONE has in a session, which need not show its options."""
+    frame = session.plan_query("SELECT CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS zoned", statement, None, {})
+    zone: str | None = frame.schema().field(0).type.tz
+    return zone
 
 
 def _is_json(field: pa.Field) -> bool:

@@ -117,8 +117,12 @@ class _MergeQuery:
         """
         if self._texts_of(RowKind.NOT_MATCHED):
             target.query(self._selected(RowKind.NOT_MATCHED, self.change.source)).frame()
+        owner = f"{ROWS} AS {quote_identifier(self.change.alias)}"
+        source = f"(SELECT * FROM {self.change.source}) AS {quote_identifier(self.change.source_alias)}"
+        both = f"{owner} JOIN {source} ON (\n{self.change.condition}\n)"
+        target.check_names(self._selected(RowKind.MATCHED, both))
         if self._texts_of(RowKind.NOT_MATCHED_BY_SOURCE):
-            owner = f"{ROWS} AS {quote_identifier(self.change.alias)}"
+            target.check_names(self._selected(RowKind.NOT_MATCHED_BY_SOURCE, owner))
             text = self._selected(RowKind.NOT_MATCHED_BY_SOURCE, owner)
             opened = target.opened
             query = (
@@ -135,7 +139,7 @@ class _MergeQuery:
     def _selected(self, kind: RowKind, rows: str) -> str:
         texts = self._texts_of(kind)
         items = ", ".join(f"(\n{text}\n) AS {quote_identifier(str(n))}" for n, text in enumerate(texts))
-        return f"SELECT {items} FROM {rows}"
+        return f"SELECT {items or 'NULL'} FROM {rows}"
 
     def types(self) -> dict[str, pa.DataType]:
         """Return the columns of the query with their types, without the position of a member."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from lance_df.table.changes.row_set import Addresses
 
 R = TypeVar("R")
+
+_ADDRESSES: Final = (ROW_ADDRESS,)
+_NUMBERED_ADDRESSES: Final = (MEMBER.name, ROW_ADDRESS)
 
 
 def insert(target: Target, change: Insert) -> int:
@@ -93,7 +96,8 @@ def append(target: Target, rows: Counted) -> None:
 def delete(target: Target, change: Delete | Truncate) -> int:
     """Delete the rows for which the condition is true."""
     alias, where = (change.alias, change.where) if isinstance(change, Delete) else ("t", None)
-    text = _select(alias, {}, None, where)
+    target.check_names(_select((), alias, {}, None, where))
+    text = _select(_ADDRESSES, alias, {}, None, where)
     note = where or "true"
     if (namespace := target.namespace) is None:
 
@@ -109,7 +113,7 @@ def delete(target: Target, change: Delete | Truncate) -> int:
 
         return commit(target, compute)
     with interrupted_once(), Stages(namespace.latest()) as stages:
-        numbered = _select(alias, {}, None, where, with_members=True)
+        numbered = _select(_NUMBERED_ADDRESSES, alias, {}, None, where)
         condition = target.query_of_members(numbered, ()).condition()
 
         def matching(tables: Sequence[Table]) -> Iterator[tuple[int, Addresses]]:
@@ -127,8 +131,9 @@ def update(target: Target, change: Update) -> int:
     assignments = dict(change.assignments)
     types = target.types(list(assignments))
     columns = list(assignments)
+    target.check_names(_select((), change.alias, assignments, change.others, change.where))
     if (namespace := target.namespace) is None:
-        text = _select(change.alias, assignments, change.others, change.where)
+        text = _select(_ADDRESSES, change.alias, assignments, change.others, change.where)
 
         @contextmanager
         def compute(table: Table) -> Iterator[Change[int]]:
@@ -138,7 +143,7 @@ def update(target: Target, change: Update) -> int:
 
         return commit(target, compute)
     with interrupted_once(), Stages(namespace.latest()) as stages:
-        numbered = _select(change.alias, assignments, change.others, change.where, with_members=True)
+        numbered = _select(_NUMBERED_ADDRESSES, change.alias, assignments, change.others, change.where)
         # a wrong expression is an error where there are no rows, too
         first = target.query_of_members(numbered, ())
         condition = first.condition()
@@ -208,21 +213,16 @@ def twice(target: Target) -> InvalidInputError:
 
 
 def _select(
+    addresses: Sequence[str],
     alias: str,
     columns: Mapping[str, str],
     others: str | None,
     where: str | None,
-    *,
-    with_members: bool = False,
 ) -> str:
     """Return the query for rows to change: where they are, and new values of columns."""
     owner = quote_identifier(alias)
-    items = [f"{owner}.{quote_identifier(name)}" for name in _addresses(with_members=with_members)]
+    items = [f"{owner}.{quote_identifier(name)}" for name in addresses]
     items += [f"(\n{text}\n) AS {quote_identifier(name)}" for name, text in columns.items()]
     tables = f"{ROWS} AS {owner}" + ("" if others is None else f", {others}")
     condition = "" if where is None else f" WHERE (\n{where}\n)"
-    return f"SELECT {', '.join(items)} FROM {tables}{condition}"
-
-
-def _addresses(*, with_members: bool) -> list[str]:
-    return [MEMBER.name, ROW_ADDRESS] if with_members else [ROW_ADDRESS]
+    return f"SELECT {', '.join(items) or 'NULL'} FROM {tables}{condition}"

@@ -125,6 +125,19 @@ class Target:
         )
         return query
 
+    def check_names(self, text: str) -> None:
+        """Plan a query over `ROWS` without what says where rows are, which are no columns to who wrote it.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            It names one of these, or another column that is not there.
+        """
+        if ROW_ADDRESS in text.lower():
+            query = self.query(text)
+            query.statement.temporary[_TARGET] = TableSource(self.opened, is_pinned=True)
+            query.frame()
+
     def query_of_members(self, text: str, tables: Sequence[Table]) -> Query:
         """Plan a query over `ROWS`, which stands for the rows of some members, with their numbers."""
         for table in tables:

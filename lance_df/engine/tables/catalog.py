@@ -6,15 +6,14 @@ version.
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
 
+from lance_df.compute.calls import outside_runtime
 from lance_df.compute.compat import NO_TABLE, CatalogProvider, NameList, Schema, SchemaProvider, Table
 from lance_df.engine.provider import LanceTableProvider, SourceScan
 from lance_df.engine.statement import current_statement
@@ -35,15 +34,6 @@ from lance_df.errors import InvalidInputError, LanceError
 from lance_df.interrupts import callback
 from lance_df.namespace.names import SEPARATOR
 from lance_df.scan.request import ScanRequest
-
-T = TypeVar("T")
-
-
-def outside_runtime(function: Callable[[], T]) -> T:
-    """Call ``function`` on another thread: DataFusion panics when a callback of its own calls it directly."""
-    context = contextvars.copy_context()
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(context.run, function).result()
 
 
 def _noted(error: LanceError) -> LanceError:
@@ -154,6 +144,8 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         if self._registered.pop(name, None) is not None:
             return
         if name not in self._inner.table_names():
+            if not self._in_folder(name):
+                return
             message = f"{name!r} is a table of a folder; it goes when its folder is deleted"
             raise _noted(InvalidInputError(message))
         self._views.pop(name, None)

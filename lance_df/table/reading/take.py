@@ -64,14 +64,10 @@ def take_offsets(
     InvalidInputError
         There is no such row.
     """
-    wanted = _integers(offsets, np.int64)
+    wanted = row_numbers(offsets)
     first, count = (0, len(table.fragments)) if fragment_position is None else (fragment_position, 1)
     ends = np.cumsum(live_rows(table, np.arange(first, first + count)))
-    num_rows = int(ends[-1]) if len(ends) else 0
-    outside = wanted[(wanted < 0) | (wanted >= num_rows)]
-    if len(outside):
-        wrong = int(outside[0])
-        raise InvalidInputError(f"{table.uri}: row {wrong} was asked for, there are {num_rows} rows")
+    check_row_numbers(wanted, int(ends[-1]) if len(ends) else 0, table.uri)
     index = np.searchsorted(ends, wanted, side="right")
     local = wanted - np.concatenate([[0], ends])[index]
     positions = index + first
@@ -138,6 +134,30 @@ def take_addresses(
             )
         live[chosen] = ~np.isin(offsets[chosen], _deleted(table, position))
     return _take(table, positions[live], offsets[live], columns, nested=nested, blobs_as_bytes=blobs_as_bytes)
+
+
+def row_numbers(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return numbers of rows as an array.
+
+    Raises
+    ------
+    InvalidInputError
+        They are no list of integers.
+    """
+    return _integers(values, np.int64)
+
+
+def check_row_numbers(numbers: npt.NDArray[np.int64], num_rows: int, uri: str) -> None:
+    """Refuse numbers of which there is no row.
+
+    Raises
+    ------
+    InvalidInputError
+        There is one.
+    """
+    outside = numbers[(numbers < 0) | (numbers >= num_rows)]
+    if len(outside):
+        raise InvalidInputError(f"{uri}: row {int(outside[0])} was asked for, there are {num_rows} rows")
 
 
 def _integers(values: npt.ArrayLike, dtype: type[Integer]) -> npt.NDArray[Integer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from lance_df.errors import AlreadyExistsError, DatasetNotFoundError, InvalidInputError
 from lance_df.file.legacy.dictionary_writer import check_dictionaries
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from lance_df.table.writing.fragment_writer import WriteProgress
 
 Mode: TypeAlias = Literal["create", "append", "overwrite"]
+MODES: Final[tuple[Mode, ...]] = ("create", "append", "overwrite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,10 +144,23 @@ class WritePlan:
         )
 
 
+def as_mode(mode: object) -> Mode:
+    """Return a mode, which may be written in capitals.
+
+    Raises
+    ------
+    InvalidInputError
+        It is none.
+    """
+    for known in MODES:
+        if isinstance(mode, str) and mode.lower() == known:
+            return known
+    raise InvalidInputError(f"mode {mode!r} is unknown; use 'create', 'append' or 'overwrite'")
+
+
 def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: WriteOptions) -> WritePlan:
     """Return what a write does to the table that is there; see `lance_df.table.writing.write.write_table`."""
-    if mode not in ("create", "append", "overwrite"):
-        raise InvalidInputError(f"mode {mode!r} is unknown; use 'create', 'append' or 'overwrite'")
+    mode = as_mode(mode)
     if options.initial_bases and mode != "create":
         raise InvalidInputError(
             f"Cannot register new bases in {mode.capitalize()} mode: use add_bases, or mode='create'"
