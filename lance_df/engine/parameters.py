@@ -16,7 +16,7 @@ _NULLS: Final = ("NaTType", "NAType")
 _UNITS: Final = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
 
 
-def parameter_values(given: object) -> dict[str, Any] | None:
+def parameter_values(given: object) -> dict[str, Any]:
     """Return the values by name; those of a list are ``$1``, ``$2`` and so on.
 
     Raises
@@ -24,8 +24,6 @@ def parameter_values(given: object) -> dict[str, Any] | None:
     InvalidInputError
         They are neither a dict nor a list, or one is nothing that Arrow holds.
     """
-    if given is None:
-        return None
     if isinstance(given, list | tuple):
         given = dict(enumerate(given, 1))
     if not isinstance(given, Mapping):

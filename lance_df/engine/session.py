@@ -31,7 +31,6 @@ from lance_df.engine.failures import planning_errors, raised_by_catalog
 from lance_df.engine.optimizer.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
 from lance_df.engine.optimizer.settings import JoinSettings
-from lance_df.engine.parameters import parameter_values
 from lance_df.engine.plans.logical_scans import PlanScans, is_among
 from lance_df.engine.plans.walks import joins_without_keys, may_join_without_keys, nodes
 from lance_df.engine.pruning.requests import requests_of
@@ -135,7 +134,7 @@ class LanceSession:
             raise InvalidInputError(f"a statement is text, not {type(query).__name__}")
         if options is not None and not isinstance(options, SQLOptions):
             raise InvalidInputError(f"options are datafusion.SQLOptions, not {type(options).__name__}")
-        values = parameter_values(param_values)
+        values = _values_of(param_values)
         statement = Statement(query, self.scan_options)
         query = with_selects(bounded(query))
         if may_name_versions(query):
@@ -616,6 +615,15 @@ def _replaces_functions(names: set[str]) -> bool:
     from lance_df.engine.plans.partial_aggregates import MERGED_FUNCTIONS
 
     return not names.isdisjoint(MERGED_FUNCTIONS) or evaluator().replaces(names)
+
+
+def _values_of(given: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    with imports_finished():
+        from lance_df.engine.parameters import parameter_values
+
+    return parameter_values(given)
 
 
 def _named_as_written(frame: LanceDataFrame) -> LanceDataFrame:
