@@ -13,12 +13,14 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from lance_df.errors import ForkedProcessError
 from lance_df.exits import busy
 from lance_df.forks import is_inherited
 from lance_df.interrupts import raised_at_the_end
 
+PANICS: Final = "DataFusion panics: "
 _PROBE_SECONDS = 5.0
 
 _NOBODY = 0
@@ -36,10 +38,17 @@ def engine_call() -> Iterator[None]:
         The threads of DataFusion are in the parent of this process.
     KeyboardInterrupt
         Or what else the handler of SIGINT raises.
+    Exception
+        DataFusion raises it, or panics: the message starts with `PANICS`.
     """
     check_process()
     with busy(), raised_at_the_end():
-        yield
+        try:
+            yield
+        except BaseException as err:
+            if type(err).__name__ != "PanicException":  # which pyo3 has in no module, and is no Exception
+                raise
+            raise Exception(f"{PANICS}{err}") from err  # noqa: TRY002 - as all that DataFusion raises
 
 
 def check_process() -> None:

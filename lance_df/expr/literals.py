@@ -70,6 +70,15 @@ def without_views(values: pa.Array) -> pa.Array:
     return values
 
 
+def unscaled(values: pa.Array) -> pa.Array:
+    """Return decimals of negative scale, which pyarrow does not compare, as the integers that are stored."""
+    kind = values.type
+    if not pa.types.is_decimal(kind) or kind.scale >= 0:
+        return values
+    wide = pa.decimal256 if pa.types.is_decimal256(kind) else pa.decimal128
+    return values.view(wide(kind.precision, 0))
+
+
 def compare(column: Column, data_type: pa.DataType, operator: Operator, value: pa.Scalar) -> Predicate:
     """Return ``column operator value`` with the literal brought to the column's type ``data_type``.
 
@@ -288,7 +297,7 @@ def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
 def _are_equal(values: pa.Array, others: pa.Array) -> pa.Array:
     """Compare arrays of one type; NaN equals NaN."""
     if not pa.types.is_floating(values.type):
-        return pc.equal(values, others)
+        return pc.equal(unscaled(values), unscaled(others))
     wide, other = values.cast(pa.float64()), others.cast(pa.float64())
     return pc.or_(pc.equal(wide, other), pc.and_(pc.is_nan(wide), pc.is_nan(other)))
 

@@ -37,6 +37,7 @@ KINDS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.time64("us"), [0, 1, 86_399_999_999]),
     (pa.duration("ms"), [-1, 0, 2**40]),
     (pa.decimal128(20, 3), [Decimal("-1.500"), Decimal("0.001"), Decimal("99999999999999999.999")]),
+    (pa.decimal128(10, -2), [Decimal(-900), Decimal(0), Decimal(100)]),
     (pa.dictionary(pa.int16(), pa.string()), ["red", "green", "blue"]),
     (STRUCT, [{"x": 1, "y": "a"}, {"x": 1, "y": None}, {"x": None, "y": None}, {"x": 2, "y": ""}]),
     (pa.list_(pa.int64()), [[], [None], [1], [1, 2], [2, 1]]),

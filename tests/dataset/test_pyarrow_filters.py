@@ -231,6 +231,8 @@ LISTED = [
     (pa.decimal128(10, 1), ["0", "1", None, "0.5"], pa.array([0.5, 1e30, NAN]), [3]),
     (pa.decimal128(10, 1), ["0", "1", None, "0.5"], pa.array([1, 2**62]), [1]),
     (pa.decimal256(40, 1), ["0", "1", None, "0.5"], _decimals("0.55", "0.5"), [3]),
+    (pa.decimal128(5, -2), ["100", "0", None, "-900"], _decimals("-900", "100", "50"), [0, 3]),
+    (pa.decimal256(9, -2), ["100", "0", None, "-900"], pa.array([100, 50]), [0]),
     (pa.timestamp("s"), [0, 1, None, -1], pa.array([1, 10**9], pa.timestamp("ns")), [1]),
     (pa.timestamp("ns"), [0, 1, None, -1], pa.array([2**60, 0], pa.timestamp("s")), [0]),
     (pa.timestamp("us"), [0, 86_400_000_000, None, -1], pa.array([1, 2**31 - 1], pa.date32()), [1]),
@@ -298,3 +300,27 @@ def test_items_that_do_not_compare_are_refused(uri: str, name: str, items: pa.Ar
     for beside in (pc.scalar(True), N > F):
         with pytest.raises(lance_df.LanceError):
             lance_df.dataset(uri).to_table(filter=pc.field(name).isin(items) & beside)
+
+
+def test_decimals_of_negative_scale_compare(tmp_path: Path) -> None:
+    kind = pa.decimal128(10, -2)
+    hundreds = _decimals("100", "-900", None, "500")
+    rows = pa.table({"id": range(4), "c": hundreds.cast(kind), "d": _decimals("100", "0.5", "1", "500.5")})
+    dataset = lance_df.write_dataset(rows, tmp_path / "t", statistics=True, max_rows_per_file=2)
+    column, other = pc.field("c"), pc.field("d")
+    for condition, found in [
+        (column == pa.scalar(decimal.Decimal(-900), kind), [1]),
+        (column < decimal.Decimal(200), [0, 1]),
+        (column >= 100, [0, 3]),
+        (column == decimal.Decimal("0.5"), []),
+        (column != other, [1, 3]),
+        (column <= column, [0, 1, 3]),
+        (column > pc.field("id"), [0, 3]),
+    ]:
+        assert dataset.to_table(["id"], filter=condition)["id"].to_pylist() == found
+        beside = condition & (pc.field("id") >= pc.field("id"))
+        assert dataset.to_table(["id"], filter=beside)["id"].to_pylist() == found
+    merge = dataset.merge_insert("c").when_matched_update_all().when_not_matched_insert_all()
+    changes = {"num_inserted_rows": 1, "num_updated_rows": 2, "num_deleted_rows": 0}
+    keys = _decimals("500", "-900", "300").cast(kind)
+    assert merge.execute(rows.slice(0, 3).set_column(1, "c", keys)) == changes

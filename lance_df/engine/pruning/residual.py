@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lance_df.engine.pruning.arrow_filter import ArrowFilter
     from lance_df.expr.expression_tokens import Token
 
+_SHORT_DIGITS: Final = 38  # of decimals with 128 bits
 _VIEWS: Final = (pa.string_view(), pa.binary_view())
 
 
@@ -127,7 +128,11 @@ def _call(function: str, terms: list[Term], options: pa.StructScalar | None) -> 
         return _is_in(terms[0], options)
     if (implementation := _FUNCTIONS.get(function)) is None or _counts_nan(function, options):
         return call_arrow(function, terms, options)
-    return implementation(*terms)
+    try:
+        return implementation(*terms)
+    except (ValueError, pa.ArrowException) as err:  # ValueError: decimals of more digits than any type has
+        types = ", ".join(str(term.type) for term in terms)
+        raise InvalidInputError(f"{function}({types}) in a filter: {err}") from err
 
 
 def _counts_nan(function: str, options: pa.StructScalar | None) -> bool:
@@ -187,11 +192,20 @@ def _compared(left: Term, right: Term, compare: Callable[..., Any]) -> Term:
 
 
 def _ordered(left: Term, right: Term) -> tuple[Term, Term]:
-    """Return floats as numbers in the order of `lance_df.expr.floats`, other values as they are."""
+    """Return terms that compare: floats as in `lance_df.expr.floats`, decimals without negative scales."""
+    if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
+        return _without_negative_scale(left), _without_negative_scale(right)
     if not (pa.types.is_floating(left.type) and pa.types.is_floating(right.type)):
         return left, right
     wide = left.type if left.type == right.type else pa.float64()
     return _order_keys(left.cast(wide)), _order_keys(right.cast(wide))
+
+
+def _without_negative_scale(term: Term) -> Term:
+    if not pa.types.is_decimal(term.type) or term.type.scale >= 0:
+        return term
+    digits = term.type.precision - term.type.scale
+    return term.cast(pa.decimal128(digits, 0) if digits <= _SHORT_DIGITS else pa.decimal256(digits, 0))
 
 
 def _order_keys(term: Term) -> Term:
