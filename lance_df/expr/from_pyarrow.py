@@ -24,6 +24,7 @@ from lance_df.expr.nodes import (
     Truth,
     Unknown,
 )
+from lance_df.expr.text import scalar_text
 from lance_df.expr.walk import depth_of
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def _as_predicate(term: _Term, schema: pa.Schema) -> Predicate:
         case pa.BooleanScalar() | pa.NullScalar():
             return Literal(term.as_py())
         case pa.Scalar():
-            return Unknown(str(term))
+            return Unknown(scalar_text(term))
         case _:
             return term
 

@@ -28,6 +28,7 @@ from lance_df.expr.nodes import (
     Truth,
     Unknown,
 )
+from lance_df.expr.text import scalar_text
 
 _MAX_EXACT_INTEGER = 2**53
 
@@ -336,4 +337,4 @@ def _is_ordered(data_type: pa.DataType) -> bool:
 
 
 def _unknown(column: Column, operator: Operator, value: pa.Scalar) -> Unknown:
-    return Unknown(f"{'.'.join(column.path)} {operator} {value}")
+    return Unknown(f"{'.'.join(column.path)} {operator} {scalar_text(value)}")

@@ -324,3 +324,20 @@ def test_decimals_of_negative_scale_compare(tmp_path: Path) -> None:
     changes = {"num_inserted_rows": 1, "num_updated_rows": 2, "num_deleted_rows": 0}
     keys = _decimals("500", "-900", "300").cast(kind)
     assert merge.execute(rows.slice(0, 3).set_column(1, "c", keys)) == changes
+
+
+@pytest.mark.parametrize(
+    ("kind", "moment"),
+    [(pa.timestamp("s"), 2**60), (pa.duration("s"), 2**62), (pa.timestamp("ms", "Europe/Berlin"), -(2**62))],
+    ids=str,
+)
+def test_literals_beyond_the_calendar(tmp_path: Path, kind: pa.DataType, moment: int) -> None:
+    nanoseconds = (
+        pa.duration("ns") if pa.types.is_duration(kind) else pa.timestamp("ns", getattr(kind, "tz", None))
+    )
+    rows = pa.table({"t": pa.array([0, moment, None], kind), "n": pa.array([0, 1, 2], nanoseconds)})
+    dataset = lance_df.write_dataset(rows, tmp_path / "t")
+    literal = pa.array([moment], kind)[0]
+    assert dataset.count_rows(pc.field("t") == literal) == 1
+    with pytest.raises(lance_df.LanceError):
+        dataset.count_rows(pc.field("n") < literal)
