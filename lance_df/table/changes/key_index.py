@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings import kernels
 from lance_df.encodings.kernels.keys import marked_positions, near_positions
-from lance_df.expr.literals import unscaled
+from lance_df.expr.literals import storage_type, unscaled
 from lance_df.records import dataclass
 from lance_df.table.changes.key_values import comparable, hashes
 
@@ -55,7 +55,7 @@ class KeyIndex:
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         rows = _without_nulls(columns)
-        self.are_nested = [pa.types.is_nested(column.type) for column in columns]
+        self.are_nested = [pa.types.is_nested(storage_type(column.type)) for column in columns]
         self.columns = [comparable(column).take(pa.array(rows)) for column in columns]
         hashed = hashes(self.columns)
         self._order = np.argsort(hashed, kind="stable")
