@@ -258,6 +258,11 @@ def exact_items(values: pa.Array, target: pa.DataType) -> pa.Array | None:
     return None if converted is None else converted.filter(is_exact)
 
 
+def are_exact(values: pa.Array, target: pa.DataType) -> pa.BooleanArray:
+    """Return whether a type holds each value exactly; NULL for NULL."""
+    return _converted(values, target)[1]
+
+
 def _converted(values: pa.Array, target: pa.DataType) -> tuple[pa.Array | None, pa.Array]:
     """Cast, and say for each value whether it survived; the array is ``None`` when the cast is refused."""
     try:
