@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.expr.literals import are_exact, plain_array, storage_type
+from lance_df.expr.text import scalar_text
 from lance_df.table.reading.batches import source_closed
 from lance_df.table.reading.prefetch import iterate_ahead
 
@@ -192,6 +195,52 @@ def _cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         return batch
     _check_columns(batch.schema, schema)
     try:
-        return batch.select(schema.names).cast(schema)
+        chosen = batch.select(schema.names)
+        for field, column in zip(schema, chosen.columns, strict=True):
+            _check_exact(field.name, column, field.type)
+        return chosen.cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, ValueError) as err:
         raise InvalidInputError(f"the data cannot be brought to the schema given: {err}") from err
+
+
+def _check_exact(name: str, values: pa.Array, wanted: pa.DataType) -> None:
+    """Refuse values that a cast, which Arrow makes, changes: times in dates. Floats may lose digits."""
+    kinds = pa.types
+    values, wanted = plain_array(values), storage_type(wanted)
+    if values.type == wanted or not len(values):
+        return
+    if kinds.is_struct(wanted) and kinds.is_struct(values.type):
+        given = dict(zip(values.type.names, values.flatten(), strict=True))
+        for field in wanted:
+            if field.name in given:
+                _check_exact(f"{name}.{field.name}", given[field.name], field.type)
+    elif kinds.is_map(wanted) and kinds.is_map(values.type):
+        _check_exact(f"{name}.key", values.keys, wanted.key_type)
+        _check_exact(f"{name}.value", values.items, wanted.item_type)
+    elif all(hasattr(each, "value_type") for each in (wanted, values.type)) and hasattr(values, "flatten"):
+        _check_exact(f"{name}.item", values.flatten(), wanted.value_type)
+    elif (
+        _is_number(values.type)
+        and _is_number(wanted)
+        and (
+            kinds.is_boolean(wanted)
+            or not kinds.is_integer(values.type)  # of which Arrow refuses what it changes
+        )
+    ):
+        fits = _are_in_range if kinds.is_floating(wanted) else are_exact
+        lost = values.filter(pc.invert(fits(values, wanted)))
+        if len(lost):
+            raise InvalidInputError(f"column {name!r}: {scalar_text(lost[0])} does not fit {wanted}")
+
+
+def _are_in_range(values: pa.Array, wanted: pa.DataType) -> pa.BooleanArray:
+    """Return whether numbers, which may be NULL, are no infinite floats unless they are infinite already."""
+    was, became = (
+        pc.is_inf(numbers.cast(pa.float64())) for numbers in (values, values.cast(wanted, safe=False))
+    )
+    return pc.fill_null(pc.equal(was, became), True)
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    """Whether values are numbers, or dates and times, which are numbers of units."""
+    return bool(pa.types.is_primitive(data_type) or pa.types.is_decimal(data_type))

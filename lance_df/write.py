@@ -94,8 +94,8 @@ def write_dataset(
         The folder of the table or branch; or a dataset, of which the branch that it shows is written to.
     schema
         The schema to write with, whose order columns get; data of other types is cast to it where no value is
-        lost. Of frames of pandas, dicts and files, its columns are taken, as by pyarrow; other data may have
-        no more columns than it.
+        lost; floats may lose digits. Of frames of pandas, dicts and files, its columns are taken, as by
+        pyarrow; other data may have no more columns than it.
     mode
         ``"create"``: the table must not exist. ``"append"``: rows are added; ``"overwrite"``: a new version
         has only these rows, older versions stay. Both create a table that does not exist. In ``memory://`` a

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from lance_df.errors import ForkedProcessError
 from lance_df.exits import busy
@@ -24,6 +24,7 @@ from lance_df.interrupts import raised_at_the_end
 
 T = TypeVar("T")
 
+PANICS: Final = "DataFusion panics: "
 _PROBE_SECONDS = 5.0
 
 _NOBODY = 0
@@ -41,10 +42,17 @@ def engine_call() -> Iterator[None]:
         The threads of DataFusion are in the parent of this process.
     KeyboardInterrupt
         Or what else the handler of SIGINT raises.
+    Exception
+        DataFusion raises it, or panics: the message starts with `PANICS`.
     """
     check_process()
     with busy(), raised_at_the_end():
-        yield
+        try:
+            yield
+        except BaseException as err:
+            if type(err).__name__ != "PanicException":  # which pyo3 has in no module, and is no Exception
+                raise
+            raise Exception(f"{PANICS}{err}") from err  # noqa: TRY002 - as all that DataFusion raises
 
 
 def outside_runtime(function: Callable[[], T]) -> T:

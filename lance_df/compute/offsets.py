@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lance_df.encodings.arrays import items_of, with_items
+from lance_df.encodings.arrays import items_of, with_fields, with_items
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +50,7 @@ def _with_nulls_below(values: pa.Array) -> pa.Array:
         values = pa.concat_arrays([values])
     if pa.types.is_struct(data_type):
         children = list(map(_with_nulls_below, values.flatten()))
-        mask = values.is_null() if values.null_count else None
-        return pa.StructArray.from_arrays(children, fields=list(data_type), mask=mask)
+        return with_fields(values, data_type, children)
     items = items_of(values)
     return values if items is None else with_items(values, data_type, _with_nulls_below(items))
 

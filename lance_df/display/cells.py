@@ -38,7 +38,10 @@ def cell_text(value: Any, depth: int = 0) -> str:
     if hasattr(value, "values") and isinstance(value.values, pa.Array):
         items = [cell_text(item, depth + 1) for item in value.values[:_MAX_ITEMS]]
         return _joined("[", items, len(value.values), "]")
-    return str(value)[:_MAX_CHARACTERS]
+    try:
+        return str(value)[:_MAX_CHARACTERS]
+    except (OverflowError, ValueError):  # Python's calendar does not have it, Arrow's arrays show it
+        return " ".join(str(pa.repeat(value, 1)).split())[len("[ ") : -len(" ]")]
 
 
 def _text(value: Any) -> str:

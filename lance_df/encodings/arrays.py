@@ -124,6 +124,12 @@ def struct_array(data_type: pa.DataType, num_values: int, children: Sequence[pa.
     return pa.Array.from_buffers(data_type, num_values, [None], null_count=0, children=list(children))
 
 
+def with_fields(structs: pa.Array, data_type: pa.DataType, children: Sequence[pa.Array]) -> pa.Array:
+    """Return structs that are NULL where others are; of a type that has no fields, too."""
+    valid = structs.is_valid().buffers()[1] if structs.null_count else None
+    return pa.Array.from_buffers(data_type, len(structs), [valid], children=list(children))
+
+
 def null_array(data_type: pa.DataType, num_values: int) -> pa.Array:
     """Return nulls only. Memory is taken when it is first written to, which nobody does.
 
@@ -226,8 +232,7 @@ def _with_used_values(values: pa.Array) -> pa.Array:
         return _coded(values.dictionary_decode(), data_type)
     if pa.types.is_struct(data_type):
         children = [_with_used_values(values.field(index)) for index in range(data_type.num_fields)]
-        mask = values.is_null() if values.null_count else None
-        return pa.StructArray.from_arrays(children, fields=list(data_type), mask=mask)
+        return with_fields(values, data_type, children)
     items = items_of(values)
     return values if items is None else with_items(values, data_type, _with_used_values(items))
 

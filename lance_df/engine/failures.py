@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from lance_df.compute.calls import engine_call
+from lance_df.compute.calls import PANICS, engine_call
 from lance_df.engine.statement import Statement
 from lance_df.errors import (
     ColumnNotFoundError,
@@ -162,7 +162,7 @@ def _planning_error(
         return raised
     message = readable(str(error))
     misses_table = missing_table(message) is not None
-    instead = unsupported(message)
+    instead = message if message.startswith(PANICS) else unsupported(message)
     message = instead or message
     written, around = ("", None) if statement is None else (statement.shown, statement.around)
     if around is not None:

@@ -196,4 +196,4 @@ def _judge_case(predicate: Predicate, zone: ZoneValues, case: Case) -> Outcomes:
 
 
 def _without(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
-    return pc.if_else(pa.array(~mask), values, None)
+    return values.take(pa.array(np.arange(len(mask)), mask=mask))

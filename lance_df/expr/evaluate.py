@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.expr.floats import bit_values, float_values, order_keys
-from lance_df.expr.literals import bind_literals, plain_scalar, without_views
+from lance_df.expr.literals import bind_literals, plain_scalar, unscaled, without_views
 from lance_df.expr.nodes import (
     And,
     Column,
@@ -197,6 +197,8 @@ def _compared(values: pa.Array, operator: Operator, value: pa.Scalar) -> pa.Bool
         return pa.BooleanArray.from_buffers(
             pa.bool_(), len(values), [valid, pa.py_buffer(bits)], values.null_count
         )
+    if (integers := unscaled(values)) is not values:
+        return _KERNELS[operator](integers, unscaled(pa.repeat(value, 1))[0])
     return _KERNELS[operator](values, plain_scalar(value))
 
 

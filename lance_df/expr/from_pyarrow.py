@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, has_tokens, tokens
-from lance_df.expr.literals import compare, is_in, storage_type
+from lance_df.expr.literals import compare, is_in, plain_array, storage_type, without_views
 from lance_df.expr.nodes import (
     And,
     Column,
@@ -24,6 +24,7 @@ from lance_df.expr.nodes import (
     Truth,
     Unknown,
 )
+from lance_df.expr.text import scalar_text
 from lance_df.expr.walk import depth_of
 
 if TYPE_CHECKING:
@@ -169,16 +170,10 @@ class _Builder:
         return same if operator is Operator.EQ else Not(same)
 
     def _is_in(self, term: _Term, options: pa.StructScalar | None) -> Predicate:
-        if not isinstance(term, Column) or options is None:
+        if not isinstance(term, Column) or (items := listed_items(options)) is None:
             return Unknown("(…) IN (…)")
-        values, matching = options["value_set"], options["null_matching_behavior"]
-        if not values.is_valid or not isinstance(values, pa.ListScalar | pa.LargeListScalar):
-            return Unknown(f"{'.'.join(term.path)} IN (…)")
-        items = values.values
-        if matching.as_py() not in _NULLS_IN_LIST_COUNT:
-            items = items.drop_null()
         predicate = is_in(term, _type_of(self._schema, term.path), items)
-        return _as_equalities(predicate) if isinstance(predicate, In) else predicate
+        return as_equalities(predicate) if isinstance(predicate, In) else predicate
 
     def _is_null(self, term: _Term, options: pa.StructScalar | None) -> Predicate:
         if isinstance(term, pa.Scalar):
@@ -215,7 +210,18 @@ def _join(kind: type[And | Or], operands: list[Predicate]) -> Predicate:
     return kind((*first, *operands[1:]))
 
 
-def _as_equalities(predicate: In) -> Predicate:
+def listed_items(options: pa.StructScalar | None) -> pa.Array | None:
+    """Return the values of the list that options of ``is_in`` hold; nulls only where they count."""
+    values = None if options is None else options["value_set"]
+    if options is None or not isinstance(values, pa.ListScalar | pa.LargeListScalar) or not values.is_valid:
+        return None
+    items = without_views(plain_array(values.values))
+    if options["null_matching_behavior"].as_py() in _NULLS_IN_LIST_COUNT or pa.types.is_nested(items.type):
+        return items
+    return items.drop_null()
+
+
+def as_equalities(predicate: In) -> Predicate:
     """Turn a short list of floats into what DataFusion makes of it: equalities, for which the
     zeros are one."""
     if len(predicate.values) > _MAX_SHORT_LIST or not pa.types.is_floating(predicate.values.type):
@@ -233,7 +239,7 @@ def _as_predicate(term: _Term, schema: pa.Schema) -> Predicate:
         case pa.BooleanScalar() | pa.NullScalar():
             return Literal(term.as_py())
         case pa.Scalar():
-            return Unknown(str(term))
+            return Unknown(scalar_text(term))
         case _:
             return term
 

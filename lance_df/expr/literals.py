@@ -28,6 +28,7 @@ from lance_df.expr.nodes import (
     Truth,
     Unknown,
 )
+from lance_df.expr.text import scalar_text
 
 _MAX_EXACT_INTEGER = 2**53
 
@@ -70,6 +71,15 @@ def without_views(values: pa.Array) -> pa.Array:
     return values
 
 
+def unscaled(values: pa.Array) -> pa.Array:
+    """Return decimals of negative scale, which pyarrow does not compare, as the integers that are stored."""
+    kind = values.type
+    if not pa.types.is_decimal(kind) or kind.scale >= 0:
+        return values
+    wide = pa.decimal256 if pa.types.is_decimal256(kind) else pa.decimal128
+    return values.view(wide(kind.precision, 0))
+
+
 def compare(column: Column, data_type: pa.DataType, operator: Operator, value: pa.Scalar) -> Predicate:
     """Return ``column operator value`` with the literal brought to the column's type ``data_type``.
 
@@ -94,6 +104,8 @@ def compare(column: Column, data_type: pa.DataType, operator: Operator, value: p
 def is_in(column: Column, data_type: pa.DataType, values: pa.Array) -> Predicate:
     """Return ``column IN (values)`` with the values brought to the column's type; nulls are allowed."""
     target, items = storage_type(data_type), without_views(plain_array(values))
+    if pa.types.is_nested(items.type):
+        return Unknown(f"{'.'.join(column.path)} IN (… {len(items)} values)")
     has_null = items.null_count > 0
     items = items.drop_null() if has_null else items
     if pa.types.is_null(target) or pa.types.is_null(items.type):
@@ -217,8 +229,8 @@ def _may_round(values: pa.Array, target: pa.DataType) -> bool:
 def _keeps_meaning(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a cast between the types keeps what a value means, if it keeps the value."""
     kinds = pa.types
-    if _is_text(source):
-        return _is_text(target)
+    if is_text(source):
+        return is_text(target)
     if _is_bytes(source):
         return _is_bytes(target)
     if kinds.is_decimal(target):
@@ -232,23 +244,72 @@ def _keeps_meaning(source: pa.DataType, target: pa.DataType) -> bool:
     return any(same(source) and same(target) for same in (kinds.is_time, kinds.is_duration))
 
 
+def exact_items(values: pa.Array, target: pa.DataType) -> pa.Array | None:
+    """Return those of the values that a type holds exactly, in it; ``None`` when it holds no such values.
+
+    Parameters
+    ----------
+    values
+        Without nulls, dictionaries, extension types and views.
+    """
+    if values.type == target:
+        return values
+    converted, is_exact = _converted(values, target)
+    return None if converted is None else converted.filter(is_exact)
+
+
+def are_exact(values: pa.Array, target: pa.DataType) -> pa.BooleanArray:
+    """Return whether a type holds each value exactly; NULL for NULL."""
+    return _converted(values, target)[1]
+
+
 def _converted(values: pa.Array, target: pa.DataType) -> tuple[pa.Array | None, pa.Array]:
     """Cast, and say for each value whether it survived; the array is ``None`` when the cast is refused."""
     try:
-        source = values
-        if pa.types.is_integer(values.type) and pa.types.is_decimal(target):
-            source = values.cast(pa.decimal128(38, 0))  # pyarrow refuses types that some integers do not fit
-        result = source.cast(target, safe=False)
-        back = result.cast(values.type, safe=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        result = _cast(values, target)
+        back = _cast(result, values.type)
+        same = _are_equal(back, values)
+    except pa.ArrowNotImplementedError:
         return None, pa.array([False] * len(values))
-    same = pc.equal(back, values)
-    if pa.types.is_floating(values.type):
-        same = pc.or_(same, pc.and_(pc.is_nan(values), pc.is_nan(back)))
+    except pa.ArrowInvalid:
+        if len(values) <= 1:
+            return pa.nulls(len(values), target), pa.array([False] * len(values), pa.bool_())
+        # what is refused, such as bytes of another width, says nothing about the others
+        middle = len(values) // 2
+        halves = [_converted(half, target) for half in (values[:middle], values[middle:])]
+        same = pa.concat_arrays([each for _, each in halves])
+        results = [half for half, _ in halves if half is not None]
+        return (pa.concat_arrays(results) if len(results) == len(halves) else None), same
+    if pa.types.is_floating(values.type) and pa.types.is_integer(target):
+        # the largest number, which floats beyond it may become, may itself become the float after it
+        _, highest = integer_limits(target)
+        same = pc.and_(same, pc.less(values.cast(pa.float64()), float(highest + 1)))
+    elif pa.types.is_integer(values.type) and pa.types.is_integer(target):
+        # of equal widths the bits survive, whatever they mean
+        same = pc.and_(same, pc.equal(pc.sign(values), pc.sign(result)))
     return result, same
 
 
-def _is_text(data_type: pa.DataType) -> bool:
+def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast, through a type between the two where pyarrow has no cast, or refuses values that fit."""
+    kinds = pa.types
+    if kinds.is_integer(values.type) and kinds.is_decimal(target):
+        values = values.cast(pa.decimal128(38, 0))
+    elif kinds.is_float16(values.type) or kinds.is_float16(target):
+        values = values.cast(pa.float32(), safe=False)
+    return values.cast(target, safe=False)
+
+
+def _are_equal(values: pa.Array, others: pa.Array) -> pa.Array:
+    """Compare arrays of one type; NaN equals NaN."""
+    if not pa.types.is_floating(values.type):
+        return pc.equal(unscaled(values), unscaled(others))
+    wide, other = values.cast(pa.float64()), others.cast(pa.float64())
+    return pc.or_(pc.equal(wide, other), pc.and_(pc.is_nan(wide), pc.is_nan(other)))
+
+
+def is_text(data_type: pa.DataType) -> bool:
+    """Return whether values are strings."""
     kinds = pa.types
     return kinds.is_string(data_type) or kinds.is_large_string(data_type) or kinds.is_string_view(data_type)
 
@@ -275,10 +336,10 @@ def _is_ordered(data_type: pa.DataType) -> bool:
         or kinds.is_time(data_type)
         or kinds.is_timestamp(data_type)
         or kinds.is_duration(data_type)
-        or _is_text(data_type)
+        or is_text(data_type)
         or _is_bytes(data_type)
     )
 
 
 def _unknown(column: Column, operator: Operator, value: pa.Scalar) -> Unknown:
-    return Unknown(f"{'.'.join(column.path)} {operator} {value}")
+    return Unknown(f"{'.'.join(column.path)} {operator} {scalar_text(value)}")

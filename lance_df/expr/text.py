@@ -97,7 +97,7 @@ def _value(scalar: pa.Scalar) -> str:
     ):
         return _quoted(scalar.as_py())
     if pa.types.is_temporal(data_type):
-        return _quoted(_temporal(scalar))
+        return _quoted(scalar_text(scalar))
     try:
         value = scalar.as_py()
     except (ValueError, UnicodeDecodeError):
@@ -105,14 +105,17 @@ def _value(scalar: pa.Scalar) -> str:
     return f"x'{_shortened(value.hex())}'" if isinstance(value, bytes) else _shortened(str(value))
 
 
-def _temporal(scalar: pa.Scalar) -> str:
+def scalar_text(scalar: pa.Scalar) -> str:
+    """Return a value as text, also one that Python's calendar does not have."""
     try:
         return str(scalar)
-    except (OverflowError, ValueError):  # beyond the years of Python's calendar
-        width = pa.int32() if scalar.type.bit_width == 32 else pa.int64()
-        values = pa.repeat(scalar, 1)
-        has_text = pa.types.is_timestamp(scalar.type) or pa.types.is_date(scalar.type)
-        return str((values.cast(pa.string()) if has_text else values.view(width))[0])
+    except (OverflowError, ValueError):
+        values, data_type = pa.repeat(scalar, 1), scalar.type
+        if pa.types.is_timestamp(data_type) or pa.types.is_date(data_type):
+            return str(values.cast(pa.string())[0])
+        if pa.types.is_temporal(data_type):
+            return str(values.view(pa.int32() if data_type.bit_width == 32 else pa.int64())[0])
+        return " ".join(str(values).split())
 
 
 def _quoted(text: str) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.expr.floats import float_values, is_negative_nan
-from lance_df.expr.literals import plain_array, storage_type, without_views
+from lance_df.expr.literals import plain_array, storage_type, unscaled, without_views
 from lance_df.expr.nodes import Comparison, In, Operator, Truth
 from lance_df.records import dataclass
 
@@ -247,7 +247,7 @@ def order_keys_of(*arrays: pa.Array) -> list[npt.NDArray[Any]]:
 
 def _comparable(values: pa.Array) -> pa.Array:
     """Return values in a type that pyarrow compares and sorts, in the same order."""
-    plain = without_views(plain_array(values))
+    plain = unscaled(without_views(plain_array(values)))
     return plain.cast(pa.float32()) if pa.types.is_float16(plain.type) else plain
 
 

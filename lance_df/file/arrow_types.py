@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lance_df.encodings.arrays import items_of, with_items
+from lance_df.encodings.arrays import items_of, with_fields, with_items
 from lance_df.encodings.jsonb import decode_jsonb
 from lance_df.format.schema import EXTENSION_NAME
 
@@ -80,7 +80,7 @@ def _shown_array(array: pa.Array, field: pa.Field) -> pa.Array:
     if pa.types.is_struct(field.type):
         children = [_shown_array(array.field(index), child) for index, child in enumerate(field.type)]
         fields = [_shown_field(child) for child in field.type]
-        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+        return with_fields(array, pa.struct(fields), children)
     (item,) = _inner_fields(field.type)
     items = items_of(array)
     return array if items is None else with_items(array, _shown_type(field.type), _shown_array(items, item))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.arrays import with_fields
 from lance_df.encodings.jsonb import encode_jsonb
 from lance_df.errors import InvalidInputError
 from lance_df.expr.text_views import as_texts, is_view
@@ -47,12 +48,11 @@ def _conform(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
             _conform(array.field(array.type.get_field_index(child.name)), child, child.arrow_type())
             for child in field.children
         ]
-        validity = array.is_null() if array.null_count else None
         fields = [
             child.to_arrow().with_type(values.type)
             for child, values in zip(field.children, children, strict=True)
         ]
-        return pa.StructArray.from_arrays(children, fields=fields, mask=validity)
+        return with_fields(array, pa.struct(fields), children)
     if field.children:
         return _conform_items(array, field, wanted)
     return as_texts(array, wanted) if is_view(array.type) else array.cast(wanted)

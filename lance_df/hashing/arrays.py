@@ -180,11 +180,10 @@ def _hash_bytes(offsets: _Offsets, data: pa.Buffer | None, out: npt.NDArray[np.u
 def _decimal_bytes(values: pa.Array) -> pa.Array:
     """Return decimals as their canonical bytes."""
     width = values.type.bit_width // 8
-    fill = pa.scalar(0, values.type)
-    buffer = pc.fill_null(values, fill) if values.null_count else values
-    start = buffer.offset * width
-    raw = np.frombuffer(buffer.buffers()[1], np.uint8)[start : start + len(buffer) * width]
-    wide = _sign_extended(raw.reshape(len(buffer), width))
+    start = values.offset * width
+    # also of null slots, as pyarrow's kernels give decimals of negative scale another scale
+    raw = np.frombuffer(values.buffers()[1] or b"", np.uint8)[start : start + len(values) * width]
+    wide = _sign_extended(raw.reshape(len(values), width))
     lengths, data = np.empty(len(wide), np.int64), np.empty((len(wide), 33), np.uint8)
     hashing.decimal_bytes(wide.reshape(-1), values.type.scale, lengths, data.reshape(-1))
     offsets = np.concatenate(([0], np.cumsum(lengths)))

@@ -79,11 +79,11 @@ class SummedColumn:
         numbers, step = self._numbers()
         width = 2 if pa.types.is_decimal128(self._type) else 1
         sums = _sums(numbers, step, runs, width)
-        totals = pa.Array.from_buffers(self._type, len(runs.ends), [None, pa.py_buffer(sums)])
-        if not self._values.null_count:
-            return totals
-        has_values = np.logical_or.reduceat(_valid(self._values), runs.starts)
-        return pc.if_else(pa.array(has_values), totals, pa.scalar(None, self._type))
+        has_values = None
+        if self._values.null_count:
+            valid = np.logical_or.reduceat(_valid(self._values), runs.starts)
+            has_values = pa.py_buffer(np.packbits(valid, bitorder="little"))
+        return pa.Array.from_buffers(self._type, len(runs.ends), [has_values, pa.py_buffer(sums)])
 
     def _numbers(self) -> tuple[npt.NDArray[Any], int]:
         """Return the values as numbers of 64 bits, 0 for NULL, and how far one is from the next."""

@@ -37,6 +37,7 @@ KINDS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.time64("us"), [0, 1, 86_399_999_999]),
     (pa.duration("ms"), [-1, 0, 2**40]),
     (pa.decimal128(20, 3), [Decimal("-1.500"), Decimal("0.001"), Decimal("99999999999999999.999")]),
+    (pa.decimal128(10, -2), [Decimal(-900), Decimal(0), Decimal(100)]),
     (pa.dictionary(pa.int16(), pa.string()), ["red", "green", "blue"]),
     (STRUCT, [{"x": 1, "y": "a"}, {"x": 1, "y": None}, {"x": None, "y": None}, {"x": 2, "y": ""}]),
     (pa.list_(pa.int64()), [[], [None], [1], [1, 2], [2, 1]]),
@@ -190,3 +191,37 @@ def test_dictionaries_of_several_chunks(tmp_path: Path, key: str) -> None:
         rows_now = sorted(map(str, api.dataset(uri).to_table().to_pylist()))
         read.append((counts["num_updated_rows"], rows_now))
     assert read[0] == read[1]
+
+
+class Point(pa.ExtensionType):
+    """Of a struct, as types of geometries are."""
+
+    def __init__(self) -> None:
+        super().__init__(STRUCT, "lance_df.test.point")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Point:
+        del storage_type, serialized
+        return cls()
+
+
+@pytest.mark.parametrize("kind", [Point(), pa.fixed_shape_tensor(pa.int32(), [2])], ids=str)
+def test_keys_of_extension_types_over_nested_ones(tmp_path: Path, kind: pa.ExtensionType) -> None:
+    def rows_of(numbers: list[int | None], values: list[int]) -> pa.Table:
+        is_struct = pa.types.is_struct(kind.storage_type)
+        storage = [
+            None if number is None else {"x": number, "y": "a"} if is_struct else [number, 0]
+            for number in numbers
+        ]
+        keys = pa.ExtensionArray.from_storage(kind, pa.array(storage, kind.storage_type))
+        return pa.table({"k": keys, "v": values})
+
+    for library in (lance, lance_df):
+        dataset = library.write_dataset(rows_of([1, 2, None], [1, 2, 3]), str(tmp_path / library.__name__))
+        merge = dataset.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
+        counts = merge.execute(rows_of([2, 7], [20, 70]))
+        assert counts["num_updated_rows"] == counts["num_inserted_rows"] == 1
+        assert sorted(dataset.to_table()["v"].to_pylist()) == [1, 3, 20, 70]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from pathlib import Path
 
 import lance
@@ -203,3 +204,140 @@ def test_sql_conditions(uri: str, condition: str) -> None:
 def test_the_operator_that_sql_has_not(uri: str) -> None:
     with pytest.raises(lance_df.InvalidInputError, match="use AND"):
         lance_df.dataset(uri).to_table(filter="i > 1 && b")
+
+
+def _decimals(*texts: str | None) -> pa.Array:
+    return pa.array([None if text is None else decimal.Decimal(text) for text in texts])
+
+
+# a type, its values, items of another type, and the places of the values that are among these
+LISTED = [
+    (pa.int8(), [44, 5, 0, -1, None], pa.array([300, 5, 255]), [1]),
+    (pa.int8(), [44, 5, 0, -1, None], pa.array([5.5, 44.0, -0.0, NAN]), [0, 2]),
+    (pa.int8(), [44, 5, 0, -1, None], _decimals("5.5", "44.0"), [0]),
+    (pa.int64(), [2**53, 2**63 - 1, -1, 5], pa.array([2.0**63, 2.0**53]), [0]),
+    (pa.int64(), [2**53, 2**63 - 1, -1, 5], pa.array([2**64 - 1, 5], pa.uint64()), [3]),
+    (pa.int64(), [-1, 5], pa.array([2**64 - 1], pa.uint64()), []),
+    (pa.uint64(), [2**64 - 1, 2**63, 1, 5], pa.array([-1, 5]), [3]),
+    (pa.float16(), [0.0, -0.0, NAN, 1.5, None], pa.array([0.0, 1e30, None]), [0, 1]),
+    (pa.float16(), [0.0, -0.0, NAN, 1.5, None], pa.array([NAN, 1.5, 0.1, 2.0, 3.0]), [2, 3]),
+    (pa.float16(), [0.0, -0.0, NAN, 1.5, None], _decimals("1.5", "0.1"), [3]),
+    (pa.float32(), [0.0, -0.0, NAN, 1.5, None], pa.array([-0.0, NAN], pa.float16()), [0, 1, 2]),
+    (pa.float32(), [0.1, -0.0, 2.0**24, 1.5, None], pa.array([0.1, 2**24 + 1, 1.5]), [3]),
+    (pa.float32(), [0.1, -0.0, 2.0**24, 1.5, None], pa.array([2**24 + 1, 0]), [1]),
+    (pa.float64(), [0.1, -0.0, 2.0**53, 1.5, None], pa.array([2**53 + 1, 0]), [1]),
+    (pa.float64(), [0.1, -0.0, 2.0**53, 1.5, None], pa.array([1.5, -0.0, NAN], pa.float16()), [1, 3]),
+    (pa.decimal128(10, 0), ["0", "1", None, "5"], _decimals("0.1", "1.00", "1E+30"), [1]),
+    (pa.decimal128(10, 1), ["0", "1", None, "0.5"], pa.array([0.5, 1e30, NAN]), [3]),
+    (pa.decimal128(10, 1), ["0", "1", None, "0.5"], pa.array([1, 2**62]), [1]),
+    (pa.decimal256(40, 1), ["0", "1", None, "0.5"], _decimals("0.55", "0.5"), [3]),
+    (pa.decimal128(5, -2), ["100", "0", None, "-900"], _decimals("-900", "100", "50"), [0, 3]),
+    (pa.decimal256(9, -2), ["100", "0", None, "-900"], pa.array([100, 50]), [0]),
+    (pa.timestamp("s"), [0, 1, None, -1], pa.array([1, 10**9], pa.timestamp("ns")), [1]),
+    (pa.timestamp("ns"), [0, 1, None, -1], pa.array([2**60, 0], pa.timestamp("s")), [0]),
+    (pa.timestamp("us"), [0, 86_400_000_000, None, -1], pa.array([1, 2**31 - 1], pa.date32()), [1]),
+    (pa.timestamp("ms", "UTC"), [0, 1, None], pa.array([1, 10**6], pa.timestamp("ns", "Asia/Tokyo")), [1]),
+    (pa.date32(), [0, 1, None], pa.array([1, 86_400_000], pa.timestamp("ms")), [1]),
+    (pa.date32(), [0, 1, None], pa.array([86_400_000], pa.date64()), [1]),
+    (pa.time32("s"), [0, 1, None], pa.array([1, 10**9], pa.time64("ns")), [1]),
+    (pa.time32("ms"), [0, 1, None], pa.array([1, 10**3], pa.time64("us")), [1]),
+    (pa.time64("ns"), [0, 1, None], pa.array([0, 1], pa.time32("s")), [0]),
+    (pa.duration("s"), [0, 1, None], pa.array([1, 10**3], pa.duration("ms")), [1]),
+    (pa.duration("ns"), [0, 1, None], pa.array([2**62, 0], pa.duration("s")), [0]),
+    (pa.string(), ["a", "", None], pa.array(["a", None], pa.string_view()), [0]),
+    (pa.large_string(), ["a", "", None], pa.array(["a"]).dictionary_encode(), [0]),
+    (pa.string_view(), ["a", "", None], pa.array(["a", "b"]), [0]),
+    (pa.binary(), [b"abc", b"", None], pa.array([b"abc"], pa.binary(3)), [0]),
+    (pa.binary(3), [b"abc", b"xyz", None], pa.array([b"abcd", b"xyz", None]), [1]),
+    (pa.binary(3), [b"abc", b"xyz", None], pa.array([b"abcd"], pa.binary(4)), []),
+    (pa.binary(3), [b"abc", b"xyz", None], pa.array([b"xyz"], pa.binary_view()), [1]),
+    (pa.bool_(), [True, False, None], pa.array([5, 0]), [1]),
+    (pa.int32(), [1, 2, None], pa.nulls(2), []),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "items", "places"),
+    LISTED,
+    ids=[f"{at}-{kind}-{items.type}" for at, (kind, _, items, _) in enumerate(LISTED)],
+)
+def test_items_are_those_that_the_column_can_hold(
+    tmp_path: Path, kind: pa.DataType, values: list[object], items: pa.Array, places: list[int]
+) -> None:
+    if pa.types.is_decimal(kind):
+        values = [None if value is None else decimal.Decimal(str(value)) for value in values]
+    rows = pa.table({"c": pa.array(values, kind), "id": range(len(values)), "z": [-1] * len(values)})
+    others = [at for at in range(len(values)) if at not in places]
+    has_null = items.null_count > 0
+    unlisted = [] if has_null else [at for at in others if values[at] is not None]
+    for name, beside in (("one", pc.scalar(True)), ("two", pc.field("id") > pc.field("z"))):
+        listed = pc.field("c").isin(items) & beside
+        dataset = lance_df.write_dataset(rows, tmp_path / name)
+        assert dataset.to_table(["id"], filter=listed)["id"].to_pylist() == places
+        assert dataset.to_table(["id"], filter=~pc.field("c").isin(items) & beside)["id"].to_pylist() == (
+            unlisted
+        )
+        assert dataset.count_rows(listed) == len(places)
+        assert dataset.update({"z": "-2"}, where=listed) == {"num_rows_updated": len(places)}
+        assert dataset.to_table(filter="z = -2")["id"].to_pylist() == places
+        assert dataset.delete(listed) == {"num_deleted_rows": len(places)}
+        assert sorted(dataset.to_table()["id"].to_pylist()) == others
+
+
+@pytest.mark.parametrize(
+    ("name", "items"),
+    [
+        ("l", pa.array([["a"], None], pa.list_(pa.string_view()))),
+        ("l", pa.array([[1], None])),
+        ("i", pa.array([[1], None])),
+        ("i", pa.array(["x"])),
+        ("b", pa.array([1], pa.timestamp("s"))),
+        ("st", pa.array([{"a": 1}])),
+    ],
+    ids=lambda value: str(getattr(value, "type", value)),
+)
+def test_items_that_do_not_compare_are_refused(uri: str, name: str, items: pa.Array) -> None:
+    for beside in (pc.scalar(True), N > F):
+        with pytest.raises(lance_df.LanceError):
+            lance_df.dataset(uri).to_table(filter=pc.field(name).isin(items) & beside)
+
+
+def test_decimals_of_negative_scale_compare(tmp_path: Path) -> None:
+    kind = pa.decimal128(10, -2)
+    hundreds = _decimals("100", "-900", None, "500")
+    rows = pa.table({"id": range(4), "c": hundreds.cast(kind), "d": _decimals("100", "0.5", "1", "500.5")})
+    dataset = lance_df.write_dataset(rows, tmp_path / "t", statistics=True, max_rows_per_file=2)
+    column, other = pc.field("c"), pc.field("d")
+    for condition, found in [
+        (column == pa.scalar(decimal.Decimal(-900), kind), [1]),
+        (column < decimal.Decimal(200), [0, 1]),
+        (column >= 100, [0, 3]),
+        (column == decimal.Decimal("0.5"), []),
+        (column != other, [1, 3]),
+        (column <= column, [0, 1, 3]),
+        (column > pc.field("id"), [0, 3]),
+    ]:
+        assert dataset.to_table(["id"], filter=condition)["id"].to_pylist() == found
+        beside = condition & (pc.field("id") >= pc.field("id"))
+        assert dataset.to_table(["id"], filter=beside)["id"].to_pylist() == found
+    merge = dataset.merge_insert("c").when_matched_update_all().when_not_matched_insert_all()
+    changes = {"num_inserted_rows": 1, "num_updated_rows": 2, "num_deleted_rows": 0}
+    keys = _decimals("500", "-900", "300").cast(kind)
+    assert merge.execute(rows.slice(0, 3).set_column(1, "c", keys)) == changes
+
+
+@pytest.mark.parametrize(
+    ("kind", "moment"),
+    [(pa.timestamp("s"), 2**60), (pa.duration("s"), 2**62), (pa.timestamp("ms", "Europe/Berlin"), -(2**62))],
+    ids=str,
+)
+def test_literals_beyond_the_calendar(tmp_path: Path, kind: pa.DataType, moment: int) -> None:
+    nanoseconds = (
+        pa.duration("ns") if pa.types.is_duration(kind) else pa.timestamp("ns", getattr(kind, "tz", None))
+    )
+    rows = pa.table({"t": pa.array([0, moment, None], kind), "n": pa.array([0, 1, 2], nanoseconds)})
+    dataset = lance_df.write_dataset(rows, tmp_path / "t")
+    literal = pa.array([moment], kind)[0]
+    assert dataset.count_rows(pc.field("t") == literal) == 1
+    with pytest.raises(lance_df.LanceError):
+        dataset.count_rows(pc.field("n") < literal)

@@ -537,3 +537,90 @@ def test_nulls_that_came_meanwhile_keep_a_column_nullable(tmp_path: Path, change
     for library in (lance, lance_df):
         assert library.dataset(path).schema.field("a").nullable is (change != "delete")
         assert library.dataset(path).to_table().num_rows == {"delete": 1, "update": 2}.get(change, 3)
+
+
+DAY = 86_400_000
+TO_ZONES = [
+    (pa.array([1_704_110_400, 1_719_835_200, None], pa.timestamp("s")), pa.timestamp("us", "Europe/Berlin")),
+    (pa.array([1_704_110_400_000_000, None], pa.timestamp("us")), pa.timestamp("ns", "+05:30")),
+    (pa.array([200 * DAY, None, -DAY], pa.date64()), pa.timestamp("ms", "America/New_York")),
+    (pa.array([200, None, -1], pa.date32()), pa.timestamp("s", "UTC")),
+    (
+        pa.array([[0], None, [], [1, None]], pa.list_(pa.timestamp("ms"))),
+        pa.large_list(pa.timestamp("us", "Asia/Tokyo")),
+    ),
+    (
+        pa.array([[0, 1], None, [None, 2]], pa.list_(pa.timestamp("ms"), 2)),
+        pa.list_(pa.timestamp("us", "Asia/Tokyo"), 2),
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "kind"), TO_ZONES, ids=lambda each: str(getattr(each, "type", each)))
+def test_times_without_a_zone_become_those_of_its_clocks(
+    tmp_path: Path, values: pa.Array, kind: pa.DataType
+) -> None:
+    data = pa.table({"id": range(len(values)), "t": values})
+    found = []
+    for library in (lance, lance_df):
+        dataset = library.write_dataset(data, str(tmp_path / library.__name__))
+        dataset.delete("id = 1")
+        dataset.alter_columns({"path": "t", "data_type": kind})
+        found.append(dataset.to_table())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("moment", ["2024-10-27T02:30:00", "2024-03-31T02:30:00"])
+def test_times_that_a_zone_has_twice_or_never_are_refused(tmp_path: Path, moment: str) -> None:
+    data = pa.table({"t": pa.array([moment, None]).cast(pa.timestamp("us"))})
+    for library in (lance, lance_df):
+        dataset = library.write_dataset(data, str(tmp_path / library.__name__))
+        with pytest.raises(OSError, match=r"Can.* cast"):
+            dataset.alter_columns({"path": "t", "data_type": pa.timestamp("us", "Europe/Berlin")})
+
+
+DICTIONARY = pa.dictionary(pa.int8(), pa.string())
+OF_DICTIONARIES = [
+    (pa.array(["a", None, "b"]), DICTIONARY),
+    (pa.array(["a", None, "b"]).dictionary_encode(), pa.large_string()),
+    (pa.array(["a", None, "b"]).dictionary_encode(), DICTIONARY),
+    (pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int32()), ["a", None]), pa.string()),
+    (pa.array([5, None, 5]), pa.dictionary(pa.int32(), pa.int64())),
+    (pa.array([[["a"]], None, []], pa.list_(pa.list_(DICTIONARY))), pa.list_(pa.list_(pa.string()))),
+]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"), OF_DICTIONARIES, ids=lambda each: str(getattr(each, "type", each))
+)
+def test_casts_to_and_from_dictionaries(tmp_path: Path, values: pa.Array, kind: pa.DataType) -> None:
+    found = []
+    for library in (lance, lance_df):
+        dataset = library.write_dataset(pa.table({"t": values}), str(tmp_path / library.__name__))
+        dataset.alter_columns({"path": "t", "data_type": kind})
+        found.append(dataset.to_table())
+    assert found[0].schema == found[1].schema
+    assert found[0].to_pylist() == found[1].to_pylist()
+
+
+def test_casts_that_dictionaries_refuse(tmp_path: Path) -> None:
+    data = pa.table({"t": [str(number) for number in range(300)]})
+    dataset = lance_df.write_dataset(data, tmp_path / "t")
+    with pytest.raises(InvalidInputError, match="Can't cast"):
+        dataset.alter_columns({"path": "t", "data_type": DICTIONARY})
+    coded = pa.table({"t": pa.array([1, 300]).dictionary_encode()})
+    with pytest.raises(InvalidInputError, match="Can't cast value 300"):
+        lance_df.write_dataset(coded, tmp_path / "d").alter_columns({"path": "t", "data_type": pa.int8()})
+
+
+def test_values_beyond_the_calendar_are_named(tmp_path: Path) -> None:
+    for values, text in (
+        (pa.array([0, 2**60], pa.timestamp("s")), str(2**60)),
+        (pa.array([0, 2**62], pa.duration("s")), str(2**62)),
+        (pa.array([[0], [2**60]], pa.list_(pa.timestamp("s"))), str(2**60)),
+    ):
+        dataset = lance_df.write_dataset(pa.table({"t": values}), tmp_path / "t", mode="overwrite")
+        kind = pa.duration("ns") if pa.types.is_duration(values.type) else pa.timestamp("ns")
+        kind = pa.list_(kind) if pa.types.is_list(values.type) else kind
+        with pytest.raises(InvalidInputError, match=f"Can't cast value .*{text}"):
+            dataset.alter_columns({"path": "t", "data_type": kind})

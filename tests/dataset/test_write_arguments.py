@@ -413,3 +413,46 @@ def test_rows_without_columns(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="3 rows without any column"):
         lance_df.write_dataset(rows, tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float16()], ids=str)
+def test_floats_may_lose_digits(tmp_path: Path, kind: pa.DataType) -> None:
+    values = pa.array([0.1, None, float("nan"), float("-inf"), -0.0, 60_000.0])
+    schema = pa.schema([("c", kind)])
+    written = lance_df.write_dataset(pa.table({"c": values}), tmp_path / "t", schema=schema).to_table()
+    assert str(written["c"].to_pylist()) == str(values.cast(kind).to_pylist())
+    nested = pa.table({"c": pa.array([[0.1, None]])})
+    schema = pa.schema([("c", pa.list_(kind))])
+    assert lance_df.write_dataset(nested, tmp_path / "l", schema=schema).count_rows() == 1
+
+
+LOSSY = [
+    (pa.array([0.5, 1e39, None]), pa.float32(), "'c': 1e"),
+    (pa.array([0.5, 70_000.0], pa.float32()), pa.float16(), "'c': 70000.0"),
+    (pa.array([0, 86_400_000_001, None], pa.timestamp("us")), pa.date32(), "'c': 1970-01-02 00:00:00.000001"),
+    (pa.array([0, 1], pa.timestamp("us")), pa.time64("us"), "'c': 1970-01-01 00:00:00"),
+    (pa.array([0.5, 0.123]), pa.decimal128(5, 2), "'c': 0.123"),
+    (pa.array([0, 5]), pa.bool_(), "'c': 5"),
+    (pa.array([[0.5], None, [1e39]]), pa.large_list(pa.float32()), "'c.item': 1e"),
+    (pa.array([{"a": 1e39}, None]), pa.struct([("a", pa.float32())]), "'c.a': 1e"),
+    (pa.array([0.5, 1e39]).dictionary_encode(), pa.float32(), "'c': 1e"),
+    (pa.array([{"a": 1}]), pa.list_(pa.int8()), "cannot be brought"),
+    (pa.array([[1]]), pa.struct([("a", pa.int8())]), "cannot be brought"),
+    (pa.array(["x"]), pa.int8(), "cannot be brought"),
+]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "named"), LOSSY, ids=lambda each: str(getattr(each, "type", each))
+)
+def test_casts_to_the_schema_lose_nothing(
+    tmp_path: Path, values: pa.Array, kind: pa.DataType, named: str
+) -> None:
+    schema = pa.schema([("c", kind)])
+    with pytest.raises(InvalidInputError, match=named):
+        lance_df.write_dataset(pa.table({"c": values}), tmp_path / "t", schema=schema)
+    assert not (tmp_path / "t").exists()
+    if named.startswith("'c"):
+        kept = pa.table({"c": values.slice(0, 1 if not pa.types.is_struct(kind) else 0)})
+        kept = kept if not pa.types.is_time(kind) else kept.slice(0, 0)
+        assert lance_df.write_dataset(kept, tmp_path / "t", schema=schema).to_table() == kept.cast(schema)

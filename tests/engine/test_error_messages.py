@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +61,14 @@ def test_updates_to_bare_words_say_to_quote_them(source: Any, text: str) -> None
     with pytest.raises(lance_df.LanceError, match=r"are SQL expressions\. For the text itself quote it"):
         source.update({"city": text})
     assert source.count_rows("city IS NULL") == 1
+
+
+@pytest.mark.skipif(RELEASE < 55, reason="it panics where decimals of negative scale are compared")
+def test_panics_are_errors(tmp_path: Path) -> None:
+    hundreds = pa.table({"c": pa.array([Decimal(100), None], pa.decimal128(10, -2))})
+    dataset = lance_df.write_dataset(hundreds, tmp_path / "t.lance")
+    for read in (dataset.count_rows, dataset.delete):
+        with pytest.raises(lance_df.UnsupportedFeatureError, match="panics: attempt to divide by zero"):
+            read("c = 100")
+    with pytest.raises(lance_df.UnsupportedFeatureError, match="panics"):
+        lance_df.connect(tmp_path).sql("SELECT * FROM t WHERE c = 100")

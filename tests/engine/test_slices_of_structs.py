@@ -13,6 +13,7 @@ import pytest
 import lance_df
 from lance_df.compute.evaluator import ExpressionEvaluator
 from lance_df.compute.offsets import columns_to_copy, importable, without_offsets
+from lance_df.encodings.arrays import concat_arrays
 
 pytestmark = pytest.mark.engine
 
@@ -158,3 +159,36 @@ def test_partitions_of_null_structs(tmp_path: Path) -> None:
         rows = ctx.sql(f"SELECT id FROM n WHERE {condition} ORDER BY id")
         assert rows.to_pydict()["id"] == ids, condition
     assert not namespace.verify(deep=True).problems
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([{}, None, {}], pa.struct([])),
+        pa.array(
+            [{"e": {}, "x": 2}, None, {"e": None, "x": 1}],
+            pa.struct([("e", pa.struct([])), ("x", pa.int64())]),
+        ),
+        pa.array([[{}], None, [None, {}]], pa.list_(pa.struct([]))),
+        pa.StructArray.from_arrays(
+            [pa.array([{}, None, {}], pa.struct([])), pa.array(["a", "b", None]).dictionary_encode()],
+            ["e", "d"],
+        ),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_structs_without_fields(values: pa.Array) -> None:
+    rows = pa.record_batch({"c": values, "n": range(3)}).slice(1)
+    assert importable(rows).to_pylist() == rows.to_pylist()
+    assert concat_arrays([values, values], values.type).to_pylist() == 2 * values.to_pylist()
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_order_by_structs_without_fields(tmp_path: Path, version: str) -> None:
+    kind = pa.struct([("e", pa.struct([])), ("x", pa.int64())])
+    rows = pa.table(
+        {"e": pa.array([{}] * 3, pa.struct([])), "s": pa.array([{"e": {}, "x": x} for x in (3, 1, 2)], kind)}
+    )
+    dataset = lance_df.write_dataset(rows, tmp_path / "t", data_storage_version=version)
+    assert dataset.scanner(order_by=["e"]).to_table()["e"].to_pylist() == [{}] * 3
+    assert [each["x"] for each in dataset.scanner(order_by=["s"]).to_table()["s"].to_pylist()] == [1, 2, 3]

@@ -195,3 +195,13 @@ def test_slices_with_nulls_hash_as_their_values_do(start):
         hashes.validate(full=True)
         assert hashes.to_pylist() == expected[start:190], kind
         assert hashes.null_count == array.null_count
+
+
+@pytest.mark.parametrize("data_type", [pa.decimal128(5, -2), pa.decimal256(40, -2)], ids=str)
+def test_decimals_of_negative_scale_beside_nulls(data_type):
+    values = [Decimal(100), None, Decimal(-900), Decimal(0)]
+    array = pa.array(values, data_type)
+    assert canonical_bytes(array).to_pylist() == [b"\x01\xfe", None, b"\xf7\xfe", b"\0"]
+    each = [None if value is None else one(value, data_type) for value in values]
+    assert murmur3(array).to_pylist() == each
+    assert murmur3(array.slice(1)).to_pylist() == each[1:]

@@ -21,6 +21,9 @@ COLUMNS = {
     "fixed binary": pa.array([b"ab", None, b"\0\0", b"zz", b"ab", b"cc"], pa.binary(2)),
     "boolean": pa.array([True, None, False, True, False, None]),
     "decimal": pa.array([Decimal(x) if x else None for x in ("1.10", "", "-1.1", "0", "1.1", "99.99")]),
+    "hundreds": pa.array(
+        [Decimal(x) if x else None for x in ("100", "", "-900", "0", "100", "500")], pa.decimal128(5, -2)
+    ),
     "uint64": pa.array([2**64 - 1, None, 0, 1, 2**63, 1], pa.uint64()),
     "int8": pa.array([-128, None, 127, 0, 5, 5], pa.int8()),
     "float": pa.array([0.0, -0.0, float("nan"), None, 1.5, float("inf")], pa.float32(), from_pandas=False),

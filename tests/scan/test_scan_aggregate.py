@@ -12,7 +12,7 @@ import lance_df
 from lance_df.encodings import kernels
 from lance_df.scan.aggregate import PartialAggregator
 from lance_df.scan.request import AggregateCall, AggregateFunction, PartialAggregate
-from lance_df.scan.runs import are_compared, summed_type
+from lance_df.scan.runs import SummedColumn, are_compared, find_runs, summed_type
 from lance_df.table.open import open_table
 
 SUMMED = [
@@ -161,3 +161,10 @@ def test_a_sample_estimates_how_long_runs_are(tmp_path):
     assert 9 <= table.sample().rows_per_run(["day"]) <= 10
     assert table.sample().rows_per_run(["day", "unique"]) == 1
     assert open_table(tmp_path / "empty.lance").sample().rows_per_run(["day"]) == 1
+
+
+def test_sums_of_decimals_keep_a_negative_scale():
+    values = pa.array([Decimal(100), None, Decimal(-900), None, None, None], pa.decimal128(5, -2))
+    runs = find_runs([pa.array([1, 1, 1, 2, 2, 2])], 6, 100)
+    sums = SummedColumn(values, summed_type(values.type)).of_runs(runs)
+    assert sums.equals(pa.array([Decimal(-800), None], pa.decimal128(15, -2)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_df
@@ -305,3 +306,33 @@ def test_streams_of_small_batches(uri: str) -> None:
     lance_df.write_dataset(reader, uri, data_storage_version="legacy", max_rows_per_file=1024)
     assert groups(uri) == [[1024], [1024], [N - 2048]]
     assert lance.dataset(uri).to_table().to_pydict() == rows().to_pydict()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pa.array(["a", None, "c"]), pa.array(["a", "", "c"]), pa.array([b"a", None, b"c"], pa.large_binary())],
+    ids=str,
+)
+@pytest.mark.parametrize("library", [lance, lance_df])
+def test_nulls_among_the_values_of_a_dictionary(uri: str, library: Any, values: pa.Array) -> None:
+    keys = pa.array([0, 1, 2, 0], pa.int8())
+    data = pa.table({"id": range(4), "d": pa.DictionaryArray.from_arrays(keys, values)})
+    library.write_dataset(data, uri, data_storage_version="0.1")
+    first, _, last = values.to_pylist()
+
+    def found() -> dict[int, Any]:
+        read = [each.dataset(uri).to_table().sort_by("id") for each in (lance_df, lance)]
+        assert read[0].to_pydict() == read[1].to_pydict()
+        return dict(zip(read[0]["id"].to_pylist(), read[0]["d"].to_pylist(), strict=True))
+
+    assert found() == {0: first, 1: None, 2: last, 3: first}
+    assert lance_df.dataset(uri).count_rows("d IS NULL") == 1
+    assert lance_df.dataset(uri).count_rows(pc.field("d").is_null()) == 1
+    lance_df.dataset(uri).update({"id": "id + 5"}, where="id < 2")
+    assert found() == {2: last, 3: first, 5: first, 6: None}
+    lance_df.dataset(uri).delete("id = 2")
+    lance_df.dataset(uri).optimize.compact_files()
+    assert found() == {3: first, 5: first, 6: None}
+    more = pa.DictionaryArray.from_arrays(pa.array([1, None], pa.int8()), values)
+    lance_df.write_dataset(pa.table({"id": [7, 8], "d": more}), uri, mode="append")
+    assert found() == {3: first, 5: first, 6: None, 7: None, 8: None}

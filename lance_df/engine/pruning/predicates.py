@@ -17,11 +17,10 @@ from lance_df.engine.plans.logical_scans import LogicalScan, ScopedExpr
 from lance_df.engine.pruning.ranges import (
     calendar_range,
     cast_range,
-    is_text,
     prefix_range,
     truncated_range,
 )
-from lance_df.expr.literals import is_in, plain_scalar, storage_type
+from lance_df.expr.literals import is_in, is_text, plain_scalar, storage_type
 from lance_df.expr.nodes import (
     And,
     Column,

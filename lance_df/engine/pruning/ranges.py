@@ -11,7 +11,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 
 import pyarrow as pa
 
-from lance_df.expr.literals import compare, plain_scalar
+from lance_df.expr.literals import compare, is_text, plain_scalar
 from lance_df.expr.nodes import And, Column, Comparison, Operator, Or, Predicate
 
 _RELATIVE_ERROR = Decimal("1e-12")  # of a decimal's or an integer's cast to double, with room to spare
@@ -223,9 +223,3 @@ def _successor(prefix: str) -> str | None:
     if following in _SURROGATES:
         following = _SURROGATES.stop
     return stem[:-1] + chr(following)
-
-
-def is_text(data_type: pa.DataType) -> bool:
-    """Return whether values are strings."""
-    kinds = pa.types
-    return kinds.is_string(data_type) or kinds.is_large_string(data_type) or kinds.is_string_view(data_type)

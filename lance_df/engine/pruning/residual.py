@@ -17,16 +17,18 @@ import pyarrow.compute as pc
 from lance_df.engine.pruning.arrow_calls import Term, call_arrow
 from lance_df.engine.pruning.nested_order import compared, is_nested
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.expr.evaluate import gather_columns
+from lance_df.expr.evaluate import evaluate, gather_columns
 from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, has_tokens, tokens
 from lance_df.expr.floats import float_values, order_keys
-from lance_df.expr.literals import plain_array, plain_scalar, without_views
+from lance_df.expr.from_pyarrow import as_equalities, listed_items
+from lance_df.expr.literals import exact_items, is_text, plain_array, plain_scalar, without_views
 from lance_df.expr.nodes import And, Column, In, IsNull, Not, Or, Predicate, Unknown
 
 if TYPE_CHECKING:
     from lance_df.engine.pruning.arrow_filter import ArrowFilter
     from lance_df.expr.expression_tokens import Token
 
+_SHORT_DIGITS: Final = 38  # of decimals with 128 bits
 _VIEWS: Final = (pa.string_view(), pa.binary_view())
 
 
@@ -36,7 +38,7 @@ def as_datafusion(predicate: Predicate) -> Predicate:
     Its long IN lists, and no other comparison of it, distinguish -0.0 from 0.0.
     """
     match predicate:
-        case In(column, values) if pa.types.is_floating(values.type) and pc.any(pc.equal(values, 0)).as_py():
+        case In(column, values) if pa.types.is_floating(values.type) and (float_values(values) == 0).any():
             return Unknown(f"{'.'.join(column.path)} IN (… {len(values)} values with 0.0)")
         case Not(operand):
             return Not(as_datafusion(operand))
@@ -126,7 +128,11 @@ def _call(function: str, terms: list[Term], options: pa.StructScalar | None) -> 
         return _is_in(terms[0], options)
     if (implementation := _FUNCTIONS.get(function)) is None or _counts_nan(function, options):
         return call_arrow(function, terms, options)
-    return implementation(*terms)
+    try:
+        return implementation(*terms)
+    except (ValueError, pa.ArrowException) as err:  # ValueError: decimals of more digits than any type has
+        types = ", ".join(str(term.type) for term in terms)
+        raise InvalidInputError(f"{function}({types}) in a filter: {err}") from err
 
 
 def _counts_nan(function: str, options: pa.StructScalar | None) -> bool:
@@ -135,13 +141,29 @@ def _counts_nan(function: str, options: pa.StructScalar | None) -> bool:
 
 
 def _is_in(value: Term, options: pa.StructScalar | None) -> Term:
-    if options is None:
+    if (items := listed_items(options)) is None:
         raise UnsupportedFeatureError("an IN list in a pushed filter has no values")
-    items = plain_array(options["value_set"].values)
-    is_member = pc.is_in(value, items.drop_null().cast(value.type, safe=False))
-    if items.null_count:
-        is_member = pc.if_else(is_member, is_member, pa.scalar(None, pa.bool_()))
-    return pc.if_else(pc.is_valid(value), is_member, pa.scalar(None, pa.bool_()))
+    values = without_views(plain_array(pa.repeat(value, 1) if isinstance(value, pa.Scalar) else value))
+    column = Column(("value",))
+    try:
+        if (listed := _items_of_type(items.drop_null(), values.type)) is None:
+            raise InvalidInputError(
+                f"values of type {values.type} do not compare with {items.type} in a filter"
+            )
+        predicate = as_equalities(In(column, listed, has_null=items.null_count > 0))
+        is_member = evaluate(predicate, {column.path: values}, len(values))
+    except pa.ArrowException as err:
+        raise InvalidInputError(f"is_in({values.type}, {items.type}) in a filter: {err}") from err
+    return is_member[0] if isinstance(value, pa.Scalar) else is_member
+
+
+def _items_of_type(items: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """Return the items that values of a type may equal, in that type; None where none of them compare."""
+    if pa.types.is_null(items.type):
+        return pa.array([], wanted)
+    if is_text(items.type) and not is_text(wanted):
+        return items.cast(wanted)  # which reads numbers and times
+    return exact_items(items, wanted)
 
 
 def _equal(left: Term, right: Term) -> Term:
@@ -170,11 +192,20 @@ def _compared(left: Term, right: Term, compare: Callable[..., Any]) -> Term:
 
 
 def _ordered(left: Term, right: Term) -> tuple[Term, Term]:
-    """Return floats as numbers in the order of `lance_df.expr.floats`, other values as they are."""
+    """Return terms that compare: floats as in `lance_df.expr.floats`, decimals without negative scales."""
+    if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
+        return _without_negative_scale(left), _without_negative_scale(right)
     if not (pa.types.is_floating(left.type) and pa.types.is_floating(right.type)):
         return left, right
     wide = left.type if left.type == right.type else pa.float64()
     return _order_keys(left.cast(wide)), _order_keys(right.cast(wide))
+
+
+def _without_negative_scale(term: Term) -> Term:
+    if not pa.types.is_decimal(term.type) or term.type.scale >= 0:
+        return term
+    digits = term.type.precision - term.type.scale
+    return term.cast(pa.decimal128(digits, 0) if digits <= _SHORT_DIGITS else pa.decimal256(digits, 0))
 
 
 def _order_keys(term: Term) -> Term:

@@ -29,7 +29,7 @@ class DictionaryLoader:
     def __init__(self, source: ByteSource, footprint: Footprint | None = None) -> None:
         self._source = source
         self._footprint = footprint or Footprint()
-        self._values: dict[tuple[int, int, pa.DataType], pa.Array] = {}
+        self._values: dict[tuple[int, int, pa.DataType, bool], pa.Array] = {}
 
     def load(self, field: Field) -> pa.Array:
         """Return the values of a dictionary field.
@@ -44,13 +44,13 @@ class DictionaryLoader:
             raise CorruptDataError(f"{label}: the schema does not say where its values are")
         position, length = field.dictionary
         value_type = field.arrow_type().value_type
-        key = (position, length, value_type)
+        key = (position, length, value_type, field.nullable)
         if key not in self._values:
             if length < 0:
                 raise CorruptDataError(f"{label}: it has {length} values")
             parts = [RowSlice(position, length, self._source.size, RowRange(0, length))]
             plan = (
-                read_var_binary(value_type, parts, nullable=False)
+                read_var_binary(value_type, parts, nullable=field.nullable)
                 if is_var_binary(value_type)
                 else read_plain(value_type, parts)
             )

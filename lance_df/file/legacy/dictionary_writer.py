@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.legacy.encode import encode_values
 from lance_df.errors import InvalidInputError
+from lance_df.file.legacy.types import is_var_binary
 
 if TYPE_CHECKING:
     from lance_df.format.schema import Field, Schema
@@ -76,12 +77,12 @@ class DictionaryKeys:
         return self.values
 
     def _recode_keys(self, field: Field, array: pa.DictionaryArray) -> pa.Array:
-        known, values = self.values.get(field.id), array.dictionary
+        known, values = self.values.get(field.id), _as_read(field, array.dictionary)
         if known is None:
             self.values[field.id] = known = values
         if len(array):
             self._with_keys.add(field.id)
-        if values.equals(known):
+        if values.equals(known) and not (array.null_count and known.null_count):
             return array
         new_of_old = pc.index_in(values, known)
         used = pc.unique(array.indices).drop_null().cast(pa.int64())
@@ -89,7 +90,10 @@ class DictionaryKeys:
         if len(missing):
             known = self._grow(field, known, values.take(missing))
             new_of_old = pc.index_in(values, known)
-        keys = new_of_old.take(array.indices).cast(array.type.index_type)
+        keys = new_of_old.take(array.indices)
+        if keys.null_count and known.null_count:
+            keys = pc.fill_null(keys, pc.index_in(pa.nulls(1, known.type), known)[0])
+        keys = keys.cast(array.type.index_type)
         return pa.DictionaryArray.from_arrays(keys, known, ordered=array.type.ordered)
 
     def _grow(self, field: Field, known: pa.Array, more: pa.Array) -> pa.Array:
@@ -104,6 +108,14 @@ class DictionaryKeys:
             raise InvalidInputError(f"column {field.name!r}: {len(grown)} values, its keys end at {limit}")
         self.values[field.id] = grown
         return grown
+
+
+def _as_read(field: Field, values: pa.Array) -> pa.Array:
+    """Return the values of a dictionary as they are read: those without bytes are NULL, if any may be."""
+    if not (field.nullable and is_var_binary(values.type)):
+        return values
+    is_empty = pc.equal(pc.binary_length(values), 0)
+    return pc.if_else(is_empty, pa.scalar(None, values.type), values) if pc.any(is_empty).as_py() else values
 
 
 def check_dictionaries(schema: Schema) -> None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings import kernels
 from lance_df.encodings.kernels.keys import marked_positions, near_positions
+from lance_df.expr.literals import storage_type, unscaled
 from lance_df.records import dataclass
 from lance_df.table.changes.key_values import comparable, hashes
 
@@ -54,7 +55,7 @@ class KeyIndex:
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         rows = _without_nulls(columns)
-        self.are_nested = [pa.types.is_nested(column.type) for column in columns]
+        self.are_nested = [pa.types.is_nested(storage_type(column.type)) for column in columns]
         self.columns = [comparable(column).take(pa.array(rows)) for column in columns]
         hashed = hashes(self.columns)
         self._order = np.argsort(hashed, kind="stable")
@@ -110,7 +111,7 @@ class KeyIndex:
         same = np.ones(len(entries), np.bool_)
         for ours, theirs in zip(self.columns, keys, strict=True):
             left, right = ours.take(pa.array(entries)), theirs.take(pa.array(positions))
-            equal = pc.equal(left, right)
+            equal = pc.equal(unscaled(left), unscaled(right))
             if pa.types.is_floating(left.type):
                 equal = pc.or_kleene(equal, pc.and_kleene(pc.is_nan(left), pc.is_nan(right)))
             same &= equal.fill_null(False).to_numpy(zero_copy_only=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import OversizedArrayError, concat_arrays, null_array
+from lance_df.encodings.arrays import OversizedArrayError, concat_arrays, null_array, with_fields
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
@@ -190,12 +190,11 @@ def _complete(
         _complete(child, given.get(child.id), values, num_rows)
         for child, values in zip(field.children, before, strict=True)
     ]
-    mask = array.is_null() if array.null_count else None
     fields = [
         child.to_arrow().with_type(values.type)
         for child, values in zip(field.children, children, strict=True)
     ]
-    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+    return with_fields(array, pa.struct(fields), children)
 
 
 def _children(array: pa.StructArray) -> list[pa.Array]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.encodings.kernels.hashing import xxhash64_bytes
-from lance_df.expr.literals import plain_array, without_views
+from lance_df.expr.literals import plain_array, storage_type, without_views
 from lance_df.format.operations import Append, InsertedKeys
 from lance_df.table.changes.key_values import comparable
 from lance_df.table.indices.split_block_filter import BLOCK_BYTES, blocks_and_bits
@@ -162,7 +162,7 @@ def _ends(num_keys: int) -> tuple[pa.Array, pa.Scalar]:
 
 def _bytes_of(column: pa.Array) -> pa.Array:
     """Return one part of the keys as the bytes that are hashed."""
-    if pa.types.is_nested(column.type):
+    if pa.types.is_nested(storage_type(column.type)):
         return comparable(column)
     values, types = without_views(plain_array(column)), pa.types
     if types.is_null(values.type):

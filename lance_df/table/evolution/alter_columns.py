@@ -12,8 +12,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.expr.literals import plain_scalar
+from lance_df.expr.text import scalar_text
 from lance_df.expr.type_names import shown_type
 from lance_df.format.operations import Merge, Project
 from lance_df.format.schema import Field, Schema, schema_from_arrow
@@ -171,7 +174,8 @@ def _checked_cast(table: Table, way: Sequence[Field], data_type: pa.DataType) ->
     if not can_cast(field.arrow_type(), data_type):
         raise InvalidInputError(
             f'Cannot cast column "{path}" from {shown_type(field.arrow_type())} to {shown_type(data_type)}: '
-            "casts are between integers, floats, times, decimals, or the sizes of text, binary and lists"
+            "casts are between integers, floats, times, decimals, or the sizes of text, binary and lists, "
+            "and to and from dictionaries of these"
         )
     unit = _unit(way, data_version(table))
     ids = {node.id for node in (unit if data_version(table) == "0.1" else field).walk()}
@@ -200,6 +204,8 @@ def _unit(way: Sequence[Field], version: str) -> Field:
 def can_cast(old: pa.DataType, new: pa.DataType) -> bool:
     """Return whether a column may be given another type: pylance's rule."""
     types = pa.types
+    if types.is_dictionary(old) or types.is_dictionary(new):
+        return can_cast(*(each.value_type if types.is_dictionary(each) else each for each in (old, new)))
     for kind in (types.is_integer, types.is_floating, types.is_temporal, types.is_decimal, types.is_boolean):
         if kind(old):
             return bool(kind(new))
@@ -290,14 +296,48 @@ def _parts(
 
 def _converted(array: pa.Array, field: Field) -> pa.Array:
     try:
-        return array.cast(field.arrow_type())
+        return _cast_values(array, field.arrow_type())
     except pa.ArrowNotImplementedError as err:
         raise UnsupportedFeatureError(f"column {field.name!r} cannot be cast: {err}") from err
     except pa.ArrowInvalid as err:
-        value = _unfit(array, field.arrow_type())
+        value = scalar_text(plain_scalar(_unfit(array, field.arrow_type())))
         raise InvalidInputError(
             f"column {field.name!r}: Can't cast value {value} to type {shown_type(field.arrow_type())}: {err}"
         ) from err
+
+
+def _cast_values(values: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Cast without loss. Dates and times without a zone are read as those of the clocks in a zone."""
+    if pa.types.is_dictionary(values.type):
+        return _cast_values(values.dictionary_decode(), data_type)
+    if pa.types.is_dictionary(data_type):
+        return _cast_values(values, data_type.value_type).dictionary_encode().cast(data_type)
+    old, new = _item_type(values.type), _item_type(data_type)
+    if getattr(new, "tz", None) is None or getattr(old, "tz", None) is not None:
+        return values.cast(data_type)
+    return _in_zone(values.cast(_with_items(data_type, pa.timestamp(new.unit))), data_type)
+
+
+def _item_type(data_type: pa.DataType) -> pa.DataType:
+    return _item_type(data_type.value_type) if _is_list(data_type) else data_type
+
+
+def _with_items(data_type: pa.DataType, items: pa.DataType) -> pa.DataType:
+    """Return a type of lists, at any depth, with other items."""
+    if not _is_list(data_type):
+        return items
+    field = data_type.value_field.with_type(_with_items(data_type.value_type, items))
+    if pa.types.is_fixed_size_list(data_type):
+        return pa.list_(field, data_type.list_size)
+    return pa.large_list(field) if pa.types.is_large_list(data_type) else pa.list_(field)
+
+
+def _in_zone(values: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if not _is_list(data_type):
+        return pc.assume_timezone(values, data_type.tz)
+    buffers = values.buffers()[: data_type.num_buffers]
+    items = _in_zone(values.values, data_type.value_type)
+    return pa.Array.from_buffers(data_type, len(values), buffers, offset=values.offset, children=[items])
 
 
 def _unfit(array: pa.Array, data_type: pa.DataType) -> pa.Scalar:
@@ -306,7 +346,7 @@ def _unfit(array: pa.Array, data_type: pa.DataType) -> pa.Scalar:
     while stop - start > 1:
         middle = (start + stop) // 2
         try:
-            array[start:middle].cast(data_type)
+            _cast_values(array[start:middle], data_type)
         except pa.ArrowInvalid:
             stop = middle
         else:
