@@ -112,6 +112,14 @@ class Chunks:
 
     def locate(self, rows: RowPositions) -> tuple[Counts, Counts]:
         """Return the chunks that rows lie in, and where the rows are among the values of these alone."""
+        if len(rows) > 1 and (rows[1:] >= rows[:-1]).all():
+            first = int(self.items.searchsorted(rows[0], "right")) - 1
+            last = int(self.items.searchsorted(rows[-1], "right")) - 1
+            in_chunk = np.diff(rows.searchsorted(self.items[first : last + 2]))
+            numbers = np.flatnonzero(in_chunk)
+            in_chunk, numbers = in_chunk[numbers], numbers + first
+            counts = self.counts(numbers)
+            return numbers, rows + np.repeat(np.cumsum(counts) - counts - self.items[numbers], in_chunk)
         numbers, index = np.unique(self.chunks_of(rows), return_inverse=True)
         counts = self.counts(numbers)
         return numbers, rows + (np.cumsum(counts) - counts - self.items[numbers])[index]

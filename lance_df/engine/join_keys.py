@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_df.engine.provider import SourceScan
+    from lance_df.scan.source import Scannable
 
 # where more rows are left, to look up keys takes more than to join a few rows more
 _MOST_KEPT: Final = 0.5
+# of so many equal values most are decoded by whole windows, and others are not read
+_LONG_RUN: Final = 64
 
 
 class JoinKeys:
@@ -101,15 +104,30 @@ class JoinKeys:
 
 @dataclass(frozen=True, slots=True)
 class JoinFilter:
-    """A condition on the rows of a scan: a column has one of the values that any of some keys have."""
+    """A condition on the rows of a scan: a column has one of the values that any of some keys have.
+
+    Attributes
+    ----------
+    applies
+        Whether it is applied to each row in any case; otherwise it is where equal values follow each other,
+        and prunes pages elsewhere.
+    """
 
     column: str
     keys: tuple[JoinKeys, ...]
+    applies: bool = True
 
     @property
     def source(self) -> str:
         """Where the values come from, for people."""
         return " UNION ALL ".join(each.source for each in self.keys)
+
+    def applies_to(self, source: Scannable) -> bool:
+        """Whether it is applied to each row of a source."""
+        if self.applies:
+            return True
+        sample = source.sample(None)
+        return sample is not None and sample.rows_per_run((self.column,)) >= _LONG_RUN
 
     def predicate(self) -> Predicate | None:
         """Return the condition; None if it would leave out too few rows.

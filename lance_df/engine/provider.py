@@ -301,9 +301,12 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             pruning_predicate, predicate = And(conditions), None
         elif isinstance(predicate, Literal):
             predicate = None if predicate.value is True else Literal(False)
-        joined = [each for each in (one.predicate() for one in join_filters) if each is not None]
-        if joined:
-            predicate = And((*joined, *(() if predicate is None else (predicate,))))
+        for join_filter in join_filters:
+            joined = join_filter.predicate()
+            if join_filter.applies_to(self.scan.source):
+                predicate = _both(joined, predicate)
+            else:
+                pruning_predicate = _both(joined, pruning_predicate)
         aggregate = _requested(request, output)
         if aggregate is not None and aggregate.has_extremes and (filters or predicate is not None):
             aggregate = None
@@ -408,6 +411,12 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         for task in tasks:
             self.log.counters.add(tasks=1)
             yield task
+
+
+def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return And((one, other))
 
 
 def stored_schema_of(scan: SourceScan) -> pa.Schema:

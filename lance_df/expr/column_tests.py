@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from lance_df.encodings.kernels.compare import look_up_truth
 from lance_df.encodings.selected_rows import SelectedRows
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Not, Or
 from lance_df.expr.value_ranges import NumberLine
 from lance_df.expr.value_words import Vocabulary
+from lance_df.expr.whole_numbers import whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,8 @@ S = TypeVar("S")
 
 _MAX_PARTS: Final = 4
 _MAX_LISTED: Final = 2 * _MAX_PARTS
+_MAX_TABLE: Final = 1 << 22  # bytes
+_MAX_SPARSE: Final = 1024  # numbers for each that is listed
 
 
 class ValueSets(Protocol[S]):
@@ -86,16 +90,49 @@ class ColumnTest:
         return SelectedRows(mask, self._kernel(*operands, part, self._inverted, mask.view(np.uint8)))
 
 
-def column_test(predicate: Predicate, data_type: pa.DataType) -> ColumnTest | None:
+class ListedNumbers:
+    """Finds the numbers of a long list, in a table of all numbers between its least and its greatest."""
+
+    __slots__ = ("_least", "_truth")
+
+    def __init__(self, listed: npt.NDArray[np.integer[Any]], least: int, greatest: int) -> None:
+        self._least = np.uint64(least % 2**64)
+        self._truth = np.zeros(greatest - least + 2, np.uint8)  # the last one is for all others
+        self._truth[listed.astype(np.uint64) - self._least] = 1
+
+    def rows(self, values: pa.Array) -> SelectedRows:
+        """Return where values are listed; nulls count as any value."""
+        numbers = whole_numbers(values)
+        assert numbers is not None
+        places = numbers.astype(np.uint64)
+        places -= self._least
+        np.minimum(places, np.uint64(len(self._truth) - 1), out=places)
+        mask = np.empty(len(places), np.bool_)
+        num_true = look_up_truth(self._truth, places.view(np.uint8), 8, mask.view(np.uint8))
+        return SelectedRows(mask, num_true)
+
+
+def column_test(predicate: Predicate, data_type: pa.DataType) -> ColumnTest | ListedNumbers | None:
     """Return what finds the values for which a predicate on one column is TRUE; None if nothing here does.
 
     Literals of other types than the column's are not looked into.
     """
+    if isinstance(predicate, In) and len(predicate.values) > _MAX_LISTED:
+        return _listed(predicate.values, data_type)
     sets: ValueSets[Any] | None = NumberLine.of(data_type) or Vocabulary.of(data_type)
     if sets is None or (truth := _truth(predicate, sets)) is None:
         return None
     test = ColumnTest(sets, truth.true)
     return test if test.num_parts <= _MAX_PARTS else None
+
+
+def _listed(values: pa.Array, data_type: pa.DataType) -> ListedNumbers | None:
+    numbers = whole_numbers(values) if values.type == data_type else None
+    if numbers is None:
+        return None
+    least, greatest = int(numbers.min()), int(numbers.max())
+    dense = greatest - least < _MAX_TABLE and greatest - least <= _MAX_SPARSE * len(numbers)
+    return ListedNumbers(numbers, least, greatest) if dense else None
 
 
 class _Truth(NamedTuple):

@@ -21,7 +21,7 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lance_df.expr.column_tests import ColumnTest
+    from lance_df.expr.column_tests import ColumnTest, ListedNumbers
     from lance_df.expr.nodes import Predicate
 
     _Columns: TypeAlias = Mapping[tuple[str, ...], pa.Array | pa.ChunkedArray]
@@ -152,7 +152,7 @@ class _Test:
     """What is asked of plain values of a type; without a set, `evaluate` is."""
 
     data_type: pa.DataType
-    in_set: ColumnTest | None
+    in_set: ColumnTest | ListedNumbers | None
     null_matches: bool
 
 

@@ -98,6 +98,43 @@ QUERIES = {
         'WHERE c."Name" < 99',
         None,
     ),
+    "cross with one row": ("SELECT v, m FROM big CROSS JOIN (SELECT max(name) AS m FROM few) f", None),
+    "cross as written": ("SELECT v, m FROM (SELECT max(name) AS m FROM few) f CROSS JOIN big", None),
+    "without keys": (
+        'SELECT v, name FROM big JOIN few ON big.v < length(few.name) + few.s WHERE "v" < 90',
+        None,
+    ),
+    "below a rollup": (
+        "SELECT name, big.s, count(*) AS n FROM big JOIN few ON big.s = few.s GROUP BY ROLLUP (name, big.s)",
+        [{"few"}],
+    ),
+    "below a cube": (
+        "SELECT name, v % 3 AS r, sum(v) AS n FROM big JOIN few ON big.s = few.s"
+        " GROUP BY CUBE (name, v % 3) HAVING count(*) > 5",
+        [{"few"}],
+    ),
+    "below sets of groups": (
+        "SELECT name, big.s, grouping(name) AS g, count(*) AS n FROM big JOIN few ON big.s = few.s"
+        " GROUP BY GROUPING SETS ((name), (big.s), ())",
+        None,
+    ),
+    "below a union": (
+        "SELECT u.v, name FROM (SELECT s, v FROM big UNION ALL SELECT s, v FROM big) u"
+        " JOIN few ON u.s = few.s",
+        [{"few"}],
+    ),
+    "below INTERSECT": (
+        "SELECT big.s, name FROM big JOIN few ON big.s = few.s"
+        " INTERSECT SELECT f, CAST(NULL AS VARCHAR) FROM middle UNION ALL"
+        " (SELECT big.k, name FROM big LEFT JOIN few ON big.s = few.s"
+        " INTERSECT SELECT big.k, name FROM big LEFT JOIN few ON big.s = few.s AND big.v > 99)",
+        None,
+    ),
+    "below EXCEPT": (
+        "SELECT big.s, name FROM big LEFT JOIN few ON big.s = few.s"
+        " EXCEPT SELECT big.s, name FROM big LEFT JOIN few ON big.s = few.s AND few.s > 20",
+        None,
+    ),
     "below an anti join": (
         "SELECT v, name FROM big JOIN few ON big.s = few.s"
         ' WHERE NOT EXISTS (SELECT 1 FROM middle m WHERE m.k = big.k AND m."Name" > 10)',
@@ -154,6 +191,13 @@ QUERIES = {
     "scalar": ("SELECT v FROM big JOIN few ON big.s = few.s WHERE v > (SELECT avg(v) FROM big)", None),
     "cross": ("SELECT count(*) FROM big CROSS JOIN few", None),
 }
+
+
+@pytest.mark.parametrize("name", ["cross with one row", "cross as written"])
+def test_the_smaller_side_of_a_cross_join_is_kept(ours, name):
+    lines = ours.sql(QUERIES[name][0]).execution_plan().display_indent().splitlines()
+    (number,) = (number for number, line in enumerate(lines) if "CrossJoinExec" in line)
+    assert "max(few.name)" in lines[number + 1]
 
 
 def test_an_anti_join_stays_above_where_its_nulls_matter(ours):

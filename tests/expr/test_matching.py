@@ -14,7 +14,7 @@ from hypothesis import given
 from lance_df.encodings import kernels
 from lance_df.encodings.gather import FEW
 from lance_df.expr import matching
-from lance_df.expr.column_tests import column_test
+from lance_df.expr.column_tests import ListedNumbers, column_test
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.matching import matcher
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Not, Operator, Or
@@ -201,3 +201,38 @@ def test_conditions_on_one_column_are_one_range(name, data_type):
         test = column_test(predicate, data_type)
         assert test.num_parts == (num_rows not in (0, 10))
         assert test.rows(pa.array(range(10)).cast(data_type)).count == num_rows
+
+
+LISTED = [
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(pa.date32(), pa.timestamp("us"), pa.time32("s"), pa.duration("ns")),
+]
+
+
+@pytest.mark.parametrize("data_type", LISTED, ids=str)
+@pytest.mark.parametrize("place", ["lowest", "zero", "highest"])
+@pytest.mark.parametrize("step", [1, 3, 5000])
+def test_numbers_of_a_long_list(data_type, place, step):
+    width = data_type.bit_width
+    signed = not pa.types.is_unsigned_integer(data_type)
+    number = pa.from_numpy_dtype(f"{'int' if signed else 'uint'}{width}")
+    lowest = -(2 ** (width - 1)) if signed else 0
+    highest = lowest + 2**width - 1
+    most = min(40, (highest - lowest) // step)
+    start = {"lowest": lowest, "zero": max(lowest, -7), "highest": highest - most * step}[place]
+    listed = list(range(start, min(highest, start + most * step) + 1, step))
+    if len(listed) < 9:
+        return
+    near = {each + shift for each in (*listed, lowest, highest) for shift in (-1, 0, 1)}
+    some = sorted(each for each in near if lowest <= each <= highest)
+    values = pa.array([None, *some, None] * (FEW // len(some) + 1), number).view(data_type).slice(1)
+    for has_null in (False, True):
+        predicate = In(Column(("x",)), pa.array(listed, number).view(data_type), has_null)
+        found = matcher(predicate).rows({("x",): values}, len(values))
+        expected = evaluate(predicate, {("x",): values}, len(values))
+        assert found.mask.tolist() == expected.fill_null(False).to_pylist()
+        assert found.count == expected.true_count
+    if step < 5000:
+        assert isinstance(column_test(predicate, data_type), ListedNumbers)
+    elif width == 64:
+        assert column_test(predicate, data_type) is None

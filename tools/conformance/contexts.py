@@ -257,6 +257,7 @@ _THRESHOLDS: Final = {
     "_LEAST_ROWS": 0,
     "_MOST_OF_ROWS": float("inf"),
     "_MOST_KEPT": float("inf"),
+    "_LONG_RUN": 0,
 }
 
 

@@ -22,6 +22,7 @@ from lance_df.engine.plans.nodes import (
     Scan,
     Sort,
     SubqueryAlias,
+    Union,
     Window,
 )
 from lance_df.records import dataclass
@@ -76,6 +77,8 @@ def size_above(node: PlanNode, inputs: Sequence[Size]) -> Size | None:
         case Limit(), [one]:
             count = node.rows[0]
             return one if count is None else replace(one, rows=min(one.rows, float(count)))
+        case Union(), several:
+            return Size(sum(each.rows for each in several), {})
         case Join(), [left, right]:
             return _joined(node.how, node.on, left, right)
         case _:

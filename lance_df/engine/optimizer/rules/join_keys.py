@@ -2,7 +2,8 @@
 
 A row of one side of an inner join is in no result unless the other side has its key. Where the table that the
 other side's keys come from is small, and filtered, the scan gets a `JoinFilter`: it reads these keys when it
-begins, which prunes pages, and columns are read for rows that are left only. The join stays as it is.
+begins, which prunes pages. To look up the key of each row takes as long as to join it with a small table, so
+that is done where other work on the rows is saved. The join stays as it is.
 """
 
 from __future__ import annotations
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
 
 # with fewer rows a scan takes less than to read keys
 _LEAST_ROWS: Final = 50_000
-# the smaller table has at most this part of the rows of the larger one
-_MOST_OF_ROWS: Final = 0.25
+# the smaller table has at most so many rows, or this part of those of the larger one
+_FEW_ROWS: Final = 100_000
+_MOST_OF_FEW: Final = 1 / 4
+_MOST_OF_ROWS: Final = 1 / 16
 _MAX_DEPTH: Final = 3  # of keys that are filtered by keys
 # by kind of join, the sides (0 is the left one) of which rows that the other has no key for are in no result
 _FILTERED_SIDES: Final = {
@@ -79,12 +82,20 @@ def join_keys(planned: Planned, context: Context) -> Planned | None:  # noqa: AR
     return replace(planned, tables=planned.requesting(changed))
 
 
-def _of_all(by_scan: Sequence[Mapping[str, JoinKeys]]) -> tuple[JoinFilter, ...]:
+def _of_all(by_scan: Sequence[Mapping[str, JoinFilter]]) -> tuple[JoinFilter, ...]:
     """Return conditions on rows that any of some scans of one table returns."""
     if not by_scan:
         return ()
     columns = [column for column in by_scan[0] if all(column in found for found in by_scan)]
-    return tuple(JoinFilter(column, tuple(found[column] for found in by_scan)) for column in columns)
+    merged = ([found[column] for found in by_scan] for column in columns)
+    return tuple(
+        JoinFilter(
+            filters[0].column,
+            tuple(keys for each in filters for keys in each.keys),
+            all(each.applies for each in filters),
+        )
+        for filters in merged
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +105,7 @@ class _Origin:
     path: Path
     column: str
     joins: tuple[tuple[Join, Path, int], ...]
+    is_grouped: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +121,7 @@ class _Finder:
     """
 
     scans: Mapping[Path, tuple[PlannedTable, LogicalScan]]
-    found: dict[Path, dict[str, JoinKeys]] = field(default_factory=dict)
+    found: dict[Path, dict[str, JoinFilter]] = field(default_factory=dict)
 
     def find(self, plan: Any) -> None:
         """Look at all joins of a plan, each before those below it."""
@@ -127,12 +139,19 @@ class _Finder:
                         continue
                     keys = self._keys(sides[1 - side], pair[1 - side], 0)
                     if keys is not None and self._pays(filtered, *keys):
-                        self.found.setdefault(filtered.path, {}).setdefault(filtered.column, keys[1])
+                        applies = side == 0 or self._is_costly(filtered)
+                        found = self.found.setdefault(filtered.path, {})
+                        found.setdefault(filtered.column, JoinFilter(filtered.column, (keys[1],), applies))
 
-    def _pays(self, filtered: _Origin, origin: _Origin, keys: JoinKeys) -> bool:
+    def _pays(
+        self, filtered: _Origin, origin: _Origin, keys: JoinKeys, least_rows: int | None = None
+    ) -> bool:
         """Whether the scan is large beside the one that has the keys, and both have the same type."""
+        least = _LEAST_ROWS if least_rows is None else least_rows
         rows, fewer = self.scans[filtered.path][0].estimated_rows(), keys.estimated_rows()
-        if rows is None or fewer is None or rows < _LEAST_ROWS or fewer > _MOST_OF_ROWS * rows:
+        if rows is None or fewer is None or rows < least:
+            return False
+        if fewer > max(_MOST_OF_ROWS * rows, min(_FEW_ROWS, _MOST_OF_FEW * rows)):
             return False
         return self._is_same_type(filtered, origin)
 
@@ -147,8 +166,7 @@ class _Finder:
         predicate = _known(And(tuple(each for each in said if each is not None)))
         # what joins above have found holds for the scan too, and has been found without these keys
         above = self.found.get(origin.path, {})
-        filters = tuple(JoinFilter(column, (keys,)) for column, keys in above.items())
-        filters += tuple(self._nested(origin, depth + 1))
+        filters = (*above.values(), *self._nested(origin, depth + 1))
         if predicate is None and not filters:
             return None
         return origin, JoinKeys(table.scan, origin.column, predicate, filters)
@@ -164,8 +182,20 @@ class _Finder:
                 if filtered is None or filtered.path != origin.path:
                     continue
                 keys = self._keys(sides[1 - side], pair[1 - side], depth)
-                if keys is not None and self._is_same_type(filtered, keys[0]):
+                if keys is not None and self._pays(filtered, *keys, least_rows=0):
                     yield JoinFilter(filtered.column, (keys[1],))
+
+    def _is_costly(self, filtered: _Origin) -> bool:
+        """Whether rows of a scan are grouped, built on, or joined with many, before they are left out."""
+        return filtered.is_grouped or any(
+            side == 0 or self._may_be_large((*path, 1 - side)) for _, path, side in filtered.joins
+        )
+
+    def _may_be_large(self, above: Path) -> bool:
+        """Whether a part of the plan scans a table of many rows."""
+        scans = [table for path, (table, _) in self.scans.items() if path[: len(above)] == above]
+        rows = [table.estimated_rows() for table in scans]
+        return not rows or any(each is None or each >= _FEW_ROWS for each in rows)
 
     def _is_same_type(self, one: _Origin, other: _Origin) -> bool:
         first, second = (_type_of(self.scans[each.path][0], each.column) for each in (one, other))
@@ -183,6 +213,7 @@ def _origin(side: _Side, key: Any, *, commutes: bool) -> _Origin | None:
     name = qualified_name(key) if is_column(key) else None
     node, path = side
     joins: list[tuple[Join, Path, int]] = []
+    is_grouped = False
     while name is not None:
         columns = node.columns
         if columns.count(name) != 1:
@@ -191,7 +222,9 @@ def _origin(side: _Side, key: Any, *, commutes: bool) -> _Origin | None:
         match node:
             case Scan():
                 returned = node.projection
-                return _Origin(path, returned[index], tuple(joins)) if len(returned) == len(columns) else None
+                if len(returned) != len(columns):
+                    return None
+                return _Origin(path, returned[index], tuple(joins), is_grouped)
             case Filter():
                 pass
             case Projection():
@@ -203,7 +236,7 @@ def _origin(side: _Side, key: Any, *, commutes: bool) -> _Origin | None:
             case Limit() if not commutes:
                 pass
             case Aggregate() if not node.has_grouping_sets and index < len(node.groups):
-                name = qualified_name(node.groups[index])
+                name, is_grouped = qualified_name(node.groups[index]), True
             case Join():
                 owners = [
                     each for each, (below, _) in enumerate(_inputs(node, path)) if name in below.columns

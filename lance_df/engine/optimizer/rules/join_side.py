@@ -300,7 +300,7 @@ def _chosen(tree: _Tree) -> _Tree:
     join = tree.node
     if not isinstance(join, Join) or tree.semi_on or tree.order is not None:
         return tree
-    if join.how not in _SWAPPED or not join.on or join.null_equals_null:
+    if join.how not in _SWAPPED or join.null_equals_null or not (join.on or join.how == "Inner"):
         return tree
     return replace(tree, is_swapped=True, is_changed=True) if _builds_right(*tree.inputs) else tree
 
@@ -321,7 +321,8 @@ def _frame(ctx: PlainSessionContext, tree: _Tree) -> DataFrame:
         return _with_columns(ctx, _joined_frame(tree, tree.order, inputs), tree.plan)
     if tree.is_swapped and isinstance(tree.node, Join):
         left, right = inputs
-        joined = right.join_on(left, *conditions_of(tree.node), how=_SWAPPED[tree.node.how])
+        conditions = conditions_of(tree.node) or [Expr.literal(True)]
+        joined = right.join_on(left, *conditions, how=_SWAPPED[tree.node.how])
         return _with_columns(ctx, joined, tree.plan)
     return rebuilt_node(ctx, tree.plan, inputs)
 
