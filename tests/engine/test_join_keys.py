@@ -256,7 +256,7 @@ def test_random_joins(root, memory):
         "cities": ["country = 'A'", "country > 'A'"],
     }
     found = 0
-    for _ in range(30):
+    for _ in range(20):
         names = [rng.choice(list(keys)) for _ in range(rng.choice([2, 3, 3, 4]))]
         text, chosen = f"{names[0]} t0", [f"t0.{keys[names[0]][0]} AS c0"]
         for number, name in enumerate(names[1:], 1):
@@ -276,7 +276,7 @@ def test_random_joins(root, memory):
         ]
         query = f"SELECT {', '.join(chosen)} FROM {text}" + (f" WHERE {' AND '.join(where)}" if where else "")
         found += bool(filtered(check(root, memory, query)))
-    assert found > 5
+    assert found > 3
 
 
 def test_versions_and_deletions(tmp_path, low):

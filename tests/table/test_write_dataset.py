@@ -343,7 +343,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         "of size 0",
     ),
     "no data": (7, {}, InvalidInputError, "int is no Arrow data"),
-    "schema": (_TABLE, {"schema": pa.schema({"other": pa.int8()})}, InvalidInputError, "cannot be brought"),
+    "schema": (_TABLE, {"schema": pa.schema({"other": pa.int8()})}, InvalidInputError, "does not have all"),
 }
 
 
