@@ -9,8 +9,7 @@ that is done where other work on the rows is saved. The join stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -21,7 +20,6 @@ from lance_df.engine.plans.nodes import (
     Filter,
     Join,
     Limit,
-    PlanNode,
     Projection,
     Scan,
     Sort,
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
     from lance_df.engine.plans.logical_scans import LogicalScan
     from lance_df.engine.plans.walks import Path
     from lance_df.engine.statement import PlannedTable
-
-    _Side: TypeAlias = tuple[PlanNode, Path]
 
 # with fewer rows a scan takes less than to read keys
 _LEAST_ROWS: Final = 50_000
@@ -98,111 +94,139 @@ def _of_all(by_scan: Sequence[Mapping[str, JoinFilter]]) -> tuple[JoinFilter, ..
     )
 
 
+class _Part:
+    """A node of a plan with what is asked of it again and again.
+
+    Attributes
+    ----------
+    node, path, inputs
+        The node, the path that leads to it, and its inputs.
+    columns
+        Names of its columns.
+    pairs
+        Of a join: its keys.
+    """
+
+    __slots__ = ("columns", "inputs", "node", "pairs", "path")
+
+    def __init__(self, plan: Any, path: Path = ()) -> None:
+        self.node = node_of(plan)
+        self.path = path
+        self.inputs = [_Part(each, (*path, number)) for number, each in enumerate(self.node.inputs)]
+        self.columns = self.node.columns if self.inputs or isinstance(self.node, Scan) else []
+        self.pairs: list[tuple[Any, Any]] = []
+        if isinstance(self.node, Join) and not self.node.null_equals_null:
+            self.pairs = self.node.on
+
+
 @dataclass(frozen=True, slots=True)
 class _Origin:
     """The column of a scan that a column of a node is, and the joins on the way, each with the side."""
 
     path: Path
     column: str
-    joins: tuple[tuple[Join, Path, int], ...]
+    joins: tuple[tuple[_Part, int], ...]
     is_grouped: bool
 
 
-@dataclass(frozen=True, slots=True)
 class _Finder:
     """Finds what filters scans.
 
     Attributes
     ----------
-    scans
-        Those that are known, by their paths.
     found
         For each scan, by columns, the keys that its rows may have.
     """
 
-    scans: Mapping[Path, tuple[PlannedTable, LogicalScan]]
-    found: dict[Path, dict[str, JoinFilter]] = field(default_factory=dict)
+    def __init__(self, scans: Mapping[Path, tuple[PlannedTable, LogicalScan]]) -> None:
+        self.found: dict[Path, dict[str, JoinFilter]] = {}
+        self._scans = scans
+        self._rows = {path: table.estimated_rows() for path, (table, _) in scans.items()}
+        self._conditions: dict[Path, Predicate | None] = {}
 
     def find(self, plan: Any) -> None:
         """Look at all joins of a plan, each before those below it."""
-        pending: list[_Side] = [(node_of(plan), ())]
+        if not any(rows is not None and rows >= _LEAST_ROWS for rows in self._rows.values()):
+            return
+        pending = [_Part(plan)]
         while pending:
-            node, path = pending.pop()
-            sides = _inputs(node, path)
-            pending += sides
-            if not isinstance(node, Join) or node.null_equals_null:
-                continue
-            for side in _FILTERED_SIDES.get(node.how, ()):
-                for pair in node.on:
-                    filtered = _origin(sides[side], pair[side], commutes=True)
-                    if filtered is None or filtered.path not in self.scans:
-                        continue
-                    keys = self._keys(sides[1 - side], pair[1 - side], 0)
-                    if keys is not None and self._pays(filtered, *keys):
-                        applies = side == 0 or self._is_costly(filtered)
-                        found = self.found.setdefault(filtered.path, {})
-                        found.setdefault(filtered.column, JoinFilter(filtered.column, (keys[1],), applies))
+            part = pending.pop()
+            pending += part.inputs
+            for side in _FILTERED_SIDES.get(part.node.how, ()) if isinstance(part.node, Join) else ():
+                for pair in part.pairs:
+                    self._look(part, pair, side)
 
-    def _pays(
-        self, filtered: _Origin, origin: _Origin, keys: JoinKeys, least_rows: int | None = None
-    ) -> bool:
-        """Whether the scan is large beside the one that has the keys, and both have the same type."""
-        least = _LEAST_ROWS if least_rows is None else least_rows
-        rows, fewer = self.scans[filtered.path][0].estimated_rows(), keys.estimated_rows()
-        if rows is None or fewer is None or rows < least:
-            return False
-        if fewer > max(_MOST_OF_ROWS * rows, min(_FEW_ROWS, _MOST_OF_FEW * rows)):
-            return False
-        return self._is_same_type(filtered, origin)
+    def _look(self, part: _Part, pair: tuple[Any, Any], side: int) -> None:
+        filtered = _origin(part.inputs[side], pair[side], commutes=True)
+        rows = None if filtered is None else self._rows.get(filtered.path)
+        if filtered is None or rows is None or rows < _LEAST_ROWS:
+            return
+        keys = self._keys(part.inputs[1 - side], pair[1 - side], filtered, 0)
+        if keys is not None:
+            applies = side == 0 or self._is_costly(filtered)
+            found = self.found.setdefault(filtered.path, {})
+            found.setdefault(filtered.column, JoinFilter(filtered.column, (keys,), applies))
 
-    def _keys(self, side: _Side, key: Any, depth: int) -> tuple[_Origin, JoinKeys] | None:
-        """Return the keys of one side of a join if something leaves out some of them."""
+    def _keys(self, side: _Part, key: Any, filtered: _Origin, depth: int) -> JoinKeys | None:
+        """Return the keys of one side of a join if something leaves out some of them, and they are few."""
+        rows = self._rows.get(filtered.path)
         origin = _origin(side, key, commutes=False)
-        if origin is None or origin.path not in self.scans or depth == _MAX_DEPTH:
+        if origin is None or rows is None or origin.path not in self._scans or depth == _MAX_DEPTH:
             return None
-        table, scan = self.scans[origin.path]
-        # values of partitions may have decided what the plan said before
-        said = (scan_condition(scan, table.stored_schema), table.scan.request.pruning_predicate)
-        predicate = _known(And(tuple(each for each in said if each is not None)))
+        table, _ = self._scans[origin.path]
+        most = max(_MOST_OF_ROWS * rows, min(_FEW_ROWS, _MOST_OF_FEW * rows))
+        fewer = table.scan.source.estimated_rows(None)
+        if (fewer is not None and fewer > most) or not self._is_same_type(filtered, origin):
+            return None
+        predicate = self._condition(origin.path)
         # what joins above have found holds for the scan too, and has been found without these keys
         above = self.found.get(origin.path, {})
         filters = (*above.values(), *self._nested(origin, depth + 1))
         if predicate is None and not filters:
             return None
-        return origin, JoinKeys(table.scan, origin.column, predicate, filters)
+        keys = JoinKeys(table.scan, origin.column, predicate, filters)
+        fewer = keys.estimated_rows()
+        return None if fewer is None or fewer > most else keys
+
+    def _condition(self, path: Path) -> Predicate | None:
+        """Return what is known to hold for the rows of a scan."""
+        if path not in self._conditions:
+            table, scan = self._scans[path]
+            # values of partitions may have decided what the plan said before
+            said = (scan_condition(scan, table.stored_schema), table.scan.request.pruning_predicate)
+            self._conditions[path] = _known(And(tuple(each for each in said if each is not None)))
+        return self._conditions[path]
 
     def _nested(self, origin: _Origin, depth: int) -> Iterator[JoinFilter]:
         """Yield what joins below say of the rows of the scan that has keys."""
-        for join, path, side in origin.joins:
-            if side not in _FILTERED_SIDES.get(join.how, ()) or join.null_equals_null:
+        for part, side in origin.joins:
+            if not isinstance(part.node, Join) or side not in _FILTERED_SIDES.get(part.node.how, ()):
                 continue
-            sides = _inputs(join, path)
-            for pair in join.on:
-                filtered = _origin(sides[side], pair[side], commutes=True)
+            for pair in part.pairs:
+                filtered = _origin(part.inputs[side], pair[side], commutes=True)
                 if filtered is None or filtered.path != origin.path:
                     continue
-                keys = self._keys(sides[1 - side], pair[1 - side], depth)
-                if keys is not None and self._pays(filtered, *keys, least_rows=0):
-                    yield JoinFilter(filtered.column, (keys[1],))
+                keys = self._keys(part.inputs[1 - side], pair[1 - side], filtered, depth)
+                if keys is not None:
+                    yield JoinFilter(filtered.column, (keys,))
 
     def _is_costly(self, filtered: _Origin) -> bool:
         """Whether rows of a scan are grouped, built on, or joined with many, before they are left out."""
         return filtered.is_grouped or any(
-            side == 0 or self._may_be_large((*path, 1 - side)) for _, path, side in filtered.joins
+            side == 0 or self._may_be_large(part.inputs[1 - side].path) for part, side in filtered.joins
         )
 
     def _may_be_large(self, above: Path) -> bool:
         """Whether a part of the plan scans a table of many rows."""
-        scans = [table for path, (table, _) in self.scans.items() if path[: len(above)] == above]
-        rows = [table.estimated_rows() for table in scans]
+        rows = [each for path, each in self._rows.items() if path[: len(above)] == above]
         return not rows or any(each is None or each >= _FEW_ROWS for each in rows)
 
     def _is_same_type(self, one: _Origin, other: _Origin) -> bool:
-        first, second = (_type_of(self.scans[each.path][0], each.column) for each in (one, other))
+        first, second = (_type_of(self._scans[each.path][0], each.column) for each in (one, other))
         return first == second and _is_comparable(first)
 
 
-def _origin(side: _Side, key: Any, *, commutes: bool) -> _Origin | None:
+def _origin(part: _Part, key: Any, *, commutes: bool) -> _Origin | None:
     """Return the column of a scan that the key of a join is; None if it is computed, or that is not known.
 
     Parameters
@@ -211,26 +235,24 @@ def _origin(side: _Side, key: Any, *, commutes: bool) -> _Origin | None:
         Whether rows that are left out above, by that column, can be left out of the scan.
     """
     name = qualified_name(key) if is_column(key) else None
-    node, path = side
-    joins: list[tuple[Join, Path, int]] = []
+    joins: list[tuple[_Part, int]] = []
     is_grouped = False
     while name is not None:
-        columns = node.columns
-        if columns.count(name) != 1:
+        if part.columns.count(name) != 1:
             return None
-        index, number = columns.index(name), 0
+        node, index, number = part.node, part.columns.index(name), 0
         match node:
             case Scan():
                 returned = node.projection
-                if len(returned) != len(columns):
+                if len(returned) != len(part.columns):
                     return None
-                return _Origin(path, returned[index], tuple(joins), is_grouped)
+                return _Origin(part.path, returned[index], tuple(joins), is_grouped)
             case Filter():
                 pass
             case Projection():
                 name = qualified_name(node.expressions[index])
             case SubqueryAlias():
-                name = node_of(node.inputs[0]).columns[index]
+                name = part.inputs[0].columns[index]
             case Sort() if node.fetch is None or not commutes:
                 pass
             case Limit() if not commutes:
@@ -238,21 +260,15 @@ def _origin(side: _Side, key: Any, *, commutes: bool) -> _Origin | None:
             case Aggregate() if not node.has_grouping_sets and index < len(node.groups):
                 name, is_grouped = qualified_name(node.groups[index]), True
             case Join():
-                owners = [
-                    each for each, (below, _) in enumerate(_inputs(node, path)) if name in below.columns
-                ]
+                owners = [each for each, below in enumerate(part.inputs) if name in below.columns]
                 if len(owners) != 1 or (commutes and owners[0] not in _KEPT_SIDES.get(node.how, ())):
                     return None
                 (number,) = owners
-                joins.append((node, path, number))
+                joins.append((part, number))
             case _:
                 return None
-        node, path = _inputs(node, path)[number]
+        part = part.inputs[number]
     return None
-
-
-def _inputs(node: PlanNode, path: Path) -> list[_Side]:
-    return [(node_of(each), (*path, number)) for number, each in enumerate(node.inputs)]
 
 
 def _known(condition: Predicate | None) -> Predicate | None:
