@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, RecordBatch, RecordBatchStream
 from lance_df.engine.failures import run_apart
+from lance_df.engine.plans.nodes import Sort
+from lance_df.engine.plans.walks import has_subquery, nodes
 from lance_df.engine.statement import Statement
 from lance_df.errors import LanceError
 from lance_df.forks import Origin
@@ -17,6 +19,8 @@ from lance_df.forks import Origin
 # become Python objects by one call of pyarrow
 _OBJECT_ROWS: Final = 4096
 _NUM_SHOWN: Final = 20
+_NO_LIMIT: Final = 2**62
+_SORT_LIMIT: Final = "fetch="
 
 
 class LanceDataFrame(DataFrame):  # type: ignore[misc]
@@ -85,7 +89,20 @@ def with_types_of_rows(ctx: PlainSessionContext, frame: DataFrame, optimized: An
     """
     plan = frame.optimized_logical_plan() if optimized is None else optimized
     analyzed = ctx.create_dataframe_from_logical_plan(plan)
-    return frame if frame.schema().types == analyzed.schema().types else analyzed
+    return frame if frame.schema().types == analyzed.schema().types else with_limits_kept(analyzed)
+
+
+def with_limits_kept(frame: DataFrame) -> DataFrame:
+    """Return a frame whose limits hold where its plan becomes a part of another one, as a view does.
+
+    It may be of an optimized plan, in which a sort has the limit of its rows. DataFusion leaves sorts of
+    subqueries and views out, the limit with them, unless there is a limit above.
+    """
+    plan = frame.logical_plan()
+    if _SORT_LIMIT not in plan.display_indent():
+        return frame
+    is_bare = any(isinstance(node, Sort) and node.fetch is not None for node in nodes(plan))
+    return DataFrame(frame.df.limit(_NO_LIMIT, 0)) if is_bare or has_subquery(plan) else frame
 
 
 class LanceStream(RecordBatchStream):  # type: ignore[misc]

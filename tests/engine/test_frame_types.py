@@ -161,3 +161,41 @@ def test_tables_made_of_queries(contexts):
     ours, memory = contexts
     assert_same_result(ours.table("made"), memory.table("made"))
     assert_same_result(ours.sql("DESCRIBE made"), memory.sql("DESCRIBE made"))
+
+
+LIMITED = [
+    "SELECT a, name FROM t JOIN u ON t.k = u.k ORDER BY a DESC, name LIMIT 3",
+    "SELECT x.a, name FROM (SELECT * FROM t ORDER BY a DESC LIMIT 5) x JOIN u ON x.k = u.k",
+    "SELECT 1 AS x FROM t UNION ALL (SELECT 2.5 FROM t ORDER BY a LIMIT 3)",
+    "SELECT NULL AS x FROM t UNION ALL SELECT named_struct('a', 1) AS x FROM t ORDER BY 1 NULLS LAST LIMIT 7",
+    "SELECT u.k, m FROM u JOIN (SELECT k, max(a) AS m FROM t GROUP BY k ORDER BY m LIMIT 4) y ON u.k = y.k",
+    "SELECT a FROM t WHERE a > (SELECT avg(a) FROM (SELECT a FROM t ORDER BY a DESC LIMIT 9) z)",
+]
+
+
+@pytest.mark.parametrize("query", LIMITED)
+def test_limits_hold_where_a_frame_is_a_view(tmp_path, query):
+    rows = {
+        "t": pa.table(
+            {"a": [*range(20_000), *range(20_000)], "k": [number % 50 for number in range(40_000)]}
+        ),
+        "u": pa.table({"k": range(50), "name": [f"n{number}" for number in range(50)]}),
+    }
+    ctx, memory = lance_df.connect(tmp_path), datafusion.SessionContext()
+    for name, table in rows.items():
+        lance_df.write_dataset(table, tmp_path / f"{name}.lance")
+        memory.from_arrow(table, name)
+    expected = memory.sql(query).count()
+    frame = ctx.sql(query)
+    ctx.register_view("registered", frame)
+    ctx.register_table("of_frame", frame.into_view())
+    ctx.register_table("table_of_frame", datafusion.catalog.Table(frame))
+    ctx.sql(f"CREATE VIEW created AS {query}")
+    ctx.register_view("of_union", frame.union(ctx.sql(query)))
+    for name in ("registered", "of_frame", "table_of_frame", "created"):
+        assert ctx.sql(f"SELECT * FROM {name} ORDER BY 1").count() == expected
+        assert ctx.sql(f"SELECT count(*) AS n FROM (SELECT * FROM {name} ORDER BY 1) x").to_pydict() == {
+            "n": [expected]
+        }
+    assert ctx.sql("SELECT * FROM of_union ORDER BY 1").count() == 2 * expected
+    assert ctx.sql("SELECT * FROM $rows ORDER BY 1", rows=frame).count() == expected
