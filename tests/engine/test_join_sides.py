@@ -126,8 +126,8 @@ QUERIES = {
     "below INTERSECT": (
         "SELECT big.s, name FROM big JOIN few ON big.s = few.s"
         " INTERSECT SELECT f, CAST(NULL AS VARCHAR) FROM middle UNION ALL"
-        " (SELECT big.k, name FROM big LEFT JOIN few ON big.s = few.s"
-        " INTERSECT SELECT big.k, name FROM big LEFT JOIN few ON big.s = few.s AND big.v > 99)",
+        " (SELECT big.k AS s, name FROM big LEFT JOIN few ON big.s = few.s"
+        " INTERSECT SELECT big.k AS s, name FROM big LEFT JOIN few ON big.s = few.s AND big.v > 99)",
         None,
     ),
     "below EXCEPT": (

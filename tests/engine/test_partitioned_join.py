@@ -265,7 +265,7 @@ def test_trap_54_a_subset_of_the_fields(check):
         (f"SELECT count(*), count(DISTINCT o.region), count(DISTINCT c.name) FROM {ON.format('')}", [True]),
         (
             f"SELECT c.name, o.region, sum(total) FROM {ON.format('')} GROUP BY ROLLUP (c.name, o.region)",
-            [False],
+            [True],
         ),
         (
             f"""SELECT o.id, row_number() OVER (PARTITION BY o.customer ORDER BY o.id, c.name)

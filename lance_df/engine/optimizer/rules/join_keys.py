@@ -46,6 +46,7 @@ _LEAST_ROWS: Final = 50_000
 _FEW_ROWS: Final = 100_000
 _MOST_OF_FEW: Final = 1 / 4
 _MOST_OF_ROWS: Final = 1 / 16
+_FOLLOWED: Final = (Scan, Filter, Projection, SubqueryAlias, Sort, Limit, Aggregate, Join)
 _MAX_DEPTH: Final = 3  # of keys that are filtered by keys
 # by kind of join, the sides (0 is the left one) of which rows that the other has no key for are in no result
 _FILTERED_SIDES: Final = {
@@ -102,7 +103,7 @@ class _Part:
     node, path, inputs
         The node, the path that leads to it, and its inputs.
     columns
-        Names of its columns.
+        Names of its columns; none of a kind of node that is not looked through.
     pairs
         Of a join: its keys.
     """
@@ -113,7 +114,7 @@ class _Part:
         self.node = node_of(plan)
         self.path = path
         self.inputs = [_Part(each, (*path, number)) for number, each in enumerate(self.node.inputs)]
-        self.columns = self.node.columns if self.inputs or isinstance(self.node, Scan) else []
+        self.columns = self.node.columns if isinstance(self.node, _FOLLOWED) else []
         self.pairs: list[tuple[Any, Any]] = []
         if isinstance(self.node, Join) and not self.node.null_equals_null:
             self.pairs = self.node.on
