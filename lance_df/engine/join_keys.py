@@ -89,6 +89,7 @@ class JoinKeys:
             predicate=And(tuple(conditions)) if conditions else None,
             requires=Promise.COMPLETE,
             options=self._scan.request.options,
+            include_deleted_rows=self._scan.request.include_deleted_rows,
         )
         all_rows = source.estimated_rows(None)
         most = math.inf if all_rows is None else _MOST_KEPT * all_rows

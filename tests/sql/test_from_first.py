@@ -71,6 +71,20 @@ def test_a_query_that_selects_stays(place, query):
         assert select(place.replace("?", query)) == place.replace("?", query)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT id, name FROM t",
+        "SELECT DISTINCT all FROM t",
+        "SELECT count(*) FROM t WHERE a IS DISTINCT FROM b",
+        "SELECT format, verbose FROM t ORDER BY name DESC",
+    ],
+)
+def test_most_texts_are_not_parsed(text, monkeypatch):
+    monkeypatch.setattr("lance_df.sql.from_first.with_select", None)
+    assert with_selects(text) == text
+
+
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_texts_stay(text):
     assert with_select(text) == with_selects(text) == text

@@ -32,8 +32,8 @@ _OF_VERSIONS: Final = re.compile(
 
 # what may stand right before the FROM by which a query begins; it may also come after a WITH, or an INSERT
 _BEGINS_WITH_FROM: Final = re.compile(
-    r"(?:^|\(|;|\b(?:AS|UNION|EXCEPT|INTERSECT|ALL|DISTINCT|NAME|EXPLAIN|ANALYZE|VERBOSE|DESCRIBE|DESC)"
-    r"|\bFORMAT\s+\w+|\*/|--[^\n]*\n)\s*FROM\b",
+    r"(?:^|\(|;|\bAS|\b(?:UNION|EXCEPT|INTERSECT)(?:\s+(?:ALL|DISTINCT|BY\s+NAME))*"
+    r"|\b(?:EXPLAIN|DESCRIBE|DESC)(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*|\*/|--[^\n]*\n)\s*FROM\b",
     re.IGNORECASE,
 )
 _INSERT: Final = re.compile(r"\bINSERT\b", re.IGNORECASE)

@@ -288,8 +288,8 @@ def _known(condition: Predicate | None) -> Predicate | None:
 
 
 def _type_of(table: PlannedTable, column: str) -> pa.DataType | None:
-    field = table.scan.source.arrow_schema.field(column) if column in table.stored_schema.names else None
-    return None if field is None else field.type
+    stored = table.scan.source.arrow_schema  # without system columns, which no predicate names
+    return stored.field(column).type if stored.names.count(column) == 1 else None
 
 
 def _is_comparable(data_type: pa.DataType | None) -> bool:
