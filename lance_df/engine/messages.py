@@ -46,6 +46,11 @@ _UNSUPPORTED: Final = (
         "INSERT INTO a stored table or a namespace of a connected folder",
     ),
     (
+        re.compile(r"(?:DELETE|UPDATE) not supported for|Unsupported logical plan: Dml\((?:Delete|Update)\)"),
+        "the table is only read under this name: DELETE and UPDATE change stored tables and namespaces of a "
+        "connected folder, or given a name as a whole",
+    ),
+    (
         re.compile("currently only supports a single SQL statement"),
         "SessionContext.sql runs one statement; call it for each, or use the command lance-df sql",
     ),

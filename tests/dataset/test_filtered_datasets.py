@@ -9,7 +9,7 @@ import pytest
 from datafusion import SessionContext
 
 import lance_df
-from lance_df.errors import InvalidInputError, LanceError
+from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 
 ROWS = pa.table({"a": range(100), "part": [number % 4 for number in range(100)]})
 CONDITION = (pc.field("a") >= 90) & (pc.field("part") != 1)
@@ -83,6 +83,10 @@ def test_sql_sees_the_rows_of_the_condition(whole, connected, call, tmp_path):
             ctx.sql(change).collect()
     assert numbers(whole.to_table()) == list(range(100))
     assert not any(hasattr(some, name) for name in ("delete", "update", "insert", "append", "sql"))
+    if connected:
+        for change in ("DELETE FROM some", "UPDATE some SET a = 0"):
+            with pytest.raises(UnsupportedFeatureError, match="only read"):
+                ctx.sql(change).collect()
     with pytest.raises(InvalidInputError, match="version"):
         lance_df.register(ctx, "some", some, version=1)
     lance_df.register(ctx, "some", whole)
