@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance_df.compute.compat import DataFrame, PlainSessionContext, RecordBatch, RecordBatchStream
 from lance_df.engine.failures import run_apart
 from lance_df.engine.plans.nodes import Limit, Sort, node_of
-from lance_df.engine.plans.walks import has_subquery, nodes
+from lance_df.engine.plans.walks import has_subquery, limits_rows, nodes
 from lance_df.engine.statement import Statement
 from lance_df.errors import LanceError
 from lance_df.forks import Origin
@@ -20,7 +20,6 @@ from lance_df.forks import Origin
 _OBJECT_ROWS: Final = 4096
 _NUM_SHOWN: Final = 20
 _NO_LIMIT: Final = 2**62
-_SORT_LIMIT: Final = "fetch="
 
 
 class LanceDataFrame(DataFrame):  # type: ignore[misc]
@@ -89,17 +88,17 @@ def with_types_of_rows(ctx: PlainSessionContext, frame: DataFrame, optimized: An
     """
     plan = frame.optimized_logical_plan() if optimized is None else optimized
     analyzed = ctx.create_dataframe_from_logical_plan(plan)
-    return frame if frame.schema().types == analyzed.schema().types else with_limits_kept(analyzed)
+    return frame if frame.schema().types == analyzed.schema().types else with_outer_limit(analyzed)
 
 
-def with_limits_kept(frame: DataFrame) -> DataFrame:
+def with_outer_limit(frame: DataFrame) -> DataFrame:
     """Return a frame whose limits hold where its plan becomes a part of another one, as a view does.
 
     It may be of an optimized plan, in which a sort has the limit of its rows. DataFusion leaves sorts of
     subqueries and views out, the limit with them, unless there is a limit above.
     """
     plan = frame.logical_plan()
-    if _SORT_LIMIT not in plan.display_indent():
+    if not limits_rows(plan):
         return frame
     if isinstance(node_of(plan), Limit):
         return frame

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lance_df.scan.source import Scannable
 
 # where more rows are left, to look up keys takes more than to join a few rows more
-_MOST_KEPT: Final = 0.5
+_MAX_SELECTED: Final = 0.5
 # of so many equal values most are decoded by whole windows, and others are not read
 _LONG_RUN: Final = 64
 
@@ -92,7 +92,7 @@ class JoinKeys:
             include_deleted_rows=self._scan.request.include_deleted_rows,
         )
         all_rows = source.estimated_rows(None)
-        most = math.inf if all_rows is None else _MOST_KEPT * all_rows
+        most = math.inf if all_rows is None else _MAX_SELECTED * all_rows
         plan = source.plan(request)
         num_rows, chunks = 0, []
         for batch in run_tasks(plan.tasks, num_threads=1):
@@ -138,11 +138,11 @@ class JoinFilter:
         LanceError
             The keys cannot be read.
         """
-        found = []
+        by_keys = []
         for each in self.keys:
             values = each.values()
             if values is None:
                 return None
-            found.append(values)
-        values = pc.unique(pa.chunked_array(found)) if len(found) > 1 else found[0]
+            by_keys.append(values)
+        values = pc.unique(pa.chunked_array(by_keys)) if len(by_keys) > 1 else by_keys[0]
         return In(Column((self.column,)), values) if len(values) else Literal(False)

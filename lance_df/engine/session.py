@@ -26,7 +26,7 @@ from lance_df.compute.compat import (
 )
 from lance_df.compute.json_functions import register_json_functions
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_hashes
-from lance_df.engine.dataframe import LanceDataFrame, with_limits_kept, with_types_of_rows
+from lance_df.engine.dataframe import LanceDataFrame, with_outer_limit, with_types_of_rows
 from lance_df.engine.failures import planning_errors, raised_by_catalog
 from lance_df.engine.optimizer.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
@@ -347,7 +347,7 @@ class LanceSession:
             planned = optimized(planned, self._context_of(statement))
         planned.complete()
         statement.note(planned.tables)
-        return LanceDataFrame(with_limits_kept(planned.frame).df, (statement,), self)
+        return LanceDataFrame(with_outer_limit(planned.frame).df, (statement,), self)
 
     def _requests(
         self, statement: Statement, plan: Any, can_prove: bool

@@ -104,11 +104,11 @@ class ListedNumbers:
         """Return where values are listed; nulls count as any value."""
         numbers = whole_numbers(values)
         assert numbers is not None
-        places = numbers.astype(np.uint64)
-        places -= self._least
-        np.minimum(places, np.uint64(len(self._truth) - 1), out=places)
-        mask = np.empty(len(places), np.bool_)
-        num_true = look_up_truth(self._truth, places.view(np.uint8), 8, mask.view(np.uint8))
+        indices = numbers.astype(np.uint64)
+        indices -= self._least
+        np.minimum(indices, np.uint64(len(self._truth) - 1), out=indices)
+        mask = np.empty(len(indices), np.bool_)
+        num_true = look_up_truth(self._truth, indices.view(np.uint8), 8, mask.view(np.uint8))
         return SelectedRows(mask, num_true)
 
 

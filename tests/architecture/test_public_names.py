@@ -33,7 +33,7 @@ CLASSES = {
     *("Blob", "BlobFile", "CacheCounters", "CacheStatistics", "DirectoryNamespace", "Transaction"),
     *("BlobArray", "BlobColumn", "CleanupCandidateFile", "CleanupExplanation", "CleanupReferencedBranch"),
     *("CleanupStats", "DataStatistics", "FieldStatistics", "LanceScanner", "MergeInsertBuilder", "Session"),
-    *("PartitionedNamespace", "ScanStatistics"),
+    *("FilteredDataset", "PartitionedNamespace", "ScanStatistics"),
 }
 MODULES = {
     *("file", "fragment", "optimize", "partition", "spark"),

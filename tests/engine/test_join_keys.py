@@ -82,7 +82,7 @@ def memory(root):
 def low(monkeypatch):
     monkeypatch.setattr(join_keys, "_LEAST_ROWS", 0)
     monkeypatch.setattr(join_keys, "_MOST_OF_ROWS", 1e9)
-    monkeypatch.setattr(keys_at_run_time, "_MOST_KEPT", 1e9)
+    monkeypatch.setattr(keys_at_run_time, "_MAX_SELECTED", 1e9)
     monkeypatch.setattr(keys_at_run_time, "_LONG_RUN", 0)
     monkeypatch.setattr(planned, "WORTH_ROWS", 0)
 

@@ -22,7 +22,7 @@ from lance_df.errors import (
 )
 from lance_df.storage import Location, open_location
 from lance_df.table.commit import publish
-from lance_df.table.commit.publish import publish_manifest
+from lance_df.table.commit.publish import is_absent, publish_manifest
 from lance_df.table.metadata.external_store import StoredManifest, finish_commit, staged_manifest, store_key
 from lance_df.table.metadata.external_store_sqlite import SQLiteManifestStore
 from lance_df.table.metadata.versions import NamingScheme
@@ -121,6 +121,20 @@ def test_an_answer_that_cannot_be_checked(table: Location, monkeypatch: pytest.M
     monkeypatch.setattr(Location, "read", fail)
     with pytest.raises(CommitStateUnknownError, match="check the table"):
         publish_manifest(table, 1, V2, MINE)
+
+
+def test_what_is_absent(tmp_path: Path):
+    table = open_location(tmp_path / "t.lance")
+    name = manifest_file(table, 2)
+    assert is_absent(name, MINE)  # nor is the table
+    assert publish_manifest(table, 1, V2, THEIRS)
+    assert is_absent(name, MINE)
+    assert publish_manifest(table, 2, V2, MINE)
+    assert not is_absent(name, MINE)
+    assert is_absent(name, THEIRS)
+    assert publish_manifest(table, 3, V2, THEIRS)
+    name.remove()
+    assert not is_absent(name, MINE)  # it may have been cleaned up
 
 
 def test_a_store_that_cannot_do_it(tmp_path: Path):

@@ -256,7 +256,7 @@ _THRESHOLDS: Final = {
     "_WORTH_GROUPED_ROWS": 0,
     "_LEAST_ROWS": 0,
     "_MOST_OF_ROWS": float("inf"),
-    "_MOST_KEPT": float("inf"),
+    "_MAX_SELECTED": float("inf"),
     "_LONG_RUN": 0,
 }
 

@@ -99,7 +99,10 @@ def is_absent(name: Location, data: bytes) -> bool:
     except NotFoundError:
         folder, _, file_name = name.path.rpartition("/")
         made = parse_manifest_name(file_name)
-        others = map(parse_manifest_name, os.listdir(folder))
+        try:
+            others = [parse_manifest_name(other) for other in os.listdir(folder)]
+        except FileNotFoundError:  # the first version of a table makes it
+            return True
         return made is None or all(other is None or other[0] <= made[0] for other in others)
 
 

@@ -191,6 +191,6 @@ def publishing(
 
 def _look(attempt: Attempt, is_absent: Callable[[], bool] | None) -> None:
     if is_absent is not None:
-        with suppress(LanceError):
+        with suppress(LanceError, OSError):
             attempt.is_refused = is_absent()
             attempt.is_published = not attempt.is_refused

@@ -57,7 +57,7 @@ _FILTERED_SIDES: Final = {
     "RightSemi": (0, 1),
 }
 # and those of which each row is in the result, or is not, whatever other rows of its side are
-_KEPT_SIDES: Final = {
+_PRESERVED_SIDES: Final = {
     "Inner": (0, 1),
     **dict.fromkeys(("Left", "LeftSemi", "LeftAnti"), (0,)),
     **dict.fromkeys(("Right", "RightSemi", "RightAnti"), (1,)),
@@ -71,7 +71,7 @@ def join_keys(planned: Planned, context: Context) -> Planned | None:  # noqa: AR
     finder.find(planned.optimized)
     changed = {}
     for table, scans in planned.scans_of_tables():
-        filters = _of_all([finder.found.get(scan.path, {}) for scan in scans])
+        filters = _of_all([finder.filters.get(scan.path, {}) for scan in scans])
         if filters and isinstance(table.scan.request.output, Rows):
             changed[table.key] = replace(table.scan, join_filters=filters)
     if not changed:
@@ -83,8 +83,8 @@ def _of_all(by_scan: Sequence[Mapping[str, JoinFilter]]) -> tuple[JoinFilter, ..
     """Return conditions on rows that any of some scans of one table returns."""
     if not by_scan:
         return ()
-    columns = [column for column in by_scan[0] if all(column in found for found in by_scan)]
-    merged = ([found[column] for found in by_scan] for column in columns)
+    columns = [column for column in by_scan[0] if all(column in each for each in by_scan)]
+    merged = ([each[column] for each in by_scan] for column in columns)
     return tuple(
         JoinFilter(
             filters[0].column,
@@ -135,18 +135,18 @@ class _Finder:
 
     Attributes
     ----------
-    found
+    filters
         For each scan, by columns, the keys that its rows may have.
     """
 
     def __init__(self, scans: Mapping[Path, tuple[PlannedTable, LogicalScan]]) -> None:
-        self.found: dict[Path, dict[str, JoinFilter]] = {}
+        self.filters: dict[Path, dict[str, JoinFilter]] = {}
         self._scans = scans
         self._rows = {path: table.estimated_rows() for path, (table, _) in scans.items()}
         self._conditions: dict[Path, Predicate | None] = {}
 
     def find(self, plan: Any) -> None:
-        """Look at all joins of a plan, each before those below it."""
+        """Find the keys of all joins of a plan, each before those below it."""
         if not any(rows is not None and rows >= _LEAST_ROWS for rows in self._rows.values()):
             return
         pending = [_Part(plan)]
@@ -165,8 +165,8 @@ class _Finder:
         keys = self._keys(part.inputs[1 - side], pair[1 - side], filtered, 0)
         if keys is not None:
             applies = side == 0 or self._is_costly(filtered)
-            found = self.found.setdefault(filtered.path, {})
-            found.setdefault(filtered.column, JoinFilter(filtered.column, (keys,), applies))
+            filters = self.filters.setdefault(filtered.path, {})
+            filters.setdefault(filtered.column, JoinFilter(filtered.column, (keys,), applies))
 
     def _keys(self, side: _Part, key: Any, filtered: _Origin, depth: int) -> JoinKeys | None:
         """Return the keys of one side of a join if something leaves out some of them, and they are few."""
@@ -181,7 +181,7 @@ class _Finder:
             return None
         predicate = self._condition(origin.path)
         # what joins above have found holds for the scan too, and has been found without these keys
-        above = self.found.get(origin.path, {})
+        above = self.filters.get(origin.path, {})
         filters = (*above.values(), *self._nested(origin, depth + 1))
         if predicate is None and not filters:
             return None
@@ -262,7 +262,7 @@ def _origin(part: _Part, key: Any, *, commutes: bool) -> _Origin | None:
                 name, is_grouped = qualified_name(node.groups[index]), True
             case Join():
                 owners = [each for each, below in enumerate(part.inputs) if name in below.columns]
-                if len(owners) != 1 or (commutes and owners[0] not in _KEPT_SIDES.get(node.how, ())):
+                if len(owners) != 1 or (commutes and owners[0] not in _PRESERVED_SIDES.get(node.how, ())):
                     return None
                 (number,) = owners
                 joins.append((part, number))
