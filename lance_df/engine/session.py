@@ -10,15 +10,11 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import pyarrow.dataset
-
 from lance_df.compute.compat import (
-    DataFrame,
     Expr,
     PlainSessionContext,
     SessionConfig,
     SQLOptions,
-    Table,
     as_view,
     col,
     default_schema_name,
@@ -26,24 +22,20 @@ from lance_df.compute.compat import (
 )
 from lance_df.compute.json_functions import register_json_functions
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_hashes
-from lance_df.engine.dataframe import LanceDataFrame, with_outer_limit, with_types_of_rows
+from lance_df.engine.dataframe import LanceDataFrame, with_types_of_rows
 from lance_df.engine.failures import planning_errors, raised_by_catalog
 from lance_df.engine.optimizer.join_options import JoinOptions, PartitionedJoins
-from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
-from lance_df.engine.optimizer.settings import JoinSettings
-from lance_df.engine.plans.logical_scans import PlanScans, is_among
-from lance_df.engine.plans.walks import joins_without_keys, may_join_without_keys, nodes
-from lance_df.engine.pruning.requests import requests_of
+from lance_df.engine.query_planner import ONLY_QUERIES, QueryPlanner
+from lance_df.engine.registration import add_source
 from lance_df.engine.statement import Statement, planning
 from lance_df.engine.tables.created import (
     created_external_table,
     created_view,
+    explained_query,
     external_source,
     may_change,
     may_name_versions,
-    name_parts,
     named_versions,
-    query_of_created_table,
     registered_name_parts,
     with_selects,
 )
@@ -53,29 +45,22 @@ from lance_df.engine.tables.scan_function import register_scan_function
 from lance_df.engine.tables.source import TableSource, as_source, is_ours
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.interrupts import imports_finished, undisturbed
-from lance_df.records import replace
 from lance_df.scan.options import ALL, ScanOptions
 from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
 from lance_df.storage.schemes import with_allowed_schemes
-from lance_df.table.metadata.refs import VersionRef
 from lance_df.table.parallel import map_reads
 
 if TYPE_CHECKING:
-    from lance_df.engine.prepared import PreparedStatements
     from lance_df.engine.report import ScanReport
-    from lance_df.engine.statement import PlannedTable
     from lance_df.sql.statements import CreateExternalTable, CreateView
 
 SomeContext = TypeVar("SomeContext", bound=PlainSessionContext)
 
 _log = logging.getLogger("lance_df")
-_NO_LIMIT = 2**62
-_SMALL_BATCH = 8192
 _SHOWS_FUNCTIONS = re.compile(r"\s*show\s+functions\b", re.IGNORECASE)
 _LISTS_FUNCTIONS = re.compile(r"\b(routines|parameters)\b", re.IGNORECASE)
-_ONLY_QUERIES = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 
 
 class LanceSession:
@@ -102,10 +87,8 @@ class LanceSession:
     scan_options: ScanOptions = ALL
 
     _typed_functions: TypedFunctions
-    _join_settings: JoinSettings
-    _prepared: PreparedStatements | None
+    _planner: QueryPlanner
     _storage_options: Mapping[str, Any] | None
-    _registered: set[str]
 
     def sql(
         self,
@@ -153,11 +136,9 @@ class LanceSession:
                 return self._create_external(external, statement, options)
             if "murmur3" in lowered:
                 query = self._with_typed_calls(query, values)
-            frame = self._plan(query, statement, options, values, named_params)
+            frame = self._planned(query, statement, options, values, named_params)
             _log.debug("planned a statement over %d tables: %s", len(statement.tables), query)
-            self._join_settings.forget(lowered)
-            if "prepare" in lowered or "deallocate" in lowered:
-                self._note_prepared(query)
+            self._planner.note(query)
             if (view := created_view(query)) is not None:
                 self._follow_view(view)
             if _SHOWS_FUNCTIONS.match(query):
@@ -194,7 +175,7 @@ class LanceSession:
         A dataset or a namespace of lance_df is registered as by :func:`register`.
         """
         if is_ours(table):
-            _add(self, registered_name_parts(name), as_source(table))
+            add_source(self, registered_name_parts(name), as_source(table))
         else:
             with raised_by_catalog():
                 PlainSessionContext.register_table(self, name, table)
@@ -225,7 +206,7 @@ class LanceSession:
         nothing any more: from then on only what DataFusion pushes into scans prunes.
         """
         PlainSessionContext.register_udf(self, udf)
-        self._registered.add(_name_of(udf))
+        self._planner.user_functions.add(_name_of(udf))
 
     def register_udaf(self, udaf: Any) -> None:
         """Register an aggregate function, as `datafusion.SessionContext.register_udaf`.
@@ -233,7 +214,7 @@ class LanceSession:
         One that has the name of a function of DataFusion replaces it, as in `register_udf`.
         """
         PlainSessionContext.register_udaf(self, udaf)
-        self._registered.add(_name_of(udaf))
+        self._planner.user_functions.add(_name_of(udaf))
 
     def explain_scan(
         self, query: str, param_values: Mapping[str, Any] | Sequence[Any] | None = None
@@ -252,7 +233,7 @@ class LanceSession:
                 from lance_df.sql.explained import query_to_explain
 
             query = query_to_explain(with_selects(query))
-        frame = self.sql(query, _ONLY_QUERIES, param_values)
+        frame = self.sql(query, ONLY_QUERIES, param_values)
         (statement,) = frame.statements
         with planning_errors(statement):
             frame.execution_plan()
@@ -276,13 +257,11 @@ class LanceSession:
 
     def _set_up(self, storage_options: Mapping[str, Any] | None) -> None:
         self._storage_options = storage_options
-        self._registered = set()
+        self._planner = QueryPlanner()
         self._typed_functions = TypedFunctions(self)
-        self._join_settings = JoinSettings()
-        self._prepared = None
         register_hashes(self)
         register_json_functions(self)
-        self._registered.clear()
+        self._planner.user_functions.clear()
         register_scan_function(self, storage_options)
         names = names_of(self)
         names.lenient = True
@@ -299,97 +278,23 @@ class LanceSession:
         with planning_errors(statement, self.names_in):
             if "murmur3" in query.lower():
                 query = self._with_typed_calls(query, param_values, statement.temporary)
-            return self._plan(query, statement, _ONLY_QUERIES, param_values, named_params)
+            return self._planner.plan(self, query, statement, ONLY_QUERIES, param_values, named_params)
 
-    def _plan(
+    def _planned(
         self,
         query: str,
         statement: Statement,
         options: SQLOptions | None,
-        param_values: dict[str, Any] | None,
+        values: dict[str, Any] | None,
         named_params: dict[str, Any],
     ) -> LanceDataFrame:
-        def plan() -> DataFrame:
-            frame = PlainSessionContext.sql(self, query, options, param_values, **named_params)
-            anew = None if self._prepared is None else self._prepared.planned_anew(self, query)
-            return frame if anew is None else anew
+        if (explained := explained_query(query)) is not None:
+            from lance_df.engine.plans import explained as plans
 
-        # predicates prove nothing where functions of the user's have the names of built-in ones
-        can_prove = not (self._registered and _replaces_functions(self._registered))
-        tables: Mapping[int, PlannedTable] = {}
-        if (source := query_of_created_table(query)) is not None:  # DataFusion runs it at once
-            ahead, _ = statement.planned_over(
-                {},
-                lambda: PlainSessionContext.sql(self, source, _ONLY_QUERIES, param_values, **named_params),
-            )
-            tables, _ = self._requests(statement, ahead.optimized_logical_plan(), can_prove)
-        frame, slots = statement.planned_over(tables, plan)
-        plan_of_frame = frame.optimized_logical_plan()
-        if not statement.tables:
-            statement.stops_late = may_join_without_keys(nodes(plan_of_frame))
-            return LanceDataFrame(with_types_of_rows(self, frame, plan_of_frame).df, (statement,), self)
-        tables, read = self._requests(statement, plan_of_frame, can_prove)
-        statement.note(tables)
-        if read is None:
-            frame = with_types_of_rows(self, statement.planned_over(tables, plan)[0])
-            return LanceDataFrame(frame.df, (statement,), self)
-        typed = with_types_of_rows(self, frame, plan_of_frame)
-
-        def plan_again(others: Mapping[int, PlannedTable]) -> PlannedFrame:
-            again, slots = statement.planned_over(others, plan)
-            return PlannedFrame(again if typed is frame else with_types_of_rows(self, again), slots)
-
-        is_large = can_prove and may_be_large(tables)
-        planned = Planned(typed, plan_of_frame, tables, plan_again, slots, read, is_large)
-        if can_prove and not statement.is_change and (is_large or planned.reads_namespaces):
-            from lance_df.engine.optimizer.driver import optimized
-
-            planned = optimized(planned, self._context_of(statement))
-        planned.complete()
-        statement.note(planned.tables)
-        return LanceDataFrame(with_outer_limit(planned.frame).df, (statement,), self)
-
-    def _requests(
-        self, statement: Statement, plan: Any, can_prove: bool
-    ) -> tuple[dict[int, PlannedTable], PlanScans | None]:
-        """Return what the scans of a plan request, and what it reads; None where it has to be made anew."""
-        read = PlanScans.of(plan)
-        statement.stops_late = may_join_without_keys(read.nodes)
-        unpushed = [scan.unpushed() for scan in read.scans] if read.blocked else read.scans
-        tables = requests_of(statement.tables, plan, unpushed, can_prove=can_prove)
-        if joins_without_keys(read.nodes):
-            tables = {key: _in_small_batches(table) for key, table in tables.items()}
-        if not read.blocked:
-            return tables, read
-        self._stand_in(statement, tables, read.blocked)
-        return tables, None
-
-    def _context_of(self, statement: Statement) -> Context:
-        return Context(
-            self,
-            statement,
-            JoinOptions(self.partitioned_joins, self.join_memory_limit),
-            self._registered,
-            lambda: self._join_settings.of(self),
-        )
-
-    def _stand_in(
-        self, statement: Statement, tables: Mapping[int, PlannedTable], blocked: Sequence[str]
-    ) -> None:
-        """Keep DataFusion from pushing filters into tables where that fails, see `LogicalScan.is_blocked`.
-
-        A filter does not pass a LIMIT, so DataFusion applies it above the scan.
-        """
-        for key, table in tables.items():
-            if any(is_among(blocked, name) for _, name in table.names):
-                frame = PlainSessionContext.read_table(self, Table(table.provider())).limit(_NO_LIMIT)
-                statement.stand_ins[key] = as_view(frame)
-
-    def _note_prepared(self, query: str) -> None:
-        from lance_df.engine.prepared import PreparedStatements
-
-        self._prepared = self._prepared or PreparedStatements()
-        self._prepared.note(query)
+            frame = self._planner.plan(self, explained, statement, ONLY_QUERIES, values, named_params)
+            if statement.tables and plans.is_usual(self):
+                return LanceDataFrame(plans.explained(self, frame).df, (statement,), self)
+        return self._planner.plan(self, query, statement, options, values, named_params)
 
     def _with_typed_calls(
         self,
@@ -548,73 +453,8 @@ def enable(ctx: SomeContext) -> SomeContext:
     return ctx
 
 
-def register(
-    ctx: PlainSessionContext,
-    name: str,
-    source: object,
-    *,
-    version: VersionRef | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    allowed_base_schemes: Iterable[str] | None = None,
-) -> None:
-    """Give a Lance table a name in any `datafusion.SessionContext`, replacing what had it.
-
-    Every statement gets the newest version, unless ``version`` pins one. (A view that a plain context creates
-    over the table stays at the version it was created with.)
-
-    Parameters
-    ----------
-    name
-        As SQL reads it: ``Trips`` is ``trips``, ``"Trips"`` is not; ``schema.trips`` works.
-    source
-        A path, a URL, or a dataset object. An object that is not at the newest version stays at its own, and
-        so does one that shows some of a table: what its ``filter`` returned, or one whose default scan
-        options choose rows or columns. Statements change no table through that.
-    version
-        A version number, a tag, or (branch, version).
-    allowed_base_schemes
-        Kinds of URLs that base paths of the table may have, see `lance_df.dataset`.
-
-    Raises
-    ------
-    NotFoundError
-        There is no such table or version.
-    InvalidInputError
-        ``name`` is no table name, or ``source`` is none of the above.
-    """
-    parts = name_parts(name)
-    if isinstance(source, pyarrow.dataset.Dataset) and not is_ours(source):
-        if version is not None:
-            raise InvalidInputError(f"{source!r:.200}: has no other versions; register the whole dataset")
-        schema, table = names_of(ctx).resolve(ctx, parts)
-        if schema.table_exist(table):
-            schema.deregister_table(table)
-        schema.register_table(table, source)
-        return
-    options = with_allowed_schemes(storage_options, allowed_base_schemes)
-    _add(ctx, parts, as_source(source, version=version, storage_options=options))
-
-
-def _add(ctx: PlainSessionContext, name: tuple[str, ...], source: TableSource) -> None:
-    source.open()
-    schema, table = names_of(ctx).resolve(ctx, name)
-    schema.add(table, source)
-
-
-def _in_small_batches(table: PlannedTable) -> PlannedTable:
-    """Let DataFusion come by often: a join without keys compares a batch with all rows of the other side."""
-    return replace(table, scan=table.scan.requesting(batch_rows=_SMALL_BATCH))
-
-
 def _name_of(function: Any) -> str:
     return str(function).partition("(")[2].removesuffix(")")
-
-
-def _replaces_functions(names: set[str]) -> bool:
-    from lance_df.compute.calculator import evaluator
-    from lance_df.engine.plans.partial_aggregates import MERGED_FUNCTIONS
-
-    return not names.isdisjoint(MERGED_FUNCTIONS) or evaluator().replaces(names)
 
 
 def _values_of(given: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any] | None:

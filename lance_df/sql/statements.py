@@ -164,3 +164,15 @@ def parse_preparation(text: str) -> Preparation | None:
     except (InvalidInputError, ValueError):
         return None
     return Preparation(verb, name, before, text[reader.last_end() :])
+
+
+def parse_explained(text: str) -> str | None:
+    """Return the query of an ``EXPLAIN`` without options; None for all other statements.
+
+    >>> parse_explained("EXPLAIN SELECT 1")
+    'SELECT 1'
+    """
+    reader = token_reader(text)
+    if reader is None or not reader.take("EXPLAIN"):
+        return None
+    return reader.rest() if reader.at("SELECT") or reader.at("WITH") else None

@@ -113,6 +113,10 @@ class TokenReader:
         elif word in _CLOSES:
             raise InvalidInputError(f"a {text!r} closes nothing")
 
+    def rest(self) -> str:
+        """Return the text from the next token on."""
+        return self._text[self._tokens[self._next].start :]
+
     def bracketed(self) -> str:
         """Take parentheses and what is in them, and return the text of that."""
         self.need("(")

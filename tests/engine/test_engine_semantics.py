@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lance_df
-from lance_df.engine import session
+from lance_df.engine import query_planner
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
@@ -252,6 +252,6 @@ def test_pruning_predicates_change_no_answer(contexts, sample, monkeypatch):
             continue
         num_requests = len(sample.requests)
         with monkeypatch.context() as patch:
-            patch.setattr(session, "requests_of", lambda tables, *_, **__: tables)
+            patch.setattr(query_planner, "requests_of", lambda tables, *_, **__: tables)
             assert ids(ours, condition) == pruned
         assert len(sample.requests) > num_requests

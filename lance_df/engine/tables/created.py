@@ -86,6 +86,15 @@ def created_view(text: str) -> CreateView | None:
     return parse_create_view(text)
 
 
+def explained_query(text: str) -> str | None:
+    """Return the query of an ``EXPLAIN`` without options; None for all other statements."""
+    if "explain" not in text.lower():
+        return None
+    from lance_df.sql.statements import parse_explained
+
+    return parse_explained(text)
+
+
 def defined_name(text: str) -> tuple[str, ...] | None:
     """Return what `lance_df.sql.statements.parse_defined_name` returns, without the parser where it can."""
     lowered = text.lower()

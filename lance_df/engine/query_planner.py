@@ -1,0 +1,164 @@
+"""Plan the queries of a session: what DataFusion makes of them, and what the rules of the optimizer do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_df.compute.compat import DataFrame, PlainSessionContext, SQLOptions, Table, as_view
+from lance_df.engine.dataframe import LanceDataFrame, with_outer_limit, with_types_of_rows
+from lance_df.engine.optimizer.join_options import JoinOptions
+from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
+from lance_df.engine.optimizer.settings import JoinSettings
+from lance_df.engine.plans.logical_scans import PlanScans, is_among
+from lance_df.engine.plans.walks import joins_without_keys, may_join_without_keys, nodes
+from lance_df.engine.pruning.requests import requests_of
+from lance_df.engine.tables.created import query_of_created_table
+from lance_df.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lance_df.engine.prepared import PreparedStatements
+    from lance_df.engine.session import LanceSession
+    from lance_df.engine.statement import PlannedTable, Statement
+
+ONLY_QUERIES: Final = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+_NO_LIMIT: Final = 2**62
+_SMALL_BATCH: Final = 8192
+
+
+class QueryPlanner:
+    """Plans the queries of one session.
+
+    Attributes
+    ----------
+    user_functions
+        Names of the functions that were registered.
+    """
+
+    def __init__(self) -> None:
+        self.user_functions: set[str] = set()
+        self._join_settings = JoinSettings()
+        self._prepared: PreparedStatements | None = None
+
+    def plan(
+        self,
+        session: LanceSession,
+        query: str,
+        statement: Statement,
+        options: SQLOptions | None,
+        param_values: dict[str, Any] | None,
+        named_params: dict[str, Any],
+    ) -> LanceDataFrame:
+        """Plan a query, or another statement that DataFusion runs, which it may do at once.
+
+        Raises
+        ------
+        Exception
+            DataFusion's: the statement is wrong.
+        LanceError
+            A table cannot be opened.
+        """
+
+        def plan() -> DataFrame:
+            frame = PlainSessionContext.sql(session, query, options, param_values, **named_params)
+            anew = None if self._prepared is None else self._prepared.planned_anew(session, query)
+            return frame if anew is None else anew
+
+        # predicates prove nothing where functions of the user's have the names of built-in ones
+        can_prove = not (self.user_functions and _replaces_functions(self.user_functions))
+        tables: Mapping[int, PlannedTable] = {}
+        if (source := query_of_created_table(query)) is not None:  # DataFusion runs it at once
+            ahead, _ = statement.planned_over(
+                {},
+                lambda: PlainSessionContext.sql(session, source, ONLY_QUERIES, param_values, **named_params),
+            )
+            tables, _ = _requests(session, statement, ahead.optimized_logical_plan(), can_prove)
+        frame, slots = statement.planned_over(tables, plan)
+        plan_of_frame = frame.optimized_logical_plan()
+        if not statement.tables:
+            statement.stops_late = may_join_without_keys(nodes(plan_of_frame))
+            return LanceDataFrame(with_types_of_rows(session, frame, plan_of_frame).df, (statement,), session)
+        tables, read = _requests(session, statement, plan_of_frame, can_prove)
+        statement.note(tables)
+        if read is None:
+            frame = with_types_of_rows(session, statement.planned_over(tables, plan)[0])
+            return LanceDataFrame(frame.df, (statement,), session)
+        typed = with_types_of_rows(session, frame, plan_of_frame)
+
+        def plan_again(others: Mapping[int, PlannedTable]) -> PlannedFrame:
+            again, slots = statement.planned_over(others, plan)
+            return PlannedFrame(again if typed is frame else with_types_of_rows(session, again), slots)
+
+        is_large = can_prove and may_be_large(tables)
+        planned = Planned(typed, plan_of_frame, tables, plan_again, slots, read, is_large)
+        if can_prove and not statement.is_change and (is_large or planned.reads_namespaces):
+            from lance_df.engine.optimizer.driver import optimized
+
+            planned = optimized(planned, self._context(session, statement))
+        planned.complete()
+        statement.note(planned.tables)
+        return LanceDataFrame(with_outer_limit(planned.frame).df, (statement,), session)
+
+    def note(self, query: str) -> None:
+        """Take note of a statement that has been planned, and may be about later ones."""
+        lowered = query.lower()
+        self._join_settings.forget(lowered)
+        if "prepare" in lowered or "deallocate" in lowered:
+            from lance_df.engine.prepared import PreparedStatements
+
+            self._prepared = self._prepared or PreparedStatements()
+            self._prepared.note(query)
+
+    def _context(self, session: LanceSession, statement: Statement) -> Context:
+        return Context(
+            session,
+            statement,
+            JoinOptions(session.partitioned_joins, session.join_memory_limit),
+            self.user_functions,
+            lambda: self._join_settings.of(session),
+        )
+
+
+def _requests(
+    session: LanceSession, statement: Statement, plan: Any, can_prove: bool
+) -> tuple[dict[int, PlannedTable], PlanScans | None]:
+    """Return what the scans of a plan request, and what it reads; None where it has to be made anew."""
+    read = PlanScans.of(plan)
+    statement.stops_late = may_join_without_keys(read.nodes)
+    unpushed = [scan.unpushed() for scan in read.scans] if read.blocked else read.scans
+    tables = requests_of(statement.tables, plan, unpushed, can_prove=can_prove)
+    if joins_without_keys(read.nodes):
+        tables = {key: _in_small_batches(table) for key, table in tables.items()}
+    if not read.blocked:
+        return tables, read
+    _stand_in(session, statement, tables, read.blocked)
+    return tables, None
+
+
+def _stand_in(
+    session: LanceSession,
+    statement: Statement,
+    tables: Mapping[int, PlannedTable],
+    blocked: Sequence[str],
+) -> None:
+    """Keep DataFusion from pushing filters into tables where that fails, see `LogicalScan.is_blocked`.
+
+    A filter does not pass a LIMIT, so DataFusion applies it above the scan.
+    """
+    for key, table in tables.items():
+        if any(is_among(blocked, name) for _, name in table.names):
+            frame = PlainSessionContext.read_table(session, Table(table.provider())).limit(_NO_LIMIT)
+            statement.stand_ins[key] = as_view(frame)
+
+
+def _in_small_batches(table: PlannedTable) -> PlannedTable:
+    """Let DataFusion come by often: a join without keys compares a batch with all rows of the other side."""
+    return replace(table, scan=table.scan.requesting(batch_rows=_SMALL_BATCH))
+
+
+def _replaces_functions(names: set[str]) -> bool:
+    from lance_df.compute.calculator import evaluator
+    from lance_df.engine.plans.partial_aggregates import MERGED_FUNCTIONS
+
+    return not names.isdisjoint(MERGED_FUNCTIONS) or evaluator().replaces(names)
