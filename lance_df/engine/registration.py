@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow.dataset
 
+from lance_df.compute.compat import PlainSessionContext
+from lance_df.engine.failures import raised_by_catalog
 from lance_df.engine.tables.created import name_parts
 from lance_df.engine.tables.names import names_of
 from lance_df.engine.tables.source import TableSource, as_source, is_ours
@@ -14,8 +17,34 @@ from lance_df.errors import InvalidInputError
 from lance_df.storage.schemes import with_allowed_schemes
 
 if TYPE_CHECKING:
-    from lance_df.compute.compat import PlainSessionContext
     from lance_df.table.metadata.refs import VersionRef
+
+
+Session = TypeVar("Session")
+
+# what gives a name to data that is no table of ours; some releases of DataFusion lack some of them
+_NAMING: Final = (
+    *("register_arrow", "register_avro", "register_batch", "register_csv", "register_json"),
+    *("register_listing_table", "register_parquet", "register_record_batches", "register_view"),
+    *("create_dataframe", "from_arrow", "from_pandas", "from_polars", "from_pydict", "from_pylist"),
+)
+
+
+def with_errors_of_catalogs(session: type[Session]) -> type[Session]:
+    """Let the methods of a session that DataFusion registers data by raise the `LanceError` of a catalog."""
+    for name in _NAMING:
+        if (method := getattr(PlainSessionContext, name, None)) is not None:
+            setattr(session, name, _raising(method))
+    return session
+
+
+def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def raising(*arguments: Any, **options: Any) -> Any:
+        with raised_by_catalog():
+            return method(*arguments, **options)
+
+    return raising
 
 
 def register(

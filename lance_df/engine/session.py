@@ -26,7 +26,7 @@ from lance_df.engine.dataframe import LanceDataFrame, with_types_of_rows
 from lance_df.engine.failures import planning_errors, raised_by_catalog
 from lance_df.engine.optimizer.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.query_planner import ONLY_QUERIES, QueryPlanner
-from lance_df.engine.registration import add_source
+from lance_df.engine.registration import add_source, with_errors_of_catalogs
 from lance_df.engine.statement import Statement, planning
 from lance_df.engine.tables.created import (
     created_external_table,
@@ -63,6 +63,7 @@ _SHOWS_FUNCTIONS = re.compile(r"\s*show\s+functions\b", re.IGNORECASE)
 _LISTS_FUNCTIONS = re.compile(r"\b(routines|parameters)\b", re.IGNORECASE)
 
 
+@with_errors_of_catalogs
 class LanceSession:
     """What `SessionContext` and an enabled context have beyond DataFusion's context.
 

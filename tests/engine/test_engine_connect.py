@@ -372,3 +372,31 @@ print(*sys.modules)
     }
     assert unneeded.intersection(found) == set()
     assert sum(name.startswith("lance_df") for name in found) <= 260
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda ctx, _: ctx.register_record_batches("trips", [pa.table({"a": [1]}).to_batches()]),
+        lambda ctx, _: ctx.register_view("trips", ctx.sql("SELECT 1 AS a")),
+        lambda ctx, folder: ctx.register_csv("trips", str(folder / "x.csv")),
+        lambda ctx, _: ctx.from_arrow(pa.table({"a": [1]}), "trips"),
+        lambda ctx, _: ctx.create_dataframe([pa.table({"a": [1]}).to_batches()], "trips"),
+        lambda ctx, _: ctx.from_pydict({"a": [1]}, "trips"),
+    ],
+    ids=[
+        "register_record_batches",
+        "register_view",
+        "register_csv",
+        "from_arrow",
+        "create_dataframe",
+        "from_pydict",
+    ],
+)
+def test_no_other_data_gets_the_name_of_a_stored_table(tmp_path, give):
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    lance_df.write_dataset(pa.table({"id": [7]}), tmp_path / "trips.lance")
+    ctx = lance_df.connect(tmp_path)
+    with pytest.raises(InvalidInputError, match="the name 'trips' belongs to a Lance table; choose another"):
+        give(ctx, tmp_path)
+    assert ctx.sql("SELECT * FROM trips").to_pylist() == [{"id": 7}]

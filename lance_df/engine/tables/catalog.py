@@ -136,7 +136,9 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
 
     def register_table(self, name: str, table: Any) -> None:
         if name in self._registered or self._in_folder(name):
-            raise _noted(InvalidInputError(f"the name {name!r} belongs to a Lance table"))
+            raise _noted(
+                InvalidInputError(f"the name {name!r} belongs to a Lance table; choose another name")
+            )
         self._views.pop(name, None)
         self._inner.register_table(name, table if isinstance(table, Table) else Table(table))
 
