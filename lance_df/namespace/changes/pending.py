@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.errors import InvalidInputError
 from lance_df.namespace.changes.append import NewRows
 from lance_df.namespace.changes.delete import Deletion
 from lance_df.namespace.changes.keyed_rows import KeyedRows
@@ -331,8 +332,14 @@ class PendingChanges:
 
     def _rows_of_partitions(self, tables: Sequence[Table], keys: pa.Array) -> Iterator[tuple[int, Addresses]]:
         schema = self._manifest.schema
-        paths = [schema.path(field_id) for field in self._spec.fields for field_id in field.source_ids]
-        names = tuple(dict.fromkeys(path[0] for path in paths if path is not None))
+        sources = [(field, schema.path(each)) for field in self._spec.fields for each in field.source_ids]
+        if tables and (dropped := [field.field_id for field, path in sources if path is None]):
+            raise InvalidInputError(
+                f"{self._root.uri}: which rows of earlier partition specs are replaced is not known, "
+                f"as the column of partition field {dropped[0]!r} was dropped; call "
+                "update_partition_spec with a spec without it first"
+            )
+        names = tuple(dict.fromkeys(path[0] for _, path in sources if path is not None))
         for number, table in enumerate(tables):
             plan = plan_scan(
                 table, ScanRequest(columns=names, with_row_address=True, requires=Promise.COMPLETE)

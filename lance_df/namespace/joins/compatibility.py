@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     Codes = npt.NDArray[np.int64]
 
 _SOURCE_NULL_ONLY: Final = (TransformKind.IDENTITY, TransformKind.BUCKET, TransformKind.TRUNCATE)
+# classes of keys of which transforms, which see values alone, do not depend on the width
+_OF_ANY_WIDTH: Final = frozenset({"integer", "text", "binary"})
 _MAX_WIDTH: Final = 2**31 - 1
 
 
@@ -149,7 +151,7 @@ def common_grouping(sides: Sequence[JoinSide]) -> Grouping | str:
         return f"{uri}: a table has neither a version to read nor partition values"
     functions = list(_functions(sides))
     if not functions:
-        return f"no common partition field on the keys: {_described(sides)}"
+        return f"no common partition field on the keys: {_described(sides)}{_types_described(sides)}"
     try:
         per_function = [[function.values(side) for side in sides] for function in functions]
     except InvalidInputError as err:
@@ -180,6 +182,15 @@ def _described(sides: Sequence[JoinSide]) -> str:
             names = ", ".join(dict.fromkeys(_name(field) for field, _ in side.fields(spec)))
             texts.append(f"{spec.name} of {side.manifest.table.uri.rsplit('/', 2)[-2]} has {names or 'none'}")
     return "; ".join(dict.fromkeys(texts)) or "no partition is left"
+
+
+def _types_described(sides: Sequence[JoinSide]) -> str:
+    texts = []
+    for position in range(len(sides[0].keys)):
+        types = dict.fromkeys(str(side.key_type(position)) for side in sides)
+        if len(types) > 1:
+            texts.append(f"; key {position + 1} is {' and '.join(types)}")
+    return "".join(texts)
 
 
 def _name(field: PartitionField) -> str:
@@ -280,10 +291,13 @@ def _target(
     if len({key_class(field.result_type) for field in direct}) != 1:
         return None
     if len(direct) < len(sources) or example.transform is None:
-        # computed, or an expression of anybody's: only the very same types are known to agree
+        # computed: transforms of keys of one class see values, however wide; of expressions that is known
+        # of integers only
+        of_any_width = _OF_ANY_WIDTH if example.transform is not None else {"integer"}
         for position in positions:
             types = {side.key_type(position) for side in sides}
-            if len(types) > 1 and not all(key_class(each) == "integer" for each in types):
+            classes = {key_class(each) for each in types}
+            if len(types) > 1 and not (len(classes) == 1 and classes <= of_any_width):
                 return None
     if example.transform is None:
         return example
