@@ -34,8 +34,8 @@ from measures import Measure
 from slow_store import SlowStore, use_slow_store
 
 import lance_df
-from lance_df.engine.registration import register
 from lance_df.engine.session import connect
+from lance_df.engine.tables.names import register
 
 from .common import Settings
 

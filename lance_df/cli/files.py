@@ -126,7 +126,7 @@ class FileTables:
         self.names.add(name)
 
     def _register_lance(self, name: str, paths: Sequence[str]) -> None:
-        from lance_df.engine.registration import register
+        from lance_df.engine.tables.names import register
 
         if len(paths) == 1:
             register(self._ctx, quote_identifier(name), paths[0], storage_options=self._storage_options)

@@ -37,8 +37,8 @@ def add_storage_option(command: argparse._ActionsContainer) -> None:
 
 def open_session(root: str, options: argparse.Namespace) -> SessionContext:
     """Connect to a folder of tables, or to one table ``x.lance``, and name the tables of ``--table``."""
-    from lance_df.engine.registration import register
     from lance_df.engine.session import connect
+    from lance_df.engine.tables.names import register
 
     storage = storage_options(options)
     ctx = connect(root, storage_options=storage)

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from lance_df.compute.typed_functions import register_udfs
-from lance_df.engine.registration import register
 from lance_df.engine.session import SessionContext, connect, enable
+from lance_df.engine.tables.names import register
 
 if TYPE_CHECKING:
     from lance_df.engine.report import ScanReport

@@ -25,9 +25,9 @@ from lance_df.engine.plans.nodes import EmptyRelation, node_of
 from lance_df.engine.plans.partial_aggregates import PartialAggregate
 from lance_df.engine.plans.rebuild import NotRebuiltError, rebuilt
 from lance_df.engine.plans.walks import Path, chain, holds_in_subquery, node_at, plan_at
-from lance_df.engine.registration import register
 from lance_df.engine.session import SessionContext
 from lance_df.engine.statement import Statement, planning
+from lance_df.engine.tables.names import register
 from lance_df.engine.tables.source import TableSource
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.records import dataclass

@@ -6,13 +6,15 @@ statements remember theirs, so the text identifies the one to raise again.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from lance_df.compute.calls import PANICS, engine_call
+from lance_df.compute.compat import PlainSessionContext
 from lance_df.engine.statement import Statement
 from lance_df.errors import (
     ColumnNotFoundError,
@@ -27,7 +29,7 @@ from lance_df.interrupts import apart, raised_at_the_end
 _MAX_STATEMENT = 200
 
 R = TypeVar("R")
-
+Session = TypeVar("Session")
 
 NamesIn: TypeAlias = Callable[[str], tuple[str, Iterable[str]]]
 
@@ -86,6 +88,31 @@ def raised_by_catalog() -> Iterator[None]:
         if raised is not None:
             raise raised from err
         raise
+
+
+# what gives a name to data that is no table of ours; some releases of DataFusion lack some of them
+_NAMING: Final = (
+    *("register_arrow", "register_avro", "register_batch", "register_csv", "register_json"),
+    *("register_listing_table", "register_parquet", "register_record_batches", "register_view"),
+    *("create_dataframe", "from_arrow", "from_pandas", "from_polars", "from_pydict", "from_pylist"),
+)
+
+
+def with_errors_of_catalogs(session: type[Session]) -> type[Session]:
+    """Let the methods of a session that DataFusion registers data by raise the `LanceError` of a catalog."""
+    for name in _NAMING:
+        if (method := getattr(PlainSessionContext, name, None)) is not None:
+            setattr(session, name, _raising(method))
+    return session
+
+
+def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def raising(*arguments: Any, **options: Any) -> Any:
+        with raised_by_catalog():
+            return method(*arguments, **options)
+
+    return raising
 
 
 def run_apart(statements: Sequence[Statement], work: Callable[[], R]) -> R:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow.dataset
+
 from lance_df.compute.compat import DataFrame, PlainSessionContext, SQLOptions, Table, as_view
 from lance_df.engine.dataframe import LanceDataFrame, with_outer_limit, with_types_of_rows
-from lance_df.engine.optimizer.join_options import JoinOptions
+from lance_df.engine.optimizer.join_options import JoinOptions, JoinSettings
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
-from lance_df.engine.optimizer.settings import JoinSettings
 from lance_df.engine.plans.logical_scans import PlanScans, is_among
 from lance_df.engine.plans.walks import joins_without_keys, may_join_without_keys, nodes
 from lance_df.engine.pruning.requests import requests_of
@@ -18,11 +19,14 @@ from lance_df.records import replace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
+
     from lance_df.engine.prepared import PreparedStatements
     from lance_df.engine.session import LanceSession
     from lance_df.engine.statement import PlannedTable, Statement
 
 ONLY_QUERIES: Final = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+_INSERTED: Final = "__lance_df_inserted"
 _NO_LIMIT: Final = 2**62
 _SMALL_BATCH: Final = 8192
 
@@ -99,6 +103,31 @@ class QueryPlanner:
         planned.complete()
         statement.note(planned.tables)
         return LanceDataFrame(with_outer_limit(planned.frame).df, (statement,), session)
+
+    def plan_values(
+        self,
+        session: LanceSession,
+        values: str,
+        types: pa.Schema,
+        statement: Statement,
+        param_values: dict[str, Any] | None,
+        named_params: dict[str, Any],
+    ) -> LanceDataFrame:
+        """Plan ``VALUES …`` as rows with columns of these types; see `LanceSession.plan_values`."""
+        statement.inserted_into[_INSERTED] = Table(pyarrow.dataset.dataset(types.empty_table()))
+
+        def plan() -> DataFrame:
+            text = f"INSERT INTO {_INSERTED} {values}"
+            insertion = PlainSessionContext.sql(session, text, None, param_values, **named_params)
+            # an insertion is planned, and not run
+            (rows,) = insertion.logical_plan().inputs()
+            return PlainSessionContext.create_dataframe_from_logical_plan(session, rows)
+
+        try:
+            frame, _ = statement.planned_over({}, plan)
+        finally:
+            statement.inserted_into.clear()
+        return LanceDataFrame(frame.df, (statement,), session)
 
     def note(self, query: str) -> None:
         """Take note of a statement that has been planned, and may be about later ones."""

@@ -23,10 +23,9 @@ from lance_df.compute.compat import (
 from lance_df.compute.json_functions import register_json_functions
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_hashes
 from lance_df.engine.dataframe import LanceDataFrame, with_types_of_rows
-from lance_df.engine.failures import planning_errors, raised_by_catalog
+from lance_df.engine.failures import planning_errors, raised_by_catalog, with_errors_of_catalogs
 from lance_df.engine.optimizer.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.query_planner import ONLY_QUERIES, QueryPlanner
-from lance_df.engine.registration import add_source, with_errors_of_catalogs
 from lance_df.engine.statement import Statement, planning
 from lance_df.engine.tables.created import (
     created_external_table,
@@ -40,7 +39,7 @@ from lance_df.engine.tables.created import (
     with_selects,
 )
 from lance_df.engine.tables.folders import SUFFIX, TableFolder, holds_table
-from lance_df.engine.tables.names import names_of
+from lance_df.engine.tables.names import add_source, names_of
 from lance_df.engine.tables.scan_function import register_scan_function
 from lance_df.engine.tables.source import TableSource, as_source, is_ours
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
@@ -53,6 +52,8 @@ from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.parallel import map_reads
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lance_df.engine.report import ScanReport
     from lance_df.sql.statements import CreateExternalTable, CreateView
 
@@ -280,6 +281,24 @@ class LanceSession:
             if "murmur3" in query.lower():
                 query = self._with_typed_calls(query, param_values, statement.temporary)
             return self._planner.plan(self, query, statement, ONLY_QUERIES, param_values, named_params)
+
+    def plan_values(
+        self,
+        values: str,
+        types: pa.Schema,
+        statement: Statement,
+        param_values: dict[str, Any] | None,
+        named_params: dict[str, Any],
+    ) -> LanceDataFrame:
+        """Plan ``VALUES …`` of a statement as those that are inserted into columns.
+
+        Each value gets the type of its column. In a query the values of a column first get a type that all of
+        them have in common, which may not hold them.
+        """
+        with planning_errors(statement, self.names_in):
+            if "murmur3" in values.lower():
+                values = self._with_typed_calls(values, param_values, statement.temporary)
+            return self._planner.plan_values(self, values, types, statement, param_values, named_params)
 
     def _planned(
         self,

@@ -27,7 +27,7 @@ from lance_df.scan.options import ALL, ScanOptions
 from lance_df.scan.request import ScanRequest
 
 if TYPE_CHECKING:
-    from lance_df.compute.compat import DataFrame
+    from lance_df.compute.compat import DataFrame, Table
     from lance_df.engine.optimizer.planned import RuleReport
     from lance_df.engine.report import JoinReport
     from lance_df.scan.source import Scannable
@@ -129,8 +129,8 @@ class Statement:
         The providers that read some members of a namespace each, with the key of the table.
     unit_plans
         Plan what is not planned before its turn comes.
-    temporary
-        Tables that have a name in this statement alone.
+    temporary, inserted_into
+        Tables that have a name in this statement alone: those that it reads, and those that it inserts into.
     is_change
         Whether its rows are to be changed: then it is planned as it is written.
     written
@@ -150,6 +150,7 @@ class Statement:
     units: list[tuple[int, LanceTableProvider]] = field(default_factory=list)
     unit_plans: list[Callable[[], Any]] = field(default_factory=list)
     temporary: dict[str, TableSource] = field(default_factory=dict)
+    inserted_into: dict[str, Table] = field(default_factory=dict)
     is_change: bool = False
     written: str | None = None
     around: str | None = None

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
-from lance_df.engine.registration import register as register_table
 from lance_df.engine.session import SessionContext
+from lance_df.engine.tables.names import register as register_table
 from lance_df.engine.tables.source import TableSource
 from lance_df.engine.tables.version_text import VersionKind, VersionText
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError

@@ -47,11 +47,15 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """``INSERT INTO name (columns) query``; without columns the query gives all of them."""
+    """``INSERT INTO name (columns) query``; without columns the query gives all of them.
+
+    ``has_values`` where the query begins with ``VALUES``.
+    """
 
     name: Name
     columns: tuple[str, ...] | None
     query: str
+    has_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,11 +232,12 @@ def _insert(reader: TokenReader, name: Name, *, is_overwrite: bool) -> Insert:
         _unsupported("INSERT … DEFAULT VALUES", "INSERT … VALUES (NULL)")
     if reader.at("BY", "NAME"):
         _unsupported("INSERT … BY NAME", "INSERT INTO t (columns) …")
+    has_values = reader.at("VALUES")
     query = reader.text_until(("RETURNING",), ("ON", "CONFLICT"), ("ON", "DUPLICATE"))
     _no_returning(reader)
     if reader.at("ON"):
         _unsupported("INSERT … ON CONFLICT", f"MERGE INTO, or {_MERGE_INSERT}")
-    return Insert(name, columns, query)
+    return Insert(name, columns, query, has_values)
 
 
 def _where(reader: TokenReader) -> str | None:

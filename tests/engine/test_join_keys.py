@@ -162,6 +162,17 @@ FILTERED = {
         " UNION ALL SELECT y.v FROM facts y JOIN days d ON y.day = d.day AND d.month = 5",
         {"facts": ["day"]},
     ),
+    "an alias of a union beside another join": (
+        "SELECT f.v FROM (SELECT day FROM days UNION ALL SELECT day FROM days) x"
+        " JOIN days e ON x.day = e.day JOIN facts f ON f.day = x.day JOIN days d ON f.day = d.day"
+        " WHERE d.month = 3",
+        {"facts": ["day"]},
+    ),
+    "a recursive query": (
+        "WITH RECURSIVE r AS (SELECT 1 AS k UNION ALL SELECT k + 1 FROM r WHERE k < 9)"
+        " SELECT v FROM facts JOIN r ON facts.n = r.k JOIN days ON facts.day = days.day WHERE month = 3",
+        None,
+    ),
     "a condition of our own": (
         "SELECT v FROM facts JOIN days ON facts.day = days.day WHERE month = 2 AND v % 3 = 1 AND abs(n) > 2",
         {"facts": ["day"]},
@@ -214,6 +225,10 @@ UNFILTERED = {
     "computed": "SELECT v FROM facts JOIN days ON facts.day = days.day + 1 WHERE month = 2",
     "computed values": (
         "SELECT v FROM (SELECT v, day + 1 AS day FROM facts) x JOIN days USING (day) WHERE month = 2"
+    ),
+    "an alias of a union": (
+        "SELECT x.v, d.name FROM (SELECT v, day FROM facts UNION ALL SELECT v, day FROM facts) x"
+        " JOIN days d ON x.day = d.day WHERE d.month = 2"
     ),
     "floats": "SELECT facts.v FROM facts JOIN (SELECT f FROM others WHERE v < 9) o ON facts.f = o.f",
     "other types": "SELECT v FROM facts JOIN days ON facts.n = days.day WHERE month = 0",

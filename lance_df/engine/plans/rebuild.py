@@ -181,15 +181,20 @@ def _node(
 
 def _with_alias(ctx: PlainSessionContext, frame: DataFrame, alias: SubqueryAlias) -> DataFrame:
     below = columns_of(frame, frame.logical_plan())
-    names = [f"c{number}" for number in range(len(below))]
-    plain = frame.select(
-        *(Expr.column(str(column)).alias(name) for column, name in zip(below, names, strict=True))
-    )
+    plain = with_numbered_columns(frame)
     shown = list(zip(alias.columns, frame.schema().names, strict=False))
     renamed = [QualifiedColumn.of(each, name) for each, name in shown]
     # what is carried along
     renamed += [QualifiedColumn((alias.name,), each.name) for each in below[len(shown) :]]
-    return plain.select(*renaming(ctx, list(zip(names, renamed, strict=True))))
+    return plain.select(*renaming(ctx, list(zip(plain.schema().names, renamed, strict=True))))
+
+
+def with_numbered_columns(frame: DataFrame) -> DataFrame:
+    """Return a frame whose columns, which may have equal names, are called ``c0``, ``c1`` and so on."""
+    columns = columns_of(frame, frame.logical_plan())
+    return frame.select(
+        *(Expr.column(str(column)).alias(f"c{number}") for number, column in enumerate(columns))
+    )
 
 
 def _joined(left: DataFrame, right: DataFrame, join: Join) -> DataFrame:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from lance_df.engine.plans.rebuild import NotRebuiltError, with_numbered_columns
 from lance_df.engine.statements.target import ROWS, Target, typed_batches
 from lance_df.errors import InvalidInputError
 from lance_df.interrupts import interrupted_once
@@ -27,6 +28,7 @@ from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
+    from lance_df.compute.compat import DataFrame
     from lance_df.table.changes.row_set import Addresses
 
 R = TypeVar("R")
@@ -38,26 +40,34 @@ _NUMBERED_ADDRESSES: Final = (MEMBER.name, ROW_ADDRESS)
 def insert(target: Target, change: Insert) -> int:
     """Append the rows of a query."""
     names = target.schema.names if change.columns is None else list(change.columns)
-    target.types(names)
+    types = target.types(names)
     query = target.query(change.query)
-    frame = query.frame()
-    given = frame.schema().names
-    if len(given) != len(names):
-        raise InvalidInputError(
-            f"INSERT names {len(names)} columns ({', '.join(names)}), but its query gives {len(given)}"
-        )
-    types = list(target.types(names).values())
-    # by position: the names of the query's columns mean nothing, and may repeat
-    if len(set(given)) < len(given):
-        given = [f"c{number}" for number in range(len(names))]
-        listed = ", ".join(given)
-        query = target.query(f"SELECT {listed} FROM (\n{change.query}\n) AS s ({listed})")
+    frame = query.values_frame(types) if change.has_values and len(types) == len(names) else None
+    if frame is None:
         frame = query.frame()
-    batches = typed_batches(frame, dict(zip(given, types, strict=True)), query.statement)
+        given = frame.schema().names
+        if len(given) != len(names):
+            raise InvalidInputError(
+                f"INSERT names {len(names)} columns ({', '.join(names)}), but its query gives {len(given)}"
+            )
+        # by position: the names of the query's columns mean nothing, and may repeat
+        if len(set(given)) < len(given):
+            frame = _with_distinct_names(target, change, frame)
+    positions = dict(zip(frame.schema().names, types.values(), strict=True))
+    batches = typed_batches(frame, positions, query.statement)
     fields = {field.name: field for field in target.schema.to_arrow()}
     rows = Counted(batches, pa.schema([fields[name] for name in names]))
     append(target, rows)
     return rows.num_rows
+
+
+def _with_distinct_names(target: Target, change: Insert, frame: DataFrame) -> DataFrame:
+    """Return a frame of the query of an insertion in which no two columns have one name."""
+    with suppress(NotRebuiltError):
+        return with_numbered_columns(frame)
+    # which has no order: DataFusion sorts no rows of subqueries
+    listed = ", ".join(f"c{number}" for number in range(len(frame.schema().names)))
+    return target.query(f"SELECT {listed} FROM (\n{change.query}\n) AS s ({listed})").frame()
 
 
 class Counted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
@@ -11,13 +12,14 @@ from lance_df.compute.compat import col
 from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.statement import Statement
 from lance_df.engine.tables.source import TableSource
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.expr.nodes import And
 from lance_df.expr.text_views import parts_of_texts
 from lance_df.format.schema import EXTENSION_NAME, STORED_JSON
 from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
 from lance_df.namespace.kind import is_table, namespace_of
 from lance_df.records import dataclass
+from lance_df.sql.placeholders import with_untyped_placeholders
 from lance_df.sql.splice import quote_identifier
 from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.table import Table
@@ -169,6 +171,16 @@ class Query:
         return self._target.session.plan_query(
             self._text, self.statement, parameters.by_name, parameters.named
         )
+
+    def values_frame(self, types: Mapping[str, pa.DataType]) -> LanceDataFrame | None:
+        """Return the frame of ``VALUES``, each of the type of its column; None if that cannot be planned."""
+        parameters = self._target.parameters
+        text = with_untyped_placeholders(self._text) if "$" in self._text else self._text
+        with suppress(LanceError):
+            return self._target.session.plan_values(
+                text, pa.schema(types.items()), self.statement, parameters.by_name, parameters.named
+            )
+        return None
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         """Plan the query now, and yield its rows later, with columns of these types."""

@@ -106,7 +106,7 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
             raise
 
     def table_exist(self, name: str) -> bool:
-        if _temporary(name) is not None:
+        if _temporary(name) is not None or _inserted_into(name) is not None:
             return True
         if name in self._registered or name in self._inner.table_names() or self._in_folder(name):
             return True
@@ -158,6 +158,8 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
             return None
         if (temporary := _temporary(name)) is not None:
             return self._provider(temporary, name)
+        if (table := _inserted_into(name)) is not None:
+            return table
         source = self._registered.get(name)
         if source is None and name in self._inner.table_names():
             return outside_runtime(lambda: self._created(name))
@@ -236,6 +238,11 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
 def _temporary(name: str) -> TableSource | None:
     statement = current_statement()
     return None if statement is None else statement.temporary.get(name)
+
+
+def _inserted_into(name: str) -> Table | None:
+    statement = current_statement()
+    return None if statement is None else statement.inserted_into.get(name)
 
 
 class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]

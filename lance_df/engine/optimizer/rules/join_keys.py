@@ -252,7 +252,7 @@ def _origin(part: _Part, key: Any, *, commutes: bool) -> _Origin | None:
                 pass
             case Projection():
                 name = qualified_name(node.expressions[index])
-            case SubqueryAlias():
+            case SubqueryAlias() if len(part.inputs[0].columns) == len(part.columns):
                 name = part.inputs[0].columns[index]
             case Sort() if node.fetch is None or not commutes:
                 pass

@@ -11,8 +11,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from lance_df.compute.compat import LogicalPlan, PlainSessionContext
+from lance_df.engine.optimizer.join_options import REPARTITION_JOINS, TARGET_PARTITIONS
 from lance_df.engine.optimizer.join_sizes import Size, scanned_size, size_above
-from lance_df.engine.optimizer.settings import REPARTITION_JOINS, TARGET_PARTITIONS
 from lance_df.engine.plans.nodes import Join, Scan, node_of
 from lance_df.records import dataclass
 from lance_df.scan.run import num_cores
