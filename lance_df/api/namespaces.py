@@ -19,6 +19,7 @@ from lance_df.errors import AlreadyExistsError, InvalidInputError
 from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.metadata.history import HistoryTable
+from lance_df.namespace.metadata.partitions import value_names
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
@@ -185,14 +186,16 @@ class PartitionedNamespace(
         self._table = self._table.latest()
 
     def partitions(self) -> pa.Table:
-        """Return the partitions: their values by field id, where their tables are, and at which version."""
-        members = self._table.manifest.members
-        fields = self._table.manifest.specs.fields
-        columns = [field.column for field in fields.values()]
-        partitions = members.select(
-            [*columns, "object_id", "location", *(field.name for field in READ_FIELDS)]
-        )
-        return partitions.rename_columns([*fields, *partitions.column_names[len(columns) :]])
+        """Return the partitions: their values by field id, where their tables are, and at which version.
+
+        Where one of the other columns is called like a field, its values are in ``partition_field_…``, as in
+        SQL.
+        """
+        manifest = self._table.manifest
+        columns = [field.column for field in manifest.specs.fields.values()]
+        others = ["object_id", "location", *(field.name for field in READ_FIELDS)]
+        partitions = manifest.members.select([*columns, *others])
+        return partitions.rename_columns([*value_names(manifest, others), *others])
 
 
 def _reopen(

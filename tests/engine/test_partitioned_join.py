@@ -710,3 +710,57 @@ def test_units_build_on_the_smaller_side(tmp_path, limit):
             assert f"join_type={built}," in text
             assert text.index("projection=[k, m]") < text.index("projection=[k, n]")
         assert_same_result(found, memory.sql(query))
+
+
+WORDS = ["a", "ab", "abc", "é", "éa", "zz", "", None, "abcdefgh"] * 3
+KEYS = {
+    "string": pa.array(WORDS),
+    "large_string": pa.array(WORDS, pa.large_string()),
+    "dictionary": pa.array(WORDS).dictionary_encode(),
+    "binary": pa.array(WORDS, pa.binary()),
+    "large_binary": pa.array(WORDS, pa.large_binary()),
+}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("string", "large_string"),
+        ("large_string", "dictionary"),
+        ("string", "string"),
+        ("binary", "large_binary"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("transforms", "function"),
+    [
+        (("k", "bucket(k, 4)"), "bucket(4)"),
+        (("bucket(k, 4)", "bucket(k, 6)"), "bucket(2)"),
+        (("k", "k"), "identity"),
+    ],
+)
+def test_text_and_binary_keys_may_differ_in_width(tmp_path, one, other, transforms, function):
+    for name, key, transform in zip("xy", (one, other), transforms, strict=True):
+        rows = pa.table({"k": KEYS[key], name: range(len(WORDS))})
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, [transform]).append(rows)
+    query = "SELECT x, y FROM x JOIN y ON x.k = y.k ORDER BY x, y"
+    ctx = lance_df.connect(tmp_path, partitioned_joins="always")
+    (join,) = ctx.explain_scan(query).joins
+    assert f"groups by {function}" in join.effect
+    plain = lance_df.connect(tmp_path, partitioned_joins="never")
+    rows = ctx.sql(query).to_arrow_table()
+    assert rows.num_rows == 8 * 9
+    assert rows == plain.sql(query).to_arrow_table()
+
+
+def test_keys_of_types_that_do_not_agree_are_named(tmp_path):
+    numbers = pa.array([1, 2, 3], pa.decimal128(9, 2))
+    for name, key, transform in (
+        ("x", numbers, "k"),
+        ("y", numbers.cast(pa.decimal128(12, 4)), "bucket(k, 4)"),
+    ):
+        rows = pa.table({"k": key})
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, [transform]).append(rows)
+    ctx = lance_df.connect(tmp_path, partitioned_joins="always")
+    (join,) = ctx.explain_scan("SELECT count(*) FROM x JOIN y ON x.k = y.k").joins
+    assert join.effect.endswith("; key 1 is decimal128(9, 2) and decimal128(12, 4)")

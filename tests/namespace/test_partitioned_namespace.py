@@ -439,3 +439,66 @@ def test_versions_say_what_changed(tmp_path):
     ]
     assert [each["version"] for each in namespace.at(2).versions()] == [1, 2]
     assert "<td>restore</td><td>2</td>" in namespace.versions()._repr_html_()
+
+
+def test_fields_that_are_called_like_other_columns_of_partitions(tmp_path):
+    rows = pa.table({"location": ["Oslo", "Rome"], "object_id": [1, 2], "read_tag": ["a", None], "v": [1, 2]})
+    namespace = lance_df.PartitionedNamespace.create(
+        tmp_path / "n", rows.schema, ["location", "object_id", "read_tag"]
+    )
+    namespace.append(rows)
+    partitions = namespace.partitions()
+    assert partitions.schema.names == [
+        *("partition_field_location", "partition_field_object_id", "partition_field_read_tag"),
+        *("object_id", "location", "read_version", "read_branch", "read_tag"),
+    ]
+    assert sorted(partitions["partition_field_location"].to_pylist()) == ["Oslo", "Rome"]
+    assert sorted(partitions["partition_field_object_id"].to_pylist()) == [1, 2]
+    ctx = lance_df.connect(tmp_path)
+    shown = ctx.sql('SELECT * FROM "n$partitions"').to_arrow_table()
+    assert set(partitions.schema.names) <= set(shown.schema.names)
+
+
+def test_a_field_that_is_called_like_the_column_of_another(tmp_path):
+    rows = pa.table({"object_id": [1], "partition_field_object_id": [2], "spec_version": [3]})
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", rows.schema, rows.schema.names)
+    namespace.append(rows)
+    ctx = lance_df.connect(tmp_path)
+    for kind in ("partitions", "files"):
+        (row,) = ctx.sql(f'SELECT * FROM "n${kind}"').to_pylist()
+        assert row["partition_field_object_id"] == 1
+        assert row["partition_field_partition_field_object_id"] == 2
+        assert row["partition_field_spec_version"] == 3
+    (row,) = namespace.partitions().to_pylist()
+    assert row["partition_field_object_id"] == 1
+    assert row["partition_field_partition_field_object_id"] == 2
+
+
+def test_partitions_by_a_dropped_column_are_not_replaced_in_members_of_earlier_specs(tmp_path):
+    rows = pa.table({"a": [1, 2], "k": [5, 6], "v": ["x", "y"]})
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", rows.schema, ["a"])
+    namespace.append(rows)
+    namespace.update_partition_spec(["k"])
+    namespace.append(rows)
+    namespace.drop_columns(["k"])
+    before = namespace.to_table().sort_by("v")
+    new = pa.table({"a": [9], "v": ["w"]})
+    with pytest.raises(
+        InvalidInputError, match="partition field 'k' was dropped; call update_partition_spec"
+    ):
+        namespace.overwrite_partitions(new)
+    assert lance_df.PartitionedNamespace.open(tmp_path / "n").to_table().sort_by("v") == before
+    assert namespace.verify(deep=True).ok
+    namespace.update_partition_spec(["a"])
+    namespace.overwrite_partitions(pa.table({"a": [2], "v": ["z"]}))
+    assert sorted(namespace.to_table()["v"].to_pylist()) == ["x", "x", "z"]
+
+
+def test_partitions_by_a_dropped_column_are_replaced_where_no_spec_is_earlier(tmp_path):
+    rows = pa.table({"a": [1, 2], "k": [5, 6]})
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", rows.schema, ["k"])
+    namespace.append(rows)
+    namespace.drop_columns(["k"])
+    for value in (8, 9):
+        namespace.overwrite_partitions(pa.table({"a": [value]}))
+    assert sorted(namespace.to_table()["a"].to_pylist()) == [1, 2, 9]

@@ -13,6 +13,9 @@ from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.spec.partition_values import expression_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.table.table import Table
 
@@ -149,11 +152,22 @@ class SpecsTable(MetadataTable):
 
 def value_fields(snapshot: NamespaceSnapshot, others: tuple[pa.Field, ...]) -> list[pa.Field]:
     """Return a column for each partition field: called like it, unless another column is."""
-    taken = {_SPEC.name, *(field.name for field in others)}
-    return [
-        pa.field(field.column if field.field_id in taken else field.field_id, field.result_type)
-        for field in snapshot.manifest.specs.fields.values()
-    ]
+    names = value_names(snapshot.manifest, (_SPEC.name, *(field.name for field in others)))
+    types = [field.result_type for field in snapshot.manifest.specs.fields.values()]
+    return [pa.field(name, data_type) for name, data_type in zip(names, types, strict=True)]
+
+
+def value_names(manifest: NamespaceManifest, others: Collection[str]) -> list[str]:
+    """Return a name for each partition field, none of which is that of another column: its id, if it can be.
+
+    Parameters
+    ----------
+    others
+        Names of other columns.
+    """
+    fields = manifest.specs.fields.values()
+    taken = {*others, *(field.column for field in fields)}
+    return [field.column if field.field_id in taken else field.field_id for field in fields]
 
 
 def members_table(snapshot: NamespaceSnapshot, others: tuple[pa.Field, ...]) -> pa.Table:
