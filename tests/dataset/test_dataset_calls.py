@@ -195,6 +195,43 @@ def test_orders_of_all_types_are_those_of_pylance(tmp_path, ascending, nulls_fir
     assert rows["n"].to_pylist() == [0, 5, 2, 4, 1, 3]  # equal ones stay in their order
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[LanceDataset, lance.LanceDataset]:
+    path = tmp_path_factory.mktemp("small") / "t.lance"
+    data = {"a": [3, 1, 2], "s": ["x", "y", "z"], "Cap Col": [1, 2, 3], "t": [{"f": i} for i in (2, 3, 1)]}
+    lance.write_dataset(pa.table(data), path)
+    return lance_df.dataset(path), lance.dataset(path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "order_by"),
+    [
+        ({"z": "a", "a": "s"}, ["a"]),
+        ({"a": "-a"}, ["a"]),
+        ({"s": "a", "a": "a"}, ["s", "a"]),
+        ({"_key0": "s", "b": "a"}, ["a"]),
+        (["s", "a"], ["a", "a"]),
+        (["s"], ["a", "a"]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("limit", [1, None])
+def test_keys_to_sort_by_are_stored_columns(small, columns, order_by, limit) -> None:
+    read = [ds.to_table(columns, "a is not null", order_by=order_by, limit=limit) for ds in small]
+    assert read[0].equals(read[1])
+
+
+def test_keys_beside_computed_columns(small) -> None:
+    ours, _ = small
+    assert ours.to_table({"t.f": "a"}, order_by=["t.f"])["t.f"].to_pylist() == [2, 3, 1]
+    assert ours.to_table({"a": "a"}, order_by=["Cap Col"])["a"].to_pylist() == [3, 1, 2]
+    down = ColumnOrdering("_rowid", ascending=False)
+    assert ours.to_table({"_rowid": "a"}, order_by=[down])["_rowid"].to_pylist() == [2, 1, 3]
+    for ds in small:
+        with pytest.raises(ValueError, match=r"(?i)no column 'q'|column q not found"):
+            ds.to_table({"q": "-a"}, order_by=["q"])
+
+
 def test_take_with_expressions(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
     columns = {"double": "key * 2", "name": "name"}
     assert ours.take([98, 0, 0], columns).equals(theirs.take([98, 0, 0], columns))
