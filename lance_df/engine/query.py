@@ -258,7 +258,7 @@ class _Selection:
             listed = list(stored if columns is None else columns)
         if len(set(listed)) < len(listed):
             raise InvalidInputError(f"a column is asked for twice: {', '.join(listed)}")
-        self._listed = [*(name for name in listed if name not in appended), *appended]
+        self._names = [*(name for name in (*self._expressions, *listed) if name not in appended), *appended]
         system = [name for name in SYSTEM_COLUMNS if name not in stored]
         paths = [name for name in listed if name not in stored and name not in system]
         self.known = [*stored, *system]
@@ -272,15 +272,16 @@ class _Selection:
         return f"{text} WHERE (\n{condition_to_datafusion(where, self.known)}\n)"
 
     def _items(self) -> str:
-        items = [
-            f"({to_datafusion(expression, self.known)}) AS {quote_identifier(name)}"
-            for name, expression in self._expressions.items()
-        ]
-        items += [quote_identifier(name) for name in self._listed]
-        return ", ".join(items) or "NULL AS nothing"
+        return ", ".join(map(self._item, self._names)) or "NULL AS nothing"
+
+    def _item(self, name: str) -> str:
+        """Return a column of the result; an expression is computed also where a flag appends its name."""
+        if name not in self._expressions:
+            return quote_identifier(name)
+        return f"({to_datafusion(self._expressions[name], self.known)}) AS {quote_identifier(name)}"
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
-        return schema if self._listed or self._expressions else pa.schema([])
+        return schema if self._names else pa.schema([])
 
 
 def _planned_table(

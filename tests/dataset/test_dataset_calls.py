@@ -232,6 +232,31 @@ def test_keys_beside_computed_columns(small) -> None:
             ds.to_table({"q": "-a"}, order_by=["q"])
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"_rowid": "_rowid", "b": "a"},
+        {"b": "a", "_rowid": "a"},
+        {"_rowaddr": "a", "b": "_rowid"},
+        {"_rowid": "s"},
+        {"_rowaddr": "-a", "_rowid": "a"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "flags",
+    [{"with_row_id": True}, {"with_row_address": True}, {"with_row_id": True, "with_row_address": True}],
+    ids=str,
+)
+def test_flags_append_expressions_of_their_names(small, columns, flags) -> None:
+    ours, theirs = small
+    for options in ({}, {"filter": "a > 1"}, {"filter": "a > 1", "order_by": ["a"]}):
+        expected = theirs.to_table(columns, **flags, **options)
+        assert ours.to_table(columns, **flags, **options).equals(expected)
+        default = lance_df.dataset(ours.uri, default_scan_options=flags)
+        assert default.to_table(columns, **options).equals(expected)
+
+
 def test_take_with_expressions(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
     columns = {"double": "key * 2", "name": "name"}
     assert ours.take([98, 0, 0], columns).equals(theirs.take([98, 0, 0], columns))
