@@ -19,11 +19,13 @@ from lance_df.compute.compat import (
     col,
     plain_context,
 )
+from lance_df.compute.expressions import columns_read
 from lance_df.compute.json_functions import calls_json_functions, register_json_functions
 from lance_df.compute.offsets import importable
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, run_apart, streamed_batches
 from lance_df.engine.plans.logical_scans import logical_scans
+from lance_df.engine.plans.nodes import Projection, node_of
 from lance_df.engine.plans.walks import nodes
 from lance_df.engine.provider import SourceScan
 from lance_df.engine.pruning.requests import requests_of
@@ -175,6 +177,29 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     ColumnNotFoundError
         There is no such column.
     """
+    frame, statement = _computed(table, columns)
+    schema = _plain_schema(frame.schema())
+    return pa.Table.from_batches(_batches(frame, schema, statement), schema)
+
+
+def columns_computed_from(schema: pa.Schema, columns: Mapping[str, str]) -> list[str]:
+    """Return the names of the columns of a table that SQL expressions over it read.
+
+    Raises
+    ------
+    InvalidInputError, ColumnNotFoundError
+        As `compute_columns`.
+    """
+    frame, _ = _computed(schema.empty_table(), columns)
+    node = node_of(frame.logical_plan())
+    if not isinstance(node, Projection):  # there are no expressions
+        return []
+    read = frozenset().union(*(columns_read(expr, schema.names) for expr in node.expressions))
+    return [name for name in schema.names if name in read]
+
+
+def _computed(table: pa.Table, columns: Mapping[str, str]) -> tuple[DataFrame, Statement]:
+    """Plan expressions over the rows of a table in memory."""
     names = table.schema.names
     items = [
         f"({to_datafusion(expression, names)}) AS {quote_identifier(name)}"
@@ -189,8 +214,7 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     with planning_errors(statement):
         frame = ctx.sql(text)
         _check_rowwise(frame.optimized_logical_plan())
-    schema = _plain_schema(frame.schema())
-    return pa.Table.from_batches(_batches(frame, schema, statement), schema)
+    return frame, statement
 
 
 def row_order(table: pa.Table, keys: Sequence[tuple[str, str]]) -> pa.Array:

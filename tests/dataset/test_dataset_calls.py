@@ -263,6 +263,56 @@ def test_take_with_expressions(ours: LanceDataset, theirs: lance.LanceDataset) -
     assert ours.take([], columns).num_rows == 0
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"r": "_rowid"},
+        {"r": "_rowaddr", "_rowid": "_rowid", "b": "a"},
+        {"r": "_rowoffset", "t": "t.f"},
+        {"q": "7"},
+        {"q": "1 = 0 and a > 3"},
+        {"q": "`Cap Col` + 1", "a": "S"},
+    ],
+    ids=str,
+)
+def test_takes_compute_what_scans_do(small, columns) -> None:
+    ours, theirs = small
+    for take in ("take", "_take_rows"):
+        taken, expected = getattr(ours, take)([2, 0, 2], columns), getattr(theirs, take)([2, 0, 2], columns)
+        assert taken.to_pydict() == expected.to_pydict()
+        assert taken.schema.types == expected.schema.types
+    assert ours.sample(3, columns, randomize_order=False).to_pydict() == ours.to_table(columns).to_pydict()
+
+
+def test_takes_compute_of_versions_of_rows(small) -> None:
+    columns = {"r": "_row_created_at_version + _row_last_updated_at_version"}  # pylance takes none of these
+    assert small[0].take([0], columns).to_pydict() == {"r": [2]}
+    with pytest.raises(ColumnNotFoundError, match="No field named nope"):
+        small[0].take([0], {"r": "a + nope"})
+
+
+def test_takes_compute_of_descriptions_of_blobs(tmp_path: Path) -> None:
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    lance.write_dataset(
+        pa.table([[b"xy", b"abc"]], schema=pa.schema([blob])), tmp_path, data_storage_version="2.1"
+    )
+    ds = lance_df.dataset(tmp_path)
+    columns = {"q": "b.size"}
+    assert ds.take([1, 0], columns)["q"].to_pylist() == ds.to_table(columns)["q"].to_pylist()[::-1] == [3, 2]
+
+
+def test_takes_read_columns_of_their_expressions_only() -> None:
+    uri = "memory://expressions-of-takes/t.lance"
+    lance_df.write_dataset(pa.table({"a": range(100), "wide": [f"{i:0>20000}" for i in range(100)]}), uri)
+
+    def bytes_read(columns: dict[str, str]) -> int:
+        dataset, before = lance_df.dataset(uri), lance_df.bytes_read_counter()
+        assert dataset.take([5], columns)["q"].to_pylist() == [6]
+        return lance_df.bytes_read_counter() - before
+
+    assert bytes_read({"q": "a + 1"}) < bytes_read({"q": "a + 1", "w": "wide"}) - 15_000
+
+
 def test_scanners(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
     scanner = ours.scanner(["key"], pc.field("key") > 95)
     assert scanner.count_rows() == 4
