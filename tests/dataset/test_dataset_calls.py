@@ -257,6 +257,16 @@ def test_flags_append_expressions_of_their_names(small, columns, flags) -> None:
         assert default.to_table(columns, **options).equals(expected)
 
 
+def test_field_ids_of_dropped_columns_are_taken(tmp_path: Path) -> None:
+    ds = lance_df.write_dataset(pa.table({"a": [1], "b": [2]}), tmp_path)
+    ds.add_columns({"x": "a", "y": "b"})
+    for columns, highest in ((["y"], 3), (["x"], 1), (["b"], 1)):
+        ds.drop_columns(columns)
+        assert ds.max_field_id == lance.dataset(tmp_path).max_field_id == highest
+    ds.delete("true")
+    assert ds.max_field_id == lance.dataset(tmp_path).max_field_id == 0
+
+
 def test_take_with_expressions(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
     columns = {"double": "key * 2", "name": "name"}
     assert ours.take([98, 0, 0], columns).equals(theirs.take([98, 0, 0], columns))
