@@ -294,6 +294,16 @@ def test_takes_compute_what_scans_do(small, columns) -> None:
     assert ours.sample(3, columns, randomize_order=False).to_pydict() == ours.to_table(columns).to_pydict()
 
 
+@pytest.mark.parametrize("columns", [["_rowoffset"], ["s", "_rowoffset"], {"r": "_rowoffset"}], ids=str)
+def test_offsets_of_taken_rows_are_not_nullable(small, columns) -> None:
+    ours, theirs = small
+    assert ours.take([2, 0], columns) == theirs.take([2, 0], columns)
+    assert ours._take_rows([2, 0], columns) == theirs._take_rows([2, 0], columns)
+    for taken in (ours.take([2, 0], columns), ours._take_rows([2, 0], columns), ours.sample(1, columns)):
+        assert taken.schema == theirs.take([2, 0], columns).schema
+    assert ours.to_table(columns).schema == theirs.to_table(columns).schema
+
+
 def test_takes_compute_of_versions_of_rows(small) -> None:
     columns = {"r": "_row_created_at_version + _row_last_updated_at_version"}  # pylance takes none of these
     assert small[0].take([0], columns).to_pydict() == {"r": [2]}
