@@ -189,7 +189,7 @@ def taken_columns(
         return show_table(take(columns))
     if isinstance(columns, Mapping):
         return _computed(table, columns, take)
-    names = list(columns)
+    names = [resolve_name(table.schema, name).output.name if "`" in name else name for name in columns]
     once = list(dict.fromkeys(names))
     taken = show_table(take(once))
     if len(once) == len(names):

@@ -58,7 +58,8 @@ def take_offsets(
     fragment_position
         Count the live rows of the fragment at this position of the table's list instead.
     nested
-        Fields of structs are returned in these; see `nested_columns`.
+        Fields of structs are returned in these, and columns by their names, without backquotes; see
+        `nested_columns`.
 
     Raises
     ------
@@ -200,7 +201,7 @@ def _take(
     blobs_as_bytes: bool,
 ) -> pa.Table:
     columns = resolve_columns(table.schema, names, blobs_as_bytes=blobs_as_bytes)
-    if nested and any(len(column.path) > 1 for column in columns):
+    if nested and any(column.path != (column.output.name,) for column in columns):
         columns = nested_columns(table.schema, columns)
     if not columns:
         return pa.table({"rows": pa.nulls(len(offsets))}).select([])
