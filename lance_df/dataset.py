@@ -48,6 +48,7 @@ from lance_df.session import Session
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.commit.lock import checked_lock
 from lance_df.table.evolution.column_files import data_version
+from lance_df.table.evolution.fields import highest_field_id
 from lance_df.table.indices.describe import describe_indices
 from lance_df.table.open import open_table
 from lance_df.table.scan.plan import selected_fragments
@@ -346,8 +347,8 @@ class LanceDataset(
 
     @property
     def max_field_id(self) -> int:
-        """The highest field id of the schema."""
-        return self._table.schema.max_field_id
+        """The highest field id that is taken: by the schema, or by a dropped column in a data file."""
+        return highest_field_id(self._table.manifest)
 
     @property
     def metadata(self) -> dict[str, str]:

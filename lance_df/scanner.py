@@ -31,7 +31,7 @@ from lance_df.table.metadata.row_counts import live_rows
 from lance_df.table.reading.batches import resized, window
 from lance_df.table.reading.system_columns import ROW_ADDRESS, system_schema
 from lance_df.table.reading.take import check_row_numbers, row_numbers
-from lance_df.table.scan.columns import resolve_columns, row_columns
+from lance_df.table.scan.columns import resolve_columns, resolve_name, row_columns
 from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
@@ -342,26 +342,46 @@ class LanceScanner(ArrowScanner):
     def _sorted(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
         """Sort in memory: a sort needs all rows."""
         options = self._options
-        keys = [key.column_name for key in options.order_by]
         plain = replace(options, order_by=(), limit=None, offset=None)
         wanted = self._like(plain).projected_schema.names
+        keys = self._with_keys(wanted)
+        added = {column: key for key, column in keys.items() if column not in wanted}
         if isinstance(options.columns, Mapping):
-            missing = {key: key for key in keys if key not in wanted}
-            plain = replace(plain, columns={**options.columns, **missing})
+            computed = {column: self._stored_column(key) for column, key in added.items()}
+            plain = replace(plain, columns={**options.columns, **computed})
         else:
             columns = self._table.arrow_schema.names if options.columns is None else list(options.columns)
-            plain = replace(plain, columns=[*columns, *(key for key in keys if key not in wanted)])
+            plain = replace(plain, columns=[*columns, *added])
         table = self._like(plain).to_table()
         start = options.offset or 0
         with imports_finished():
             from lance_df.engine.query import row_order
         try:
-            order = row_order(table, [(key.column_name, _sql(key)) for key in options.order_by])
+            order = row_order(table, [(keys[key.column_name], _sql(key)) for key in options.order_by])
             stop = len(order) if options.limit is None else start + options.limit
             result = table.select(wanted).take(order[start:stop])
         except pa.ArrowInvalid as err:
             raise InvalidInputError(f"{self._table.uri}: the rows cannot be sorted in memory: {err}") from err
         return result.schema, _shown(iter(result.to_batches()), result.schema, options)
+
+    def _with_keys(self, wanted: Sequence[str]) -> dict[str, str]:
+        """Return the keys to sort by, once each, and what the columns with their values are called.
+
+        Keys are columns of the table. Computed columns may have the names of these, so that keys beside them
+        get names that no column has.
+        """
+        names = dict.fromkeys(key.column_name for key in self._options.order_by)
+        if not isinstance(self._options.columns, Mapping):
+            return {name: name for name in names}
+        prefix = "_key"
+        while any(name.startswith(prefix) for name in wanted):
+            prefix = f"_{prefix}"
+        return {name: f"{prefix}{number}" for number, name in enumerate(names)}
+
+    def _stored_column(self, key: str) -> str:
+        """Return the SQL expression of a column of the table, or of a field of a struct."""
+        path = resolve_name(self._stored_schema, key).path
+        return ".".join(f"`{name.replace('`', '``')}`" for name in path)
 
 
 class ScannerOfResult(LanceScanner):

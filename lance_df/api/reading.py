@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
@@ -13,9 +13,9 @@ from lance_df.errors import InvalidInputError
 from lance_df.file.arrow_types import show_table
 from lance_df.records import as_integer
 from lance_df.scanner_options import Columns, Filter, ScannerBuilder
-from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
+from lance_df.table.reading.system_columns import ROW_ADDRESS, SYSTEM_COLUMNS, system_schema
 from lance_df.table.reading.take import take_offsets, take_row_ids
-from lance_df.table.scan.columns import resolve_name
+from lance_df.table.scan.columns import resolve_columns, resolve_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lance_df.dataset import LanceDataset
     from lance_df.fragment import LanceFragment
     from lance_df.scanner import LanceScanner
+    from lance_df.table.table import Table
 
 
 class Reading(DatasetBase):
@@ -145,33 +146,15 @@ class Reading(DatasetBase):
         InvalidInputError
             There is no such row.
         """
-        return self._computed(
-            columns, lambda names: take_offsets(self._table, indices, columns=names, nested=True)
+        return taken_columns(
+            self._table, columns, lambda names: take_offsets(self._table, indices, columns=names, nested=True)
         )
 
     def _take_rows(self, row_ids: Sequence[int] | pa.Array, columns: Columns = None, **_: object) -> pa.Table:
         """Return rows by their row ids, in the order asked for; ids of deleted rows are left out."""
-        return self._computed(
-            columns, lambda names: take_row_ids(self._table, row_ids, columns=names, nested=True)
+        return taken_columns(
+            self._table, columns, lambda names: take_row_ids(self._table, row_ids, columns=names, nested=True)
         )
-
-    def _computed(self, columns: Columns, take: Any) -> pa.Table:
-        if columns is None or isinstance(columns, str):
-            return show_table(take(columns))
-        if not isinstance(columns, Mapping):
-            names = list(columns)
-            once = list(dict.fromkeys(names))
-            taken = show_table(take(once))
-            if len(once) == len(names):
-                return taken
-            tops = [resolve_name(self._table.schema, name).path[0] for name in names]
-            shown = [
-                top for index, top in enumerate(tops) if top in SYSTEM_COLUMNS or top not in tops[:index]
-            ]
-            return taken.select([taken.schema.names.index(name) for name in shown])
-        from lance_df.engine.query import compute_columns
-
-        return show_table(compute_columns(take(None), columns))
 
     def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
         """Return rows ``start`` to ``end`` (exclusive)."""
@@ -190,6 +173,42 @@ class Reading(DatasetBase):
             raise InvalidInputError(f"{num_rows} rows cannot be drawn from {total}")
         indices = random.sample(range(total), num_rows)
         return self.take(indices if randomize_order else sorted(indices), columns)
+
+
+def taken_columns(
+    table: Table, columns: Columns, take: Callable[[Iterable[str] | None], pa.Table]
+) -> pa.Table:
+    """Return columns of taken rows, as `Reading.take` describes them.
+
+    Parameters
+    ----------
+    take
+        Takes the columns of some names, or all for None.
+    """
+    if columns is None or isinstance(columns, str):
+        return show_table(take(columns))
+    if isinstance(columns, Mapping):
+        return _computed(table, columns, take)
+    names = [resolve_name(table.schema, name).output.name if "`" in name else name for name in columns]
+    once = list(dict.fromkeys(names))
+    taken = show_table(take(once))
+    if len(once) == len(names):
+        return taken
+    tops = [resolve_name(table.schema, name).path[0] for name in names]
+    shown = [top for index, top in enumerate(tops) if top in SYSTEM_COLUMNS or top not in tops[:index]]
+    return taken.select([taken.schema.names.index(name) for name in shown])
+
+
+def _computed(
+    table: Table, columns: Mapping[str, str], take: Callable[[Iterable[str] | None], pa.Table]
+) -> pa.Table:
+    """Compute expressions over taken rows, of which the columns in the expressions are read."""
+    from lance_df.engine.query import columns_computed_from, compute_columns
+
+    taken = resolve_columns(table.schema, system_schema(table.arrow_schema).names)
+    names = columns_computed_from(pa.schema([column.output for column in taken]), columns)
+    # without any column, a table of Arrow has no rows
+    return show_table(compute_columns(take(names or [ROW_ADDRESS]), columns))
 
 
 def _of_computed(columns: Columns, computed: Columns) -> Columns:

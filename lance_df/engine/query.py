@@ -19,11 +19,13 @@ from lance_df.compute.compat import (
     col,
     plain_context,
 )
+from lance_df.compute.expressions import columns_read
 from lance_df.compute.json_functions import calls_json_functions, register_json_functions
 from lance_df.compute.offsets import importable
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, run_apart, streamed_batches
 from lance_df.engine.plans.logical_scans import logical_scans
+from lance_df.engine.plans.nodes import Projection, node_of
 from lance_df.engine.plans.walks import nodes
 from lance_df.engine.provider import SourceScan
 from lance_df.engine.pruning.requests import requests_of
@@ -175,6 +177,29 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     ColumnNotFoundError
         There is no such column.
     """
+    frame, statement = _computed(table, columns)
+    schema = _plain_schema(frame.schema())
+    return pa.Table.from_batches(_batches(frame, schema, statement), schema)
+
+
+def columns_computed_from(schema: pa.Schema, columns: Mapping[str, str]) -> list[str]:
+    """Return the names of the columns of a table that SQL expressions over it read.
+
+    Raises
+    ------
+    InvalidInputError, ColumnNotFoundError
+        As `compute_columns`.
+    """
+    frame, _ = _computed(schema.empty_table(), columns)
+    node = node_of(frame.logical_plan())
+    if not isinstance(node, Projection):  # there are no expressions
+        return []
+    read = frozenset().union(*(columns_read(expr, schema.names) for expr in node.expressions))
+    return [name for name in schema.names if name in read]
+
+
+def _computed(table: pa.Table, columns: Mapping[str, str]) -> tuple[DataFrame, Statement]:
+    """Plan expressions over the rows of a table in memory."""
     names = table.schema.names
     items = [
         f"({to_datafusion(expression, names)}) AS {quote_identifier(name)}"
@@ -189,8 +214,7 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     with planning_errors(statement):
         frame = ctx.sql(text)
         _check_rowwise(frame.optimized_logical_plan())
-    schema = _plain_schema(frame.schema())
-    return pa.Table.from_batches(_batches(frame, schema, statement), schema)
+    return frame, statement
 
 
 def row_order(table: pa.Table, keys: Sequence[tuple[str, str]]) -> pa.Array:
@@ -258,7 +282,7 @@ class _Selection:
             listed = list(stored if columns is None else columns)
         if len(set(listed)) < len(listed):
             raise InvalidInputError(f"a column is asked for twice: {', '.join(listed)}")
-        self._listed = [*(name for name in listed if name not in appended), *appended]
+        self._names = [*(name for name in (*self._expressions, *listed) if name not in appended), *appended]
         system = [name for name in SYSTEM_COLUMNS if name not in stored]
         paths = [name for name in listed if name not in stored and name not in system]
         self.known = [*stored, *system]
@@ -272,15 +296,16 @@ class _Selection:
         return f"{text} WHERE (\n{condition_to_datafusion(where, self.known)}\n)"
 
     def _items(self) -> str:
-        items = [
-            f"({to_datafusion(expression, self.known)}) AS {quote_identifier(name)}"
-            for name, expression in self._expressions.items()
-        ]
-        items += [quote_identifier(name) for name in self._listed]
-        return ", ".join(items) or "NULL AS nothing"
+        return ", ".join(map(self._item, self._names)) or "NULL AS nothing"
+
+    def _item(self, name: str) -> str:
+        """Return a column of the result; an expression is computed also where a flag appends its name."""
+        if name not in self._expressions:
+            return quote_identifier(name)
+        return f"({to_datafusion(self._expressions[name], self.known)}) AS {quote_identifier(name)}"
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
-        return schema if self._listed or self._expressions else pa.schema([])
+        return schema if self._names else pa.schema([])
 
 
 def _planned_table(

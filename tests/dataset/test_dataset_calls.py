@@ -195,10 +195,142 @@ def test_orders_of_all_types_are_those_of_pylance(tmp_path, ascending, nulls_fir
     assert rows["n"].to_pylist() == [0, 5, 2, 4, 1, 3]  # equal ones stay in their order
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[LanceDataset, lance.LanceDataset]:
+    path = tmp_path_factory.mktemp("small") / "t.lance"
+    data = {"a": [3, 1, 2], "s": ["x", "y", "z"], "Cap Col": [1, 2, 3], "t": [{"f": i} for i in (2, 3, 1)]}
+    lance.write_dataset(pa.table(data), path)
+    return lance_df.dataset(path), lance.dataset(path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "order_by"),
+    [
+        ({"z": "a", "a": "s"}, ["a"]),
+        ({"a": "-a"}, ["a"]),
+        ({"s": "a", "a": "a"}, ["s", "a"]),
+        ({"_key0": "s", "b": "a"}, ["a"]),
+        (["s", "a"], ["a", "a"]),
+        (["s"], ["a", "a"]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("limit", [1, None])
+def test_keys_to_sort_by_are_stored_columns(small, columns, order_by, limit) -> None:
+    read = [ds.to_table(columns, "a is not null", order_by=order_by, limit=limit) for ds in small]
+    assert read[0].equals(read[1])
+
+
+def test_keys_beside_computed_columns(small) -> None:
+    ours, _ = small
+    assert ours.to_table({"t.f": "a"}, order_by=["t.f"])["t.f"].to_pylist() == [2, 3, 1]
+    assert ours.to_table({"a": "a"}, order_by=["Cap Col"])["a"].to_pylist() == [3, 1, 2]
+    down = ColumnOrdering("_rowid", ascending=False)
+    assert ours.to_table({"_rowid": "a"}, order_by=[down])["_rowid"].to_pylist() == [2, 1, 3]
+    for ds in small:
+        with pytest.raises(ValueError, match=r"(?i)no column 'q'|column q not found"):
+            ds.to_table({"q": "-a"}, order_by=["q"])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"_rowid": "_rowid", "b": "a"},
+        {"b": "a", "_rowid": "a"},
+        {"_rowaddr": "a", "b": "_rowid"},
+        {"_rowid": "s"},
+        {"_rowaddr": "-a", "_rowid": "a"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "flags",
+    [{"with_row_id": True}, {"with_row_address": True}, {"with_row_id": True, "with_row_address": True}],
+    ids=str,
+)
+def test_flags_append_expressions_of_their_names(small, columns, flags) -> None:
+    ours, theirs = small
+    for options in ({}, {"filter": "a > 1"}, {"filter": "a > 1", "order_by": ["a"]}):
+        expected = theirs.to_table(columns, **flags, **options)
+        assert ours.to_table(columns, **flags, **options).equals(expected)
+        default = lance_df.dataset(ours.uri, default_scan_options=flags)
+        assert default.to_table(columns, **options).equals(expected)
+
+
+def test_field_ids_of_dropped_columns_are_taken(tmp_path: Path) -> None:
+    ds = lance_df.write_dataset(pa.table({"a": [1], "b": [2]}), tmp_path)
+    ds.add_columns({"x": "a", "y": "b"})
+    for columns, highest in ((["y"], 3), (["x"], 1), (["b"], 1)):
+        ds.drop_columns(columns)
+        assert ds.max_field_id == lance.dataset(tmp_path).max_field_id == highest
+    ds.delete("true")
+    assert ds.max_field_id == lance.dataset(tmp_path).max_field_id == 0
+
+
 def test_take_with_expressions(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
     columns = {"double": "key * 2", "name": "name"}
     assert ours.take([98, 0, 0], columns).equals(theirs.take([98, 0, 0], columns))
     assert ours.take([], columns).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"r": "_rowid"},
+        {"r": "_rowaddr", "_rowid": "_rowid", "b": "a"},
+        {"r": "_rowoffset", "t": "t.f"},
+        {"q": "7"},
+        {"q": "1 = 0 and a > 3"},
+        {"q": "`Cap Col` + 1", "a": "S"},
+    ],
+    ids=str,
+)
+def test_takes_compute_what_scans_do(small, columns) -> None:
+    ours, theirs = small
+    for take in ("take", "_take_rows"):
+        taken, expected = getattr(ours, take)([2, 0, 2], columns), getattr(theirs, take)([2, 0, 2], columns)
+        assert taken.to_pydict() == expected.to_pydict()
+        assert taken.schema.types == expected.schema.types
+    assert ours.sample(3, columns, randomize_order=False).to_pydict() == ours.to_table(columns).to_pydict()
+
+
+@pytest.mark.parametrize("columns", [["_rowoffset"], ["s", "_rowoffset"], {"r": "_rowoffset"}], ids=str)
+def test_offsets_of_taken_rows_are_not_nullable(small, columns) -> None:
+    ours, theirs = small
+    assert ours.take([2, 0], columns) == theirs.take([2, 0], columns)
+    assert ours._take_rows([2, 0], columns) == theirs._take_rows([2, 0], columns)
+    for taken in (ours.take([2, 0], columns), ours._take_rows([2, 0], columns), ours.sample(1, columns)):
+        assert taken.schema == theirs.take([2, 0], columns).schema
+    assert ours.to_table(columns).schema == theirs.to_table(columns).schema
+
+
+def test_takes_compute_of_versions_of_rows(small) -> None:
+    columns = {"r": "_row_created_at_version + _row_last_updated_at_version"}  # pylance takes none of these
+    assert small[0].take([0], columns).to_pydict() == {"r": [2]}
+    with pytest.raises(ColumnNotFoundError, match="No field named nope"):
+        small[0].take([0], {"r": "a + nope"})
+
+
+def test_takes_compute_of_descriptions_of_blobs(tmp_path: Path) -> None:
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    lance.write_dataset(
+        pa.table([[b"xy", b"abc"]], schema=pa.schema([blob])), tmp_path, data_storage_version="2.1"
+    )
+    ds = lance_df.dataset(tmp_path)
+    columns = {"q": "b.size"}
+    assert ds.take([1, 0], columns)["q"].to_pylist() == ds.to_table(columns)["q"].to_pylist()[::-1] == [3, 2]
+
+
+def test_takes_read_columns_of_their_expressions_only() -> None:
+    uri = "memory://expressions-of-takes/t.lance"
+    lance_df.write_dataset(pa.table({"a": range(100), "wide": [f"{i:0>20000}" for i in range(100)]}), uri)
+
+    def bytes_read(columns: dict[str, str]) -> int:
+        dataset, before = lance_df.dataset(uri), lance_df.bytes_read_counter()
+        assert dataset.take([5], columns)["q"].to_pylist() == [6]
+        return lance_df.bytes_read_counter() - before
+
+    assert bytes_read({"q": "a + 1"}) < bytes_read({"q": "a + 1", "w": "wide"}) - 15_000
 
 
 def test_scanners(ours: LanceDataset, theirs: lance.LanceDataset) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from pathlib import Path
 from typing import Any
 
 import lance
@@ -83,3 +84,24 @@ def test_a_scan_returns_them_as_columns(uri: str) -> None:
 def test_a_field_that_is_not_there(uri: str) -> None:
     with pytest.raises(ColumnNotFoundError, match=r"no column 's\.zz'; the fields of 's' are 'a', 'c'"):
         lance_df.dataset(uri).take([0], columns=["s.zz"])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ["`Cap Col`"],
+        ["`Cap Col`", "a", "Cap Col"],
+        ["`s`", "`Cap Col`", "s.`f`", "`Cap Col`"],
+        ["`_rowid`", "`a`", "_rowid"],
+    ],
+    ids=str,
+)
+def test_columns_in_backquotes(tmp_path: Path, columns: list[str]) -> None:
+    data = pa.table({"a": [3, 1], "Cap Col": [1, 2], "s": [{"f": 1, "g": 2}] * 2})
+    lance.write_dataset(data, tmp_path)
+    theirs, ours = both(str(tmp_path))
+    assert ours.take([1, 0], columns) == theirs.take([1, 0], columns)
+    assert ours._take_rows([1, 0], columns) == theirs._take_rows([1, 0], columns)
+    assert ours.to_table(["`Cap Col`"]) == theirs.to_table(["`Cap Col`"])
+    first, expected = ours.get_fragments()[0], theirs.get_fragments()[0]
+    assert first.take([1], ["`Cap Col`", "a"]) == expected.take([1], ["`Cap Col`", "a"])

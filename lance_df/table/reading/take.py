@@ -18,8 +18,8 @@ from lance_df.table.reading.column_take import OFFSET_BITS
 from lance_df.table.reading.deletions import deleted_offsets
 from lance_df.table.reading.prefetch import map_ahead
 from lance_df.table.reading.row_ids import split_addresses
-from lance_df.table.reading.system_columns import system_column
-from lance_df.table.scan.columns import StoredColumn, nested_columns, resolve_columns
+from lance_df.table.reading.system_columns import ROW_OFFSET, system_column
+from lance_df.table.scan.columns import StoredColumn, SystemColumn, nested_columns, resolve_columns
 from lance_df.table.scan.row_slice import conform
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Integer = TypeVar("Integer", np.int64, np.uint64)
 
+_OFFSETS = SystemColumn(ROW_OFFSET)
 _FRAGMENTS_AHEAD = 8
 _MAX_KERNEL_FRAGMENTS = 64
 
@@ -57,7 +58,8 @@ def take_offsets(
     fragment_position
         Count the live rows of the fragment at this position of the table's list instead.
     nested
-        Fields of structs are returned in these; see `nested_columns`.
+        Fields of structs are returned in these, and columns by their names, without backquotes; see
+        `nested_columns`.
 
     Raises
     ------
@@ -199,14 +201,14 @@ def _take(
     blobs_as_bytes: bool,
 ) -> pa.Table:
     columns = resolve_columns(table.schema, names, blobs_as_bytes=blobs_as_bytes)
-    if nested and any(len(column.path) > 1 for column in columns):
+    if nested and any(column.path != (column.output.name,) for column in columns):
         columns = nested_columns(table.schema, columns)
     if not columns:
         return pa.table({"rows": pa.nulls(len(offsets))}).select([])
     keys = positions.astype(np.int64) << OFFSET_BITS | offsets
     taken = _pick(table, keys, columns)
     rest = [column for number, column in enumerate(columns) if number not in taken]
-    schema = pa.schema([column.output for column in columns], table.schema.arrow_metadata)
+    schema = pa.schema(map(_taken_field, columns), table.schema.arrow_metadata)
     read = _read(table, keys, rest) if rest else pa.table([])
     return pa.Table.from_arrays(
         [
@@ -215,6 +217,11 @@ def _take(
         ],
         schema=schema,
     )
+
+
+def _taken_field(column: Column) -> pa.Field:
+    """Return a field of the result: offsets of rows that are taken cannot be NULL, and pylance says so."""
+    return column.output.with_nullable(False) if column == _OFFSETS else column.output
 
 
 def _pick(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) -> dict[int, pa.Array]:
