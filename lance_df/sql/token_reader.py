@@ -9,7 +9,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
-from lance_df.sql.dialect import tokenize
+from lance_df.sql.dialect import QUOTED, STRINGS, tokenize
 
 _CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END", "<": ">"}
 _CLOSES: Final = frozenset({")", "]", "}"})
@@ -68,7 +68,7 @@ class TokenReader:
         token = self._peek()
         return token is not None and (
             token.token_type is TokenType.IDENTIFIER
-            or (token.token_type is not TokenType.STRING and token.text.isidentifier())
+            or (token.token_type not in STRINGS and token.text.isidentifier())
         )
 
     def identifier(self) -> str:
@@ -203,7 +203,7 @@ class TokenReader:
         if (
             token is None
             or not (_is_quoted(token) or token.text.isidentifier())
-            or (token.token_type is TokenType.STRING)
+            or token.token_type in STRINGS
         ):
             raise InvalidInputError(f"expected a name, found {self._next_text()}")
         self._next += 1
@@ -228,4 +228,4 @@ def _plain_word(token: Token) -> str | None:
 
 
 def _is_quoted(token: Token) -> bool:
-    return token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
+    return token.token_type in QUOTED

@@ -406,3 +406,18 @@ def test_namespaces_and_folders_with_files_are_not_dropped_as_schemas(tmp_path: 
             ctx.sql(f"DROP SCHEMA {name}")
     assert (tmp_path / "docs" / "read.me").exists()
     assert ctx.sql("DESCRIBE history").to_pylist()[0]["column_name"] == "a"
+
+
+@pytest.mark.parametrize("string", ["E'{}'", "$${}$$", "$q${}$q$"])
+def test_strings_of_every_form_may_hold_words_of_statements(tmp_path: Path, string: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE t AS SELECT 1 AS id, 'x' AS a")
+    words = {word: string.format(word) for word in ("from", "returning", "when", "limit")}
+    ctx.sql(f"UPDATE t SET a = {words['from']} WHERE id = 1")
+    ctx.sql(f"INSERT INTO t SELECT 2, {words['returning']}")
+    ctx.sql(
+        f"MERGE INTO t USING (SELECT 2 AS id) AS s ON t.id = s.id AND t.a <> {words['when']} "
+        f"WHEN MATCHED THEN UPDATE SET a = {words['when']}"
+    )
+    ctx.sql(f"DELETE FROM t WHERE a = {words['limit']}")
+    assert ctx.sql("SELECT a FROM t ORDER BY id").to_pylist() == [{"a": "from"}, {"a": "when"}]

@@ -123,6 +123,18 @@ def test_malformed(text):
         parse_change(text)
 
 
+@pytest.mark.parametrize("string", ["E'{}'", "$${}$$", "$q${}$q$", "N'{}'", "U&'{}'"])
+@pytest.mark.parametrize("word", ["from", "where", "limit", "returning", "case", "("])
+def test_strings_have_no_words(string, word):
+    value = string.format(word)
+    assert parse_change(f"UPDATE t SET a = {value}, b = 1 WHERE c = {value}") == Update(
+        ("t",), "t", (("a", value), ("b", "1")), None, f"c = {value}"
+    )
+    assert parse_change(f"INSERT INTO t SELECT 3, {value}").query == f"SELECT 3, {value}"
+    merge = parse_change(f"MERGE INTO t USING u ON t.a = {value} WHEN MATCHED THEN UPDATE SET a = {value}")
+    assert merge.condition == f"t.a = {value}"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -131,6 +143,7 @@ def test_malformed(text):
         ("FROM \"T\" TIMESTAMP AS OF 'now', u", 'FROM "T/time/now" AS "T", u'),
         ("SELECT version AS of FROM t", "SELECT version AS of FROM t"),
         ("SELECT 't VERSION AS OF 3'", "SELECT 't VERSION AS OF 3'"),
+        ("SELECT * FROM t, E'version' AS OF 3", "SELECT * FROM t, E'version' AS OF 3"),
     ],
 )
 def test_time_travel(text, expected):
