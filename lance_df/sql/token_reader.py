@@ -10,11 +10,10 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
 from lance_df.sql.dialect import QUOTED, STRINGS, tokenize
+from lance_df.sql.type_parts import WITH_PARTS, end_of_parts
 
-_CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END", "<": ">"}
+_CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
 _CLOSES: Final = frozenset({")", "]", "}"})
-# the types whose parts are in angle brackets
-_WITH_PARTS: Final = ("STRUCT", "ARRAY", "MAP")
 
 
 def token_reader(text: str) -> TokenReader | None:
@@ -78,8 +77,8 @@ class TokenReader:
     def text_until(self, *stops: tuple[str, ...]) -> str:
         """Take everything up to one of some words outside of brackets, and return its text.
 
-        ``CASE … END`` is a pair of brackets, and so is ``STRUCT<…>``. The FROM of ``IS DISTINCT FROM`` is no
-        word of its own, and what follows a dot is a name.
+        ``CASE … END`` is a pair of brackets, and so is ``STRUCT<…>`` of a type. The FROM of
+        ``IS DISTINCT FROM`` is no word of its own, and what follows a dot is a name.
 
         Raises
         ------
@@ -94,6 +93,9 @@ class TokenReader:
                 is_comparison = word == "FROM" and self._next > first and self._is_after("DISTINCT")
                 if not is_comparison:
                     break
+            if not opened and word == "<" and (end := self._end_of_type_parts()) is not None:
+                self._next = end
+                continue
             self._nest(word, opened, token.text)
             self._next += 1
         if opened:
@@ -104,14 +106,23 @@ class TokenReader:
 
     def _nest(self, word: str | None, opened: list[str], text: str) -> None:
         """Take note of a bracket that opens, or that closes the innermost one."""
-        if word in ("(", "[", "{", "CASE") or (word == "<" and any(map(self._is_after, _WITH_PARTS))):
+        if word is not None and word in _CLOSED_BY:
             opened.append(_CLOSED_BY[word])
-        elif word == ">>" and opened[-2:] == [">", ">"]:
-            del opened[-2:]
         elif opened and word == opened[-1]:
             opened.pop()
         elif word in _CLOSES:
             raise InvalidInputError(f"a {text!r} closes nothing")
+
+    def _end_of_type_parts(self) -> int | None:
+        """Return the index of the token after ``<…>`` of a type; None where the ``<`` compares."""
+        start = self._next - 1
+        if start < 1 or not any(map(self._is_after, WITH_PARTS)):
+            return None
+        before = _plain_word(self._tokens[start - 1])
+        if not (before is None or before == "::" or before.isidentifier()):
+            return None  # a type comes after a name, AS or ::
+        end = end_of_parts([_plain_word(token) for token in self._tokens[start:]], 1)
+        return None if end is None else start + end
 
     def rest(self) -> str:
         """Return the text from the next token on."""

@@ -421,3 +421,15 @@ def test_strings_of_every_form_may_hold_words_of_statements(tmp_path: Path, stri
     )
     ctx.sql(f"DELETE FROM t WHERE a = {words['limit']}")
     assert ctx.sql("SELECT a FROM t ORDER BY id").to_pylist() == [{"a": "from"}, {"a": "when"}]
+
+
+def test_columns_may_have_the_names_of_types_with_parts(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql('CREATE TABLE t AS SELECT 1 AS "array", 2 AS "map", 3 AS "struct"')
+    for statement in (
+        "UPDATE t SET map = 7 WHERE array < 3",
+        "UPDATE t SET struct = 4 WHERE array < 3 AND map > 3",
+        "DELETE FROM t WHERE map < 3",
+    ):
+        ctx.sql(statement)
+    assert ctx.sql("SELECT * FROM t").to_pylist() == [{"array": 1, "map": 7, "struct": 4}]

@@ -123,6 +123,28 @@ def test_malformed(text):
         parse_change(text)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "array < 3",
+        "array < b AND map > c",
+        "struct < b OR t.map < c",
+        "array < map",
+        "map < b AND struct > 3",
+        "x::STRUCT<a INT, b ARRAY<STRUCT<from DOUBLE PRECISION, d DECIMAL(10, 2)>>>",
+        "x::MAP<VARCHAR(3), TIMESTAMP(3) WITH TIME ZONE>",
+        "x::STRUCT<a: INT UNSIGNED, b: INT[3]>",
+        'x::STRUCT<"a" INT, b INT>',
+    ],
+)
+def test_types_are_no_comparisons(value):
+    assert parse_change(f"UPDATE t SET a = {value}, b = 1 WHERE c > 1 AND {value}") == Update(
+        ("t",), "t", (("a", value), ("b", "1")), None, f"c > 1 AND {value}"
+    )
+    merge = f"MERGE INTO t USING u ON {value} WHEN NOT MATCHED THEN INSERT VALUES ({value}, c > d)"
+    assert parse_change(merge).clauses[0].values == (value, "c > d")
+
+
 @pytest.mark.parametrize("string", ["E'{}'", "$${}$$", "$q${}$q$", "N'{}'", "U&'{}'"])
 @pytest.mark.parametrize("word", ["from", "where", "limit", "returning", "case", "("])
 def test_strings_have_no_words(string, word):
