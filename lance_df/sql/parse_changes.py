@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.sql.before_statements import take_explain, take_prepare, take_semicolons
 from lance_df.sql.changes import (
     AddColumn,
     Alteration,
@@ -74,6 +75,22 @@ def parse_header(text: str) -> Header | None:
         return None  # DataFusion says what is wrong with it
 
 
+def is_unread(text: str) -> bool:
+    """Whether a statement may change a table whose name cannot be read.
+
+    >>> is_unread("DROP TABLE #t"), is_unread("DROP TABLE t"), is_unread("SELECT 1")
+    (True, False, False)
+    """
+    reader = token_reader(text)
+    if reader is None:
+        return True
+    try:
+        _header(reader)
+    except InvalidInputError:
+        return True
+    return False
+
+
 def parse_change(text: str) -> Change:
     """Return a statement for which `parse_header` returns something.
 
@@ -120,8 +137,7 @@ def parse_change(text: str) -> Change:
 def _header(reader: TokenReader) -> Header | None:
     """Take the beginning of a statement, with the name of its table."""
     flags: set[str] = set()
-    while reader.take(";"):
-        pass
+    take_semicolons(reader)
     unsupported = _before_a_change(reader)
     if reader.take("INSERT", "OVERWRITE"):
         flags.add("OVERWRITE")
@@ -158,15 +174,9 @@ def _header(reader: TokenReader) -> Header | None:
 
 def _before_a_change(reader: TokenReader) -> tuple[str, str] | None:
     """Take what may stand before a statement; return what that is, and what to use instead of it."""
-    if reader.take("EXPLAIN"):
-        while reader.take("ANALYZE") or reader.take("VERBOSE"):
-            pass
+    if take_explain(reader):
         return "EXPLAIN of a change", "explain_scan, which shows what the change reads"
-    if reader.take("PREPARE"):
-        reader.identifier()
-        if reader.at("("):
-            reader.bracketed()
-        reader.need("AS")
+    if take_prepare(reader):
         return "PREPARE of a change", "SessionContext.sql with param_values"
     if reader.take("WITH"):
         reader.take("RECURSIVE")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
+from lance_df.sql.before_statements import take_explain, take_prepare, take_semicolons
 from lance_df.sql.token_reader import TokenReader, token_reader
 
 _CLEANUP: Final = "LanceDataset.cleanup_old_versions or PartitionedNamespace.cleanup_old_versions"
@@ -68,6 +70,16 @@ def parse_refused(text: str) -> Refused | None:
     reader = token_reader(text)
     if reader is None:
         return None
+    take_semicolons(reader)
+    try:
+        while take_explain(reader) or take_prepare(reader):
+            pass
+    except InvalidInputError:
+        return None  # DataFusion says what is wrong with it
+    return _refused(reader)
+
+
+def _refused(reader: TokenReader) -> Refused | None:
     for words, instead in _REFUSED.items():
         # a table may be called history
         if reader.at(*words) and not (words == _OF_HISTORY and reader.is_at_end_after(len(words))):

@@ -364,6 +364,52 @@ def test_read_only_sessions_write_nothing(tmp_path: Path, statement: str) -> Non
 
 
 @pytest.mark.parametrize(
+    "before",
+    [
+        *(
+            ";",
+            " ;; ",
+            "\n\t;",
+            "\u00a0;",
+            "/* a */ ; -- b\n",
+            "EXPLAIN ",
+            "EXPLAIN ANALYZE ",
+            ";EXPLAIN VERBOSE ",
+        ),
+        *(
+            "EXPLAIN ANALYZE VERBOSE ",
+            "explain\nanalyze/**/",
+            "EXPLAIN (ANALYZE) ",
+            "EXPLAIN EXPLAIN ANALYZE ",
+        ),
+        *("EXPLAIN FORMAT TREE ", "PREPARE p AS ", "PREPARE p (INT) AS ", "-- a\nEXPLAIN ANALYZE "),
+    ],
+)
+@pytest.mark.parametrize(
+    "statement", ["COPY (SELECT 1 AS a) TO '{}/x.csv'", "CREATE SCHEMA s", "DROP SCHEMA e", "DELETE FROM t"]
+)
+def test_read_only_sessions_write_nothing_whatever_comes_before(
+    tmp_path: Path, before: str, statement: str
+) -> None:
+    (tmp_path / "e").mkdir()
+    lance_df.connect(str(tmp_path)).sql("CREATE TABLE t (id INT)")
+    ctx = lance_df.connect(str(tmp_path), read_only=True)
+    with pytest.raises(lance_df.InvalidInputError, match="the session is read-only"):
+        ctx.sql(before + statement.format(tmp_path)).collect()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["e", "t.lance"]
+
+
+def test_read_only_sessions_write_nothing_in_texts_that_are_not_understood(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path), read_only=True)
+    for statement in ("SELECT 1; COPY (SELECT 1 AS a) TO '{}/x.csv'", "CREATE TABLE #t AS SELECT 1 AS a"):
+        with pytest.raises(lance_df.LanceError):
+            ctx.sql(statement.format(tmp_path)).collect()
+    assert not list(tmp_path.iterdir())
+    assert ctx.sql(";EXPLAIN SELECT 1 AS comment").to_pylist()
+    assert ctx.sql(";SELECT 1 AS copy").to_pylist() == [{"copy": 1}]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "t FOR VERSION AS OF 2",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lance_df.compute.compat import PlainSessionContext, default_schema_name
+from lance_df.compute.compat import PlainSessionContext, SQLOptions, default_schema_name
 from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.messages import with_similar_table
@@ -29,12 +29,11 @@ from lance_df.sql.changes import (
     Update,
     Verb,
 )
-from lance_df.sql.parse_changes import parse_change, parse_header
+from lance_df.sql.parse_changes import is_unread, parse_change, parse_header
 from lance_df.sql.refused import parse_refused
 from lance_df.sql.splice import quote_identifier
 
 if TYPE_CHECKING:
-    from lance_df.compute.compat import SQLOptions
     from lance_df.engine.session import LanceSession
     from lance_df.engine.tables.catalog import LanceSchema
 
@@ -89,15 +88,31 @@ def run_change(
     return LanceDataFrame(frame.df, (statement,), session)
 
 
+def options_of_others(session: LanceSession, text: str, options: SQLOptions | None) -> SQLOptions | None:
+    """Return what DataFusion may do for a statement that `run_change` leaves to it.
+
+    A read-only session writes no files. One whose tables are in a folder makes, changes and drops nothing by
+    a statement of which the table is not known.
+    """
+    is_unknown = is_unread(text) and (session.read_only or _has_folder(session))
+    if not (session.read_only or is_unknown):
+        return options
+    allowed = (SQLOptions() if options is None else options).with_allow_dml(False)
+    return allowed.with_allow_ddl(False) if is_unknown else allowed
+
+
+def _has_folder(session: LanceSession) -> bool:
+    schema = names_of(session).existing(session, ())
+    return schema is not None and schema.folder is not None
+
+
 def _check_not_refused(session: LanceSession, text: str) -> None:
     refused = parse_refused(text)
     if refused is None:
         return
-    schema = names_of(session).existing(session, ())
-    has_folder = schema is not None and schema.folder is not None
     if session.read_only and (refused.instead is None or refused.is_for_folders):
         raise InvalidInputError(f"the session is read-only, so {refused.form} is refused")
-    if refused.instead is not None and (has_folder or not refused.is_for_folders):
+    if refused.instead is not None and (_has_folder(session) or not refused.is_for_folders):
         raise UnsupportedFeatureError(f"{refused.form} is not supported; use {refused.instead}")
 
 
