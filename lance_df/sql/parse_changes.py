@@ -29,6 +29,7 @@ from lance_df.sql.changes import (
     Update,
     Verb,
 )
+from lance_df.sql.quoted_names import StringName
 from lance_df.sql.splice import quote_identifier
 from lance_df.sql.token_reader import TokenReader, token_reader
 
@@ -148,7 +149,7 @@ def _header(reader: TokenReader) -> Header | None:
     if verb is None and not reader.at("INSERT", "OR"):
         word = reader.next_word() or ""
         verb = _SHORTER.get(word)
-        if verb is None or not reader.take(word) or not reader.is_at_name():
+        if verb is None or not reader.take(word) or not (reader.is_at_name() or reader.is_at_string()):
             return None
         words = " ".join(_BEGINNINGS[verb])
         unsupported = unsupported or (f"{word} without {_BEGINNINGS[verb][1]}", words)
@@ -169,7 +170,11 @@ def _header(reader: TokenReader) -> Header | None:
     if verb in (Verb.TRUNCATE, Verb.ALTER) and reader.take("IF", "EXISTS"):
         words = "TRUNCATE TABLE" if verb is Verb.TRUNCATE else "ALTER TABLE"
         unsupported = unsupported or (f"{words} IF EXISTS", f"{words} of a table that exists")
-    return Header(verb, reader.name(), frozenset(flags), unsupported)
+    name = reader.name(or_strings=True)
+    if any(isinstance(part, StringName) for part in name):
+        instead = f"double quotes, as in {'.'.join(map(quote_identifier, name))}"
+        unsupported = unsupported or ("the name of a table in single quotes", instead)
+    return Header(verb, name, frozenset(flags), unsupported)
 
 
 def _before_a_change(reader: TokenReader) -> tuple[str, str] | None:

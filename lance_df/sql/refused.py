@@ -17,6 +17,7 @@ _TRANSACTION: Final = (
 _RESTORE: Final = "LanceDataset.restore"
 _HISTORY: Final = 'LanceDataset.versions, PartitionedNamespace.versions, or "t$history" of a namespace t'
 _OF_HISTORY: Final = ("DESCRIBE", "HISTORY")
+_OR_ALTER: Final = ("CREATE", "OR", "ALTER", "TABLE")
 _IN_MEMORY: Final = "CREATE VIEW, or SessionContext.from_arrow for a table in memory"
 _REFUSED: Final[dict[tuple[str, ...], str]] = {
     ("CREATE", "INDEX"): "LanceDataset.create_scalar_index",
@@ -26,6 +27,7 @@ _REFUSED: Final[dict[tuple[str, ...], str]] = {
     ("CREATE", "TEMPORARY", "TABLE"): _IN_MEMORY,
     ("CREATE", "OR", "REPLACE", "TEMP", "TABLE"): _IN_MEMORY,
     ("CREATE", "OR", "REPLACE", "TEMPORARY", "TABLE"): _IN_MEMORY,
+    _OR_ALTER: "CREATE OR REPLACE TABLE",
     ("INSERT", "OR"): "MERGE INTO",
     ("REPLACE", "INTO"): "MERGE INTO",
     ("UPSERT",): "MERGE INTO",
@@ -83,7 +85,7 @@ def _refused(reader: TokenReader) -> Refused | None:
     for words, instead in _REFUSED.items():
         # a table may be called history
         if reader.at(*words) and not (words == _OF_HISTORY and reader.is_at_end_after(len(words))):
-            return Refused(" ".join(words), instead)
+            return Refused(" ".join(words), instead, is_for_folders=words == _OR_ALTER)
     for words in (("COPY",), ("CREATE", "SCHEMA"), ("DROP", "SCHEMA")):
         if reader.at(*words):
             return Refused(" ".join(words), None)

@@ -11,7 +11,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from lance_df.errors import InvalidInputError
 from lance_df.sql.dialect import QUOTED, tokenize
 from lance_df.sql.splice import Edit, quote_identifier, splice
-from lance_df.sql.token_reader import lowered
+from lance_df.sql.token_reader import is_name_word, lowered
 
 _BEFORE_TABLES: Final = frozenset({"FROM", "JOIN", "USING", ",", "("})
 # what may follow a table that has no alias
@@ -93,9 +93,7 @@ def _is_table(tokens: list[Token], index: int) -> bool:
     while index > 1 and _word(tokens[index - 1]) == ".":
         index -= 2
     token = tokens[index]
-    is_name = token.token_type in _QUOTED_NAMES or (
-        token.token_type not in QUOTED and token.text.isidentifier()
-    )
+    is_name = token.token_type in _QUOTED_NAMES or is_name_word(token)
     return index > 0 and is_name and _word(tokens[index - 1]) in _BEFORE_TABLES
 
 

@@ -9,7 +9,8 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
-from lance_df.sql.dialect import QUOTED, STRINGS, tokenize
+from lance_df.sql.dialect import QUOTED, tokenize
+from lance_df.sql.quoted_names import QuotedName, StringName
 from lance_df.sql.type_parts import WITH_PARTS, end_of_parts
 
 _CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
@@ -65,10 +66,12 @@ class TokenReader:
     def is_at_name(self) -> bool:
         """Whether a name comes next, or a word that may be one."""
         token = self._peek()
-        return token is not None and (
-            token.token_type is TokenType.IDENTIFIER
-            or (token.token_type not in STRINGS and token.text.isidentifier())
-        )
+        return token is not None and (token.token_type is TokenType.IDENTIFIER or is_name_word(token))
+
+    def is_at_string(self) -> bool:
+        """Whether a string in single quotes comes next, which DataFusion takes for a name."""
+        token = self._peek()
+        return token is not None and token.token_type is TokenType.STRING
 
     def identifier(self) -> str:
         """Take one part of a name."""
@@ -155,10 +158,11 @@ class TokenReader:
         if not self.take(*words):
             raise InvalidInputError(f"expected {' '.join(words)}, found {self._next_text()}")
 
-    def name(self) -> tuple[str, ...]:
-        parts = [self._part()]
+    def name(self, *, or_strings: bool = False) -> tuple[str, ...]:
+        """Take a name of up to three parts; strings among them are each a `StringName`."""
+        parts = [self._part(or_string=or_strings)]
         while len(parts) < 3 and self.take("."):
-            parts.append(self._part())
+            parts.append(self._part(or_string=or_strings))
         return tuple(parts)
 
     def string(self) -> str:
@@ -209,16 +213,14 @@ class TokenReader:
         token = self._peek()
         return "the end" if token is None else repr(token.text)
 
-    def _part(self) -> str:
+    def _part(self, *, or_string: bool = False) -> str:
         token = self._peek()
-        if (
-            token is None
-            or not (_is_quoted(token) or token.text.isidentifier())
-            or token.token_type in STRINGS
-        ):
+        if token is None or not (self.is_at_name() or (or_string and self.is_at_string())):
             raise InvalidInputError(f"expected a name, found {self._next_text()}")
         self._next += 1
-        return str(token.text) if _is_quoted(token) else lowered(token.text)
+        if token.token_type is TokenType.STRING:
+            return StringName(token.text)
+        return QuotedName(token.text) if _is_quoted(token) else lowered(token.text)
 
     def _word(self) -> str:
         token = self._peek()
@@ -226,6 +228,12 @@ class TokenReader:
             raise InvalidInputError(f"expected a key or a value in OPTIONS, found {self._next_text()}")
         self._next += 1
         return str(token.text)
+
+
+def is_name_word(token: Token) -> bool:
+    """Whether a token is a word that may be a name without quotes; it may have a dollar in it."""
+    text = token.text
+    return token.token_type not in QUOTED and text[:1] != "$" and text.replace("$", "_").isidentifier()
 
 
 def lowered(name: str) -> str:

@@ -479,3 +479,50 @@ def test_columns_may_have_the_names_of_types_with_parts(tmp_path: Path) -> None:
     ):
         ctx.sql(statement)
     assert ctx.sql("SELECT * FROM t").to_pylist() == [{"array": 1, "map": 7, "struct": 4}]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CREATE TABLE a$b (x INT)", "'a\\$b' cannot be the name of a stored table"),
+        ("CREATE TABLE IF NOT EXISTS a$b AS SELECT 1 AS x", "'a\\$b' cannot be the name of a stored table"),
+        ("CREATE TABLE a$$b (x INT)", "cannot be the name of a stored table"),
+        ("CREATE TABLE 'q' (x INT)", 'use double quotes, as in "q"'),
+        ("CREATE OR REPLACE TABLE 'q' AS SELECT 1 AS x", "use double quotes"),
+        ("INSERT INTO 't' VALUES (2)", 'use double quotes, as in "t"'),
+        ("DELETE 't'", "use DELETE FROM"),
+        ("DELETE FROM 't' WHERE id = 1", "use double quotes"),
+        ("UPDATE 't' SET id = 3", "use double quotes"),
+        ("TRUNCATE TABLE 't'", "use double quotes"),
+        ("DROP TABLE IF EXISTS 't'", "use double quotes"),
+        ("ALTER TABLE 't' ADD COLUMN y INT", "use double quotes"),
+        ("MERGE INTO 't' USING t AS s ON TRUE WHEN MATCHED THEN DELETE", "use double quotes"),
+        ("CREATE OR ALTER TABLE q (x INT)", "use CREATE OR REPLACE TABLE"),
+        ("CREATE TABLE #q (x INT)", "DDL not supported"),
+        ("CREATE TABLE @q AS SELECT 1 AS x", "DDL not supported"),
+        ("CREATE TABLE (x INT)", "Expected"),
+        ("INSERT INTO n$o VALUES (1)", "not found"),
+    ],
+)
+def test_statements_in_a_folder_make_nothing_in_memory(tmp_path: Path, statement: str, message: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE t AS SELECT 1 AS id")
+    with pytest.raises(lance_df.LanceError, match=message):
+        ctx.sql(statement)
+    assert ctx.catalog().schema().names() == {"t"}
+    assert ctx.sql("SELECT * FROM t").to_pylist() == [{"id": 1}]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.lance"]
+
+
+def test_tables_in_memory_may_have_any_name(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.from_arrow(pa.table({"x": [1]}), name="a$b")
+    ctx.from_arrow(pa.table({"x": [1]}), name="m")
+    for name, count in (("a$b", 2), ("'m'", 2), ('"m"', 3)):
+        ctx.sql(f"INSERT INTO {name} VALUES (2)").collect()
+        assert ctx.sql(f"SELECT * FROM {name}").count() == count
+    plain = lance_df.connect()
+    plain.sql("CREATE TABLE 'q' (x INT)")
+    plain.sql("CREATE TABLE a$b (x INT)")
+    plain.sql("INSERT INTO 'q' VALUES (1)").collect()
+    assert plain.sql("SELECT * FROM q").count() == 1
