@@ -63,20 +63,21 @@ def run_change(
     statement = Statement(text, session.scan_options)
     if session.read_only:
         raise InvalidInputError(f"the session is read-only, so {header.verb.value} is refused")
-    name, mark, _ = header.name[-1].partition(VERSION_MARK)
-    if mark:
+    name = header.name[-1]
+    if VERSION_MARK in name:
         raise UnsupportedFeatureError(
-            f"{header.verb.value} of another version of {name!r} is not supported; restore it first, or "
-            "change the newest one"
+            f"{header.verb.value} of another version of {name.partition(VERSION_MARK)[0]!r} is not "
+            "supported; restore it first, or change the newest one"
         )
     schema = names_of(session).existing(session, header.name[:-1])
     if schema is not None and "OR REPLACE" in header.flags and schema.folder and schema.is_created(name):
         raise InvalidInputError(
             f"{name!r} is a view or a table of this session alone; drop it before CREATE TABLE"
         )
+    if schema is None:
+        _check_schema(session, header.name)
     if schema is None or not _is_ours(schema, header):
-        whole = ".".join(map(quote_identifier, header.name))
-        if header.verb not in _MAKE_OR_DROP and not PlainSessionContext.table_exist(session, whole):
+        if header.verb not in _MAKE_OR_DROP and not _exists(session, schema, header.name):
             raise _missing(session, header.name)
         return None
     if options is not None:
@@ -86,6 +87,28 @@ def run_change(
     with planning_errors(statement):
         frame = PlainSessionContext.sql(session, f"SELECT CAST({count} AS BIGINT UNSIGNED) AS count")
     return LanceDataFrame(frame.df, (statement,), session)
+
+
+def _exists(session: LanceSession, schema: LanceSchema | None, name: Name) -> bool:
+    """Whether DataFusion has a table."""
+    if schema is not None:
+        return schema.is_created(name[-1])
+    return PlainSessionContext.table_exist(session, ".".join(map(quote_identifier, name)))
+
+
+def _check_schema(session: LanceSession, name: Name) -> None:
+    """Check that DataFusion, which does not know what is in quotes, takes no schema of another case.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        It would.
+    """
+    if names_of(session).existing(session, tuple(map(str, name[:-1]))) is not None:
+        raise DatasetNotFoundError(
+            f"no schema {name[-2]!r}; one of another case is meant without double quotes, and "
+            f"CREATE SCHEMA {quote_identifier(name[-2])} makes one"
+        )
 
 
 def options_of_others(session: LanceSession, text: str, options: SQLOptions | None) -> SQLOptions | None:
