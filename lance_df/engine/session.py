@@ -127,12 +127,13 @@ class LanceSession:
         as_written, lowered = query, query.lower()
         if may_change(query):
             with imports_finished():
-                from lance_df.engine.statements.run import run_change
+                from lance_df.engine.statements.run import options_of_others, run_change
                 from lance_df.engine.statements.target import Parameters
 
             changed = run_change(self, query, options, Parameters(values, named_params))
             if changed is not None:
                 return changed
+            options = options_of_others(self, query, options)
         with planning_errors(statement, self.names_in):
             if (external := created_external_table(query)) is not None:
                 return self._create_external(external, statement, options)

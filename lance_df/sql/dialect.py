@@ -17,6 +17,16 @@ from lance_df.errors import InvalidInputError
 
 # as DataFusion reads them: what is between two dollars is a name, or nothing
 _DOLLAR_QUOTE: Final = re.compile(r"\$(?:[^\W\d]\w*)?\$")
+STRINGS: Final = frozenset(
+    [
+        *(TokenType.STRING, TokenType.BIT_STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING),
+        *(TokenType.HEX_STRING, TokenType.NATIONAL_STRING, TokenType.RAW_STRING, TokenType.UNICODE_STRING),
+    ]
+)
+"""Strings of every form: ``'…'``, ``E'…'``, ``$$…$$`` and so on."""
+
+QUOTED: Final = STRINGS | {TokenType.IDENTIFIER}
+"""What is in quotes, of which no part is a word of SQL."""
 
 
 class DataFusion(Postgres):

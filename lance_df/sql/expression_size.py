@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
+from lance_df.sql.dialect import STRINGS
 from lance_df.sql.nesting import bounded
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def check_growth(expression: str, tokens: list[Token]) -> None:
 
 
 def _growth(tokens: list[Token], index: int, token: Token) -> int:
-    if token.token_type is TokenType.STRING:
+    if token.token_type in STRINGS:
         return max([1, *(int(size[:12]) for size in _FIXED_SIZE.findall(token.text))])
     name = token.text.lower()
     if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.L_PAREN:

@@ -14,10 +14,11 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
-from lance_df.sql.dialect import tokenize
+from lance_df.sql.dialect import STRINGS, tokenize
 from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import Edit, quote_identifier, quote_string, splice
 
+_VALUES = STRINGS | {TokenType.NUMBER}
 # words that stay what they are although a column may have such a name; back-ticks make them names
 _RESERVED = frozenset(
     [
@@ -157,7 +158,7 @@ def _column_name(tokens: list[Token], index: int, columns: Sequence[str]) -> str
     text = token.text
     if token.token_type is TokenType.IDENTIFIER:
         return text
-    is_word = token.token_type not in (TokenType.STRING, TokenType.NUMBER) and text.isidentifier()
+    is_word = token.token_type not in _VALUES and text.isidentifier()
     if not is_word or text.upper() in _RESERVED:
         return None
     following = tokens[index + 1].token_type if index + 1 < len(tokens) else None

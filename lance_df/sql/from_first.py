@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from lance_df.records import dataclass
-from lance_df.sql.dialect import tokenize
+from lance_df.sql.dialect import QUOTED, tokenize
 from lance_df.sql.splice import Edit, splice
 
 _OPENS: Final = frozenset("([{")
@@ -66,7 +66,7 @@ def _starts(tokens: list[Token]) -> Iterator[int]:
     scopes = [_Scope(is_statement=True)]
     before = ""
     for token in tokens:
-        word = "" if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) else token.text.upper()
+        word = "" if token.token_type in QUOTED else token.text.upper()
         scope = scopes[-1]
         ended = None
         if word in _OPENS:

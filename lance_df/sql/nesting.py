@@ -168,8 +168,10 @@ class _Walk:
 
     def run(self, tokens: list[Token]) -> list[Edit]:
         """Return the parentheses to insert."""
+        from lance_df.sql.dialect import QUOTED
+
         for token in tokens:
-            word = token.text.upper() if token.token_type.name not in ("STRING", "IDENTIFIER") else ""
+            word = "" if token.token_type in QUOTED else token.text.upper()
             known = self._levels[-1].operands[-1].unknown_words
             self._step(token, word)
             self._is_call = self._levels[-1].operands[-1].unknown_words > known

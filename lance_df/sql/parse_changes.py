@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.sql.before_statements import take_explain, take_prepare, take_semicolons
 from lance_df.sql.changes import (
     AddColumn,
     Alteration,
@@ -28,6 +29,7 @@ from lance_df.sql.changes import (
     Update,
     Verb,
 )
+from lance_df.sql.quoted_names import StringName
 from lance_df.sql.splice import quote_identifier
 from lance_df.sql.token_reader import TokenReader, token_reader
 
@@ -72,6 +74,22 @@ def parse_header(text: str) -> Header | None:
         return _header(reader)
     except InvalidInputError:
         return None  # DataFusion says what is wrong with it
+
+
+def is_unread(text: str) -> bool:
+    """Whether a statement may change a table whose name cannot be read.
+
+    >>> is_unread("DROP TABLE #t"), is_unread("DROP TABLE t"), is_unread("SELECT 1")
+    (True, False, False)
+    """
+    reader = token_reader(text)
+    if reader is None:
+        return True
+    try:
+        _header(reader)
+    except InvalidInputError:
+        return True
+    return False
 
 
 def parse_change(text: str) -> Change:
@@ -120,8 +138,7 @@ def parse_change(text: str) -> Change:
 def _header(reader: TokenReader) -> Header | None:
     """Take the beginning of a statement, with the name of its table."""
     flags: set[str] = set()
-    while reader.take(";"):
-        pass
+    take_semicolons(reader)
     unsupported = _before_a_change(reader)
     if reader.take("INSERT", "OVERWRITE"):
         flags.add("OVERWRITE")
@@ -132,7 +149,7 @@ def _header(reader: TokenReader) -> Header | None:
     if verb is None and not reader.at("INSERT", "OR"):
         word = reader.next_word() or ""
         verb = _SHORTER.get(word)
-        if verb is None or not reader.take(word) or not reader.is_at_name():
+        if verb is None or not reader.take(word) or not (reader.is_at_name() or reader.is_at_string()):
             return None
         words = " ".join(_BEGINNINGS[verb])
         unsupported = unsupported or (f"{word} without {_BEGINNINGS[verb][1]}", words)
@@ -153,20 +170,18 @@ def _header(reader: TokenReader) -> Header | None:
     if verb in (Verb.TRUNCATE, Verb.ALTER) and reader.take("IF", "EXISTS"):
         words = "TRUNCATE TABLE" if verb is Verb.TRUNCATE else "ALTER TABLE"
         unsupported = unsupported or (f"{words} IF EXISTS", f"{words} of a table that exists")
-    return Header(verb, reader.name(), frozenset(flags), unsupported)
+    name = reader.name(or_strings=True)
+    if any(isinstance(part, StringName) for part in name):
+        instead = f"double quotes, as in {'.'.join(map(quote_identifier, name))}"
+        unsupported = unsupported or ("the name of a table in single quotes", instead)
+    return Header(verb, name, frozenset(flags), unsupported)
 
 
 def _before_a_change(reader: TokenReader) -> tuple[str, str] | None:
     """Take what may stand before a statement; return what that is, and what to use instead of it."""
-    if reader.take("EXPLAIN"):
-        while reader.take("ANALYZE") or reader.take("VERBOSE"):
-            pass
+    if take_explain(reader):
         return "EXPLAIN of a change", "explain_scan, which shows what the change reads"
-    if reader.take("PREPARE"):
-        reader.identifier()
-        if reader.at("("):
-            reader.bracketed()
-        reader.need("AS")
+    if take_prepare(reader):
         return "PREPARE of a change", "SessionContext.sql with param_values"
     if reader.take("WITH"):
         reader.take("RECURSIVE")

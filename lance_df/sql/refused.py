@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
+from lance_df.sql.before_statements import take_explain, take_prepare, take_semicolons
 from lance_df.sql.token_reader import TokenReader, token_reader
 
 _CLEANUP: Final = "LanceDataset.cleanup_old_versions or PartitionedNamespace.cleanup_old_versions"
@@ -15,6 +17,7 @@ _TRANSACTION: Final = (
 _RESTORE: Final = "LanceDataset.restore"
 _HISTORY: Final = 'LanceDataset.versions, PartitionedNamespace.versions, or "t$history" of a namespace t'
 _OF_HISTORY: Final = ("DESCRIBE", "HISTORY")
+_OR_ALTER: Final = ("CREATE", "OR", "ALTER", "TABLE")
 _IN_MEMORY: Final = "CREATE VIEW, or SessionContext.from_arrow for a table in memory"
 _REFUSED: Final[dict[tuple[str, ...], str]] = {
     ("CREATE", "INDEX"): "LanceDataset.create_scalar_index",
@@ -24,6 +27,7 @@ _REFUSED: Final[dict[tuple[str, ...], str]] = {
     ("CREATE", "TEMPORARY", "TABLE"): _IN_MEMORY,
     ("CREATE", "OR", "REPLACE", "TEMP", "TABLE"): _IN_MEMORY,
     ("CREATE", "OR", "REPLACE", "TEMPORARY", "TABLE"): _IN_MEMORY,
+    _OR_ALTER: "CREATE OR REPLACE TABLE",
     ("INSERT", "OR"): "MERGE INTO",
     ("REPLACE", "INTO"): "MERGE INTO",
     ("UPSERT",): "MERGE INTO",
@@ -68,10 +72,20 @@ def parse_refused(text: str) -> Refused | None:
     reader = token_reader(text)
     if reader is None:
         return None
+    take_semicolons(reader)
+    try:
+        while take_explain(reader) or take_prepare(reader):
+            pass
+    except InvalidInputError:
+        return None  # DataFusion says what is wrong with it
+    return _refused(reader)
+
+
+def _refused(reader: TokenReader) -> Refused | None:
     for words, instead in _REFUSED.items():
         # a table may be called history
         if reader.at(*words) and not (words == _OF_HISTORY and reader.is_at_end_after(len(words))):
-            return Refused(" ".join(words), instead)
+            return Refused(" ".join(words), instead, is_for_folders=words == _OR_ALTER)
     for words in (("COPY",), ("CREATE", "SCHEMA"), ("DROP", "SCHEMA")):
         if reader.at(*words):
             return Refused(" ".join(words), None)

@@ -12,7 +12,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
-from lance_df.sql.dialect import tokenize
+from lance_df.sql.dialect import STRINGS, tokenize
 from lance_df.sql.expression_size import check_growth, check_text_size
 
 # Words before a parenthesis that call no function: operators, syntax of their own, types.
@@ -80,7 +80,7 @@ def check_row_expression(expression: str, functions: Collection[str]) -> None:
 
 def _problem(token: Token, following: TokenType | None, functions: Collection[str]) -> str | None:
     name = token.text.lower()
-    if token.token_type in (TokenType.STRING, TokenType.NUMBER):
+    if token.token_type in STRINGS or token.token_type is TokenType.NUMBER:
         return None
     if token.token_type in _STATEMENTS and not (name == "with" and following is TokenType.TIME):
         return f"has {_STATEMENTS[token.token_type]} in it; it must depend on its own row only"

@@ -11,7 +11,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.records import dataclass
-from lance_df.sql.dialect import tokenize
+from lance_df.sql.dialect import QUOTED, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,6 +219,6 @@ def _create(reader: _Reader) -> SparkCreate:
 
 
 def _word(token: Token) -> str:
-    if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+    if token.token_type in QUOTED:
         return ""
     return " ".join(token.text.upper().split())

@@ -9,9 +9,9 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
-from lance_df.sql.dialect import tokenize
+from lance_df.sql.dialect import QUOTED, tokenize
 from lance_df.sql.splice import Edit, quote_identifier, splice
-from lance_df.sql.token_reader import lowered
+from lance_df.sql.token_reader import is_name_word, lowered
 
 _BEFORE_TABLES: Final = frozenset({"FROM", "JOIN", "USING", ",", "("})
 # what may follow a table that has no alias
@@ -22,9 +22,8 @@ _NO_ALIAS: Final = frozenset(
         *("ON", "USING", "WINDOW", "QUALIFY", "TABLESAMPLE", "WHEN", "SET", "LATERAL", "FOR"),
     ]
 )
-_QUOTED: Final = frozenset(
-    {TokenType.IDENTIFIER, TokenType.STRING}
-)  # DataFusion takes both for names in FROM
+# DataFusion takes both for names in FROM
+_QUOTED_NAMES: Final = frozenset({TokenType.IDENTIFIER, TokenType.STRING})
 _KINDS: Final = {
     **dict.fromkeys(("VERSION", "SYSTEM_VERSION"), "VERSION"),
     **dict.fromkeys(("TIMESTAMP", "SYSTEM_TIME"), "TIMESTAMP"),
@@ -68,7 +67,7 @@ def _edits(text: str, tokens: list[Token], name_of: Callable[[str, str, str], st
             given = "the end of the text" if literal is None else text[literal.start :].split()[0]
             raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, not {given}")
         table = tokens[last]
-        name = table.text if table.token_type in _QUOTED else lowered(table.text)
+        name = table.text if table.token_type in _QUOTED_NAMES else lowered(table.text)
         following = tokens[after + 1] if after + 1 < len(tokens) else None
         alias = "" if following is not None and _is_alias(following) else f" AS {quote_identifier(name)}"
         stop = literal.end + 1
@@ -94,7 +93,7 @@ def _is_table(tokens: list[Token], index: int) -> bool:
     while index > 1 and _word(tokens[index - 1]) == ".":
         index -= 2
     token = tokens[index]
-    is_name = token.token_type in _QUOTED or token.text.isidentifier()
+    is_name = token.token_type in _QUOTED_NAMES or is_name_word(token)
     return index > 0 and is_name and _word(tokens[index - 1]) in _BEFORE_TABLES
 
 
@@ -106,6 +105,6 @@ def _is_alias(token: Token) -> bool:
 
 
 def _word(token: Token) -> str | None:
-    if token.token_type in _QUOTED:
+    if token.token_type in QUOTED:
         return None
     return " ".join(token.text.upper().split())

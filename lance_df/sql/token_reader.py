@@ -9,12 +9,12 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
-from lance_df.sql.dialect import tokenize
+from lance_df.sql.dialect import QUOTED, tokenize
+from lance_df.sql.quoted_names import QuotedName, StringName
+from lance_df.sql.type_parts import WITH_PARTS, end_of_parts
 
-_CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END", "<": ">"}
+_CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
 _CLOSES: Final = frozenset({")", "]", "}"})
-# the types whose parts are in angle brackets
-_WITH_PARTS: Final = ("STRUCT", "ARRAY", "MAP")
 
 
 def token_reader(text: str) -> TokenReader | None:
@@ -66,10 +66,12 @@ class TokenReader:
     def is_at_name(self) -> bool:
         """Whether a name comes next, or a word that may be one."""
         token = self._peek()
-        return token is not None and (
-            token.token_type is TokenType.IDENTIFIER
-            or (token.token_type is not TokenType.STRING and token.text.isidentifier())
-        )
+        return token is not None and (token.token_type is TokenType.IDENTIFIER or is_name_word(token))
+
+    def is_at_string(self) -> bool:
+        """Whether a string in single quotes comes next, which DataFusion takes for a name."""
+        token = self._peek()
+        return token is not None and token.token_type is TokenType.STRING
 
     def identifier(self) -> str:
         """Take one part of a name."""
@@ -78,8 +80,8 @@ class TokenReader:
     def text_until(self, *stops: tuple[str, ...]) -> str:
         """Take everything up to one of some words outside of brackets, and return its text.
 
-        ``CASE … END`` is a pair of brackets, and so is ``STRUCT<…>``. The FROM of ``IS DISTINCT FROM`` is no
-        word of its own, and what follows a dot is a name.
+        ``CASE … END`` is a pair of brackets, and so is ``STRUCT<…>`` of a type. The FROM of
+        ``IS DISTINCT FROM`` is no word of its own, and what follows a dot is a name.
 
         Raises
         ------
@@ -94,6 +96,9 @@ class TokenReader:
                 is_comparison = word == "FROM" and self._next > first and self._is_after("DISTINCT")
                 if not is_comparison:
                     break
+            if not opened and word == "<" and (end := self._end_of_type_parts()) is not None:
+                self._next = end
+                continue
             self._nest(word, opened, token.text)
             self._next += 1
         if opened:
@@ -104,14 +109,23 @@ class TokenReader:
 
     def _nest(self, word: str | None, opened: list[str], text: str) -> None:
         """Take note of a bracket that opens, or that closes the innermost one."""
-        if word in ("(", "[", "{", "CASE") or (word == "<" and any(map(self._is_after, _WITH_PARTS))):
+        if word is not None and word in _CLOSED_BY:
             opened.append(_CLOSED_BY[word])
-        elif word == ">>" and opened[-2:] == [">", ">"]:
-            del opened[-2:]
         elif opened and word == opened[-1]:
             opened.pop()
         elif word in _CLOSES:
             raise InvalidInputError(f"a {text!r} closes nothing")
+
+    def _end_of_type_parts(self) -> int | None:
+        """Return the index of the token after ``<…>`` of a type; None where the ``<`` compares."""
+        start = self._next - 1
+        if start < 1 or not any(map(self._is_after, WITH_PARTS)):
+            return None
+        before = _plain_word(self._tokens[start - 1])
+        if not (before is None or before == "::" or before.isidentifier()):
+            return None  # a type comes after a name, AS or ::
+        end = end_of_parts([_plain_word(token) for token in self._tokens[start:]], 1)
+        return None if end is None else start + end
 
     def rest(self) -> str:
         """Return the text from the next token on."""
@@ -144,10 +158,11 @@ class TokenReader:
         if not self.take(*words):
             raise InvalidInputError(f"expected {' '.join(words)}, found {self._next_text()}")
 
-    def name(self) -> tuple[str, ...]:
-        parts = [self._part()]
+    def name(self, *, or_strings: bool = False) -> tuple[str, ...]:
+        """Take a name of up to three parts; strings among them are each a `StringName`."""
+        parts = [self._part(or_string=or_strings)]
         while len(parts) < 3 and self.take("."):
-            parts.append(self._part())
+            parts.append(self._part(or_string=or_strings))
         return tuple(parts)
 
     def string(self) -> str:
@@ -198,16 +213,14 @@ class TokenReader:
         token = self._peek()
         return "the end" if token is None else repr(token.text)
 
-    def _part(self) -> str:
+    def _part(self, *, or_string: bool = False) -> str:
         token = self._peek()
-        if (
-            token is None
-            or not (_is_quoted(token) or token.text.isidentifier())
-            or (token.token_type is TokenType.STRING)
-        ):
+        if token is None or not (self.is_at_name() or (or_string and self.is_at_string())):
             raise InvalidInputError(f"expected a name, found {self._next_text()}")
         self._next += 1
-        return str(token.text) if _is_quoted(token) else lowered(token.text)
+        if token.token_type is TokenType.STRING:
+            return StringName(token.text)
+        return QuotedName(token.text) if _is_quoted(token) else lowered(token.text)
 
     def _word(self) -> str:
         token = self._peek()
@@ -215,6 +228,12 @@ class TokenReader:
             raise InvalidInputError(f"expected a key or a value in OPTIONS, found {self._next_text()}")
         self._next += 1
         return str(token.text)
+
+
+def is_name_word(token: Token) -> bool:
+    """Whether a token is a word that may be a name without quotes; it may have a dollar in it."""
+    text = token.text
+    return token.token_type not in QUOTED and text[:1] != "$" and text.replace("$", "_").isidentifier()
 
 
 def lowered(name: str) -> str:
@@ -228,4 +247,4 @@ def _plain_word(token: Token) -> str | None:
 
 
 def _is_quoted(token: Token) -> bool:
-    return token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
+    return token.token_type in QUOTED

@@ -234,3 +234,69 @@ def test_alter_table(ctx, tmp_path, by):
             ctx.sql("ALTER TABLE t SET PARTITION SPEC (a)")
     ctx.sql("INSERT INTO t (a) VALUES (3)")
     assert ctx.sql("SELECT sum(a) AS s FROM t").to_pylist() == [{"s": 6}]
+
+
+@pytest.mark.parametrize("partitions", ["", " PARTITIONED BY (a)"])
+def test_quoted_names_mean_no_table_of_another_case(ctx, tmp_path, partitions):
+    ctx.sql(f'CREATE TABLE "T" (a INT){partitions}')
+    ctx.sql('INSERT INTO "T" VALUES (1)')
+    for statement in (
+        'DROP TABLE "t"',
+        'DELETE FROM "t"',
+        'UPDATE "t" SET a = 2',
+        'INSERT INTO "t" VALUES (2)',
+        'TRUNCATE TABLE "t"',
+        'ALTER TABLE "t" ADD COLUMN b INT',
+        'MERGE INTO "t" USING (SELECT 1 AS a) AS s ON "t".a = s.a WHEN MATCHED THEN DELETE',
+    ):
+        with pytest.raises(DatasetNotFoundError, match="did you mean 'T'"):
+            ctx.sql(statement)
+    assert count(ctx, 'DROP TABLE IF EXISTS "t"') == 0
+    assert ctx.sql("SELECT a FROM t").to_pylist() == [{"a": 1}]
+
+    count(ctx, f'CREATE TABLE IF NOT EXISTS "t" (a INT){partitions}')
+    for name in ("t", "T", '"t"'):
+        assert ctx.sql(f"SELECT a FROM {name}").to_pylist() == []
+    assert count(ctx, "INSERT INTO T VALUES (5)") == 1
+    assert count(ctx, 'UPDATE "T" SET a = 3') == 1
+    assert ctx.sql("SELECT a FROM T").to_pylist() == [{"a": 5}]
+    assert ctx.sql('SELECT a FROM "T"').to_pylist() == [{"a": 3}]
+    with pytest.raises(AlreadyExistsError):
+        ctx.sql('CREATE TABLE "t" (a INT)')
+    if not partitions:
+        assert count(ctx, 'CREATE OR REPLACE TABLE "t" AS SELECT 7 AS a') == 1
+        assert ctx.sql('SELECT a FROM "T"').to_pylist() == [{"a": 3}]
+    count(ctx, "DROP TABLE T")
+    assert ctx.sql("SELECT a FROM T").to_pylist() == [{"a": 3}]
+    assert len(list(tmp_path.iterdir())) == 1
+    count(ctx, "DROP TABLE T")
+    assert not list(tmp_path.iterdir())
+
+
+def test_quoted_schemas_mean_no_folder_of_another_case(ctx, tmp_path):
+    for folder in ("S", "S/U"):
+        (tmp_path / folder).mkdir()
+        lance_df.write_dataset(pa.table({"a": [1]}), tmp_path / folder / "t.lance")
+    for schema in ('"s"', '"s/u"'):
+        for statement in (
+            f"DROP TABLE {schema}.t",
+            f"DELETE FROM {schema}.t",
+            f"INSERT INTO {schema}.t VALUES (2)",
+            f"CREATE TABLE {schema}.u (a INT)",
+            f"CREATE OR REPLACE TABLE {schema}.t (a INT)",
+        ):
+            with pytest.raises(DatasetNotFoundError, match="no schema 's"):
+                ctx.sql(statement)
+    assert ctx.sql("SELECT a FROM s.t").to_pylist() == [{"a": 1}]
+    assert count(ctx, 'INSERT INTO "S".t VALUES (2)') == 1
+    assert count(ctx, "DELETE FROM s.t") == 2
+    assert count(ctx, 'DELETE FROM "S/U".t') == 1
+
+
+def test_quoted_names_of_external_tables(ctx, tmp_path):
+    ctx.sql('CREATE TABLE "T" AS SELECT 1 AS a')
+    lance_df.write_dataset(pa.table({"a": [2]}), tmp_path / "sub" / "x.lance")
+    external = "STORED AS LANCE LOCATION"
+    ctx.sql(f"CREATE EXTERNAL TABLE \"t\" {external} '{tmp_path / 'sub' / 'x.lance'}'")
+    assert ctx.sql("SELECT a FROM t").to_pylist() == [{"a": 2}]
+    assert ctx.sql('SELECT a FROM "T"').to_pylist() == [{"a": 1}]

@@ -364,6 +364,52 @@ def test_read_only_sessions_write_nothing(tmp_path: Path, statement: str) -> Non
 
 
 @pytest.mark.parametrize(
+    "before",
+    [
+        *(
+            ";",
+            " ;; ",
+            "\n\t;",
+            "\u00a0;",
+            "/* a */ ; -- b\n",
+            "EXPLAIN ",
+            "EXPLAIN ANALYZE ",
+            ";EXPLAIN VERBOSE ",
+        ),
+        *(
+            "EXPLAIN ANALYZE VERBOSE ",
+            "explain\nanalyze/**/",
+            "EXPLAIN (ANALYZE) ",
+            "EXPLAIN EXPLAIN ANALYZE ",
+        ),
+        *("EXPLAIN FORMAT TREE ", "PREPARE p AS ", "PREPARE p (INT) AS ", "-- a\nEXPLAIN ANALYZE "),
+    ],
+)
+@pytest.mark.parametrize(
+    "statement", ["COPY (SELECT 1 AS a) TO '{}/x.csv'", "CREATE SCHEMA s", "DROP SCHEMA e", "DELETE FROM t"]
+)
+def test_read_only_sessions_write_nothing_whatever_comes_before(
+    tmp_path: Path, before: str, statement: str
+) -> None:
+    (tmp_path / "e").mkdir()
+    lance_df.connect(str(tmp_path)).sql("CREATE TABLE t (id INT)")
+    ctx = lance_df.connect(str(tmp_path), read_only=True)
+    with pytest.raises(lance_df.InvalidInputError, match="the session is read-only"):
+        ctx.sql(before + statement.format(tmp_path)).collect()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["e", "t.lance"]
+
+
+def test_read_only_sessions_write_nothing_in_texts_that_are_not_understood(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path), read_only=True)
+    for statement in ("SELECT 1; COPY (SELECT 1 AS a) TO '{}/x.csv'", "CREATE TABLE #t AS SELECT 1 AS a"):
+        with pytest.raises(lance_df.LanceError):
+            ctx.sql(statement.format(tmp_path)).collect()
+    assert not list(tmp_path.iterdir())
+    assert ctx.sql(";EXPLAIN SELECT 1 AS comment").to_pylist()
+    assert ctx.sql(";SELECT 1 AS copy").to_pylist() == [{"copy": 1}]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "t FOR VERSION AS OF 2",
@@ -406,3 +452,77 @@ def test_namespaces_and_folders_with_files_are_not_dropped_as_schemas(tmp_path: 
             ctx.sql(f"DROP SCHEMA {name}")
     assert (tmp_path / "docs" / "read.me").exists()
     assert ctx.sql("DESCRIBE history").to_pylist()[0]["column_name"] == "a"
+
+
+@pytest.mark.parametrize("string", ["E'{}'", "$${}$$", "$q${}$q$"])
+def test_strings_of_every_form_may_hold_words_of_statements(tmp_path: Path, string: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE t AS SELECT 1 AS id, 'x' AS a")
+    words = {word: string.format(word) for word in ("from", "returning", "when", "limit")}
+    ctx.sql(f"UPDATE t SET a = {words['from']} WHERE id = 1")
+    ctx.sql(f"INSERT INTO t SELECT 2, {words['returning']}")
+    ctx.sql(
+        f"MERGE INTO t USING (SELECT 2 AS id) AS s ON t.id = s.id AND t.a <> {words['when']} "
+        f"WHEN MATCHED THEN UPDATE SET a = {words['when']}"
+    )
+    ctx.sql(f"DELETE FROM t WHERE a = {words['limit']}")
+    assert ctx.sql("SELECT a FROM t ORDER BY id").to_pylist() == [{"a": "from"}, {"a": "when"}]
+
+
+def test_columns_may_have_the_names_of_types_with_parts(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql('CREATE TABLE t AS SELECT 1 AS "array", 2 AS "map", 3 AS "struct"')
+    for statement in (
+        "UPDATE t SET map = 7 WHERE array < 3",
+        "UPDATE t SET struct = 4 WHERE array < 3 AND map > 3",
+        "DELETE FROM t WHERE map < 3",
+    ):
+        ctx.sql(statement)
+    assert ctx.sql("SELECT * FROM t").to_pylist() == [{"array": 1, "map": 7, "struct": 4}]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CREATE TABLE a$b (x INT)", "'a\\$b' cannot be the name of a stored table"),
+        ("CREATE TABLE IF NOT EXISTS a$b AS SELECT 1 AS x", "'a\\$b' cannot be the name of a stored table"),
+        ("CREATE TABLE a$$b (x INT)", "cannot be the name of a stored table"),
+        ("CREATE TABLE 'q' (x INT)", 'use double quotes, as in "q"'),
+        ("CREATE OR REPLACE TABLE 'q' AS SELECT 1 AS x", "use double quotes"),
+        ("INSERT INTO 't' VALUES (2)", 'use double quotes, as in "t"'),
+        ("DELETE 't'", "use DELETE FROM"),
+        ("DELETE FROM 't' WHERE id = 1", "use double quotes"),
+        ("UPDATE 't' SET id = 3", "use double quotes"),
+        ("TRUNCATE TABLE 't'", "use double quotes"),
+        ("DROP TABLE IF EXISTS 't'", "use double quotes"),
+        ("ALTER TABLE 't' ADD COLUMN y INT", "use double quotes"),
+        ("MERGE INTO 't' USING t AS s ON TRUE WHEN MATCHED THEN DELETE", "use double quotes"),
+        ("CREATE OR ALTER TABLE q (x INT)", "use CREATE OR REPLACE TABLE"),
+        ("CREATE TABLE #q (x INT)", "DDL not supported"),
+        ("CREATE TABLE @q AS SELECT 1 AS x", "DDL not supported"),
+        ("CREATE TABLE (x INT)", "Expected"),
+        ("INSERT INTO n$o VALUES (1)", "not found"),
+    ],
+)
+def test_statements_in_a_folder_make_nothing_in_memory(tmp_path: Path, statement: str, message: str) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.sql("CREATE TABLE t AS SELECT 1 AS id")
+    with pytest.raises(lance_df.LanceError, match=message):
+        ctx.sql(statement)
+    assert ctx.catalog().schema().names() == {"t"}
+    assert ctx.sql("SELECT * FROM t").to_pylist() == [{"id": 1}]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.lance"]
+
+
+def test_tables_in_memory_may_have_any_name(tmp_path: Path) -> None:
+    ctx = lance_df.connect(str(tmp_path))
+    ctx.from_arrow(pa.table({"x": [1]}), name="a$b")
+    ctx.from_arrow(pa.table({"x": [1]}), name="m")
+    for name, count in (("a$b", 2), ("'m'", 2), ('"m"', 3)):
+        ctx.sql(f"INSERT INTO {name} VALUES (2)").collect()
+        assert ctx.sql(f"SELECT * FROM {name}").count() == count
+    plain = lance_df.connect()
+    plain.sql("CREATE TABLE 'q' (x INT)")
+    plain.sql("CREATE TABLE a$b (x INT)")
+    plain.sql("INSERT INTO 'q' VALUES (1)").collect()
+    assert plain.sql("SELECT * FROM q").count() == 1

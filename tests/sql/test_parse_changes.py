@@ -124,6 +124,40 @@ def test_malformed(text):
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        "array < 3",
+        "array < b AND map > c",
+        "struct < b OR t.map < c",
+        "array < map",
+        "map < b AND struct > 3",
+        "x::STRUCT<a INT, b ARRAY<STRUCT<from DOUBLE PRECISION, d DECIMAL(10, 2)>>>",
+        "x::MAP<VARCHAR(3), TIMESTAMP(3) WITH TIME ZONE>",
+        "x::STRUCT<a: INT UNSIGNED, b: INT[3]>",
+        'x::STRUCT<"a" INT, b INT>',
+    ],
+)
+def test_types_are_no_comparisons(value):
+    assert parse_change(f"UPDATE t SET a = {value}, b = 1 WHERE c > 1 AND {value}") == Update(
+        ("t",), "t", (("a", value), ("b", "1")), None, f"c > 1 AND {value}"
+    )
+    merge = f"MERGE INTO t USING u ON {value} WHEN NOT MATCHED THEN INSERT VALUES ({value}, c > d)"
+    assert parse_change(merge).clauses[0].values == (value, "c > d")
+
+
+@pytest.mark.parametrize("string", ["E'{}'", "$${}$$", "$q${}$q$", "N'{}'", "U&'{}'"])
+@pytest.mark.parametrize("word", ["from", "where", "limit", "returning", "case", "("])
+def test_strings_have_no_words(string, word):
+    value = string.format(word)
+    assert parse_change(f"UPDATE t SET a = {value}, b = 1 WHERE c = {value}") == Update(
+        ("t",), "t", (("a", value), ("b", "1")), None, f"c = {value}"
+    )
+    assert parse_change(f"INSERT INTO t SELECT 3, {value}").query == f"SELECT 3, {value}"
+    merge = parse_change(f"MERGE INTO t USING u ON t.a = {value} WHEN MATCHED THEN UPDATE SET a = {value}")
+    assert merge.condition == f"t.a = {value}"
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("SELECT * FROM t VERSION AS OF 3", 'SELECT * FROM "t/version/3" AS "t"'),
@@ -131,6 +165,7 @@ def test_malformed(text):
         ("FROM \"T\" TIMESTAMP AS OF 'now', u", 'FROM "T/time/now" AS "T", u'),
         ("SELECT version AS of FROM t", "SELECT version AS of FROM t"),
         ("SELECT 't VERSION AS OF 3'", "SELECT 't VERSION AS OF 3'"),
+        ("SELECT * FROM t, E'version' AS OF 3", "SELECT * FROM t, E'version' AS OF 3"),
     ],
 )
 def test_time_travel(text, expected):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lance_df.compute.compat import PlainSessionContext, default_schema_name
+from lance_df.compute.compat import PlainSessionContext, SQLOptions, default_schema_name
 from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.messages import with_similar_table
@@ -29,12 +29,11 @@ from lance_df.sql.changes import (
     Update,
     Verb,
 )
-from lance_df.sql.parse_changes import parse_change, parse_header
+from lance_df.sql.parse_changes import is_unread, parse_change, parse_header
 from lance_df.sql.refused import parse_refused
 from lance_df.sql.splice import quote_identifier
 
 if TYPE_CHECKING:
-    from lance_df.compute.compat import SQLOptions
     from lance_df.engine.session import LanceSession
     from lance_df.engine.tables.catalog import LanceSchema
 
@@ -64,20 +63,21 @@ def run_change(
     statement = Statement(text, session.scan_options)
     if session.read_only:
         raise InvalidInputError(f"the session is read-only, so {header.verb.value} is refused")
-    name, mark, _ = header.name[-1].partition(VERSION_MARK)
-    if mark:
+    name = header.name[-1]
+    if VERSION_MARK in name:
         raise UnsupportedFeatureError(
-            f"{header.verb.value} of another version of {name!r} is not supported; restore it first, or "
-            "change the newest one"
+            f"{header.verb.value} of another version of {name.partition(VERSION_MARK)[0]!r} is not "
+            "supported; restore it first, or change the newest one"
         )
     schema = names_of(session).existing(session, header.name[:-1])
     if schema is not None and "OR REPLACE" in header.flags and schema.folder and schema.is_created(name):
         raise InvalidInputError(
             f"{name!r} is a view or a table of this session alone; drop it before CREATE TABLE"
         )
+    if schema is None:
+        _check_schema(session, header.name)
     if schema is None or not _is_ours(schema, header):
-        whole = ".".join(map(quote_identifier, header.name))
-        if header.verb not in _MAKE_OR_DROP and not PlainSessionContext.table_exist(session, whole):
+        if header.verb not in _MAKE_OR_DROP and not _exists(session, schema, header.name):
             raise _missing(session, header.name)
         return None
     if options is not None:
@@ -89,15 +89,53 @@ def run_change(
     return LanceDataFrame(frame.df, (statement,), session)
 
 
+def _exists(session: LanceSession, schema: LanceSchema | None, name: Name) -> bool:
+    """Whether DataFusion has a table."""
+    if schema is not None:
+        return schema.is_created(name[-1])
+    return PlainSessionContext.table_exist(session, ".".join(map(quote_identifier, name)))
+
+
+def _check_schema(session: LanceSession, name: Name) -> None:
+    """Check that DataFusion, which does not know what is in quotes, takes no schema of another case.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        It would.
+    """
+    if names_of(session).existing(session, tuple(map(str, name[:-1]))) is not None:
+        raise DatasetNotFoundError(
+            f"no schema {name[-2]!r}; one of another case is meant without double quotes, and "
+            f"CREATE SCHEMA {quote_identifier(name[-2])} makes one"
+        )
+
+
+def options_of_others(session: LanceSession, text: str, options: SQLOptions | None) -> SQLOptions | None:
+    """Return what DataFusion may do for a statement that `run_change` leaves to it.
+
+    A read-only session writes no files. One whose tables are in a folder makes, changes and drops nothing by
+    a statement of which the table is not known.
+    """
+    is_unknown = is_unread(text) and (session.read_only or _has_folder(session))
+    if not (session.read_only or is_unknown):
+        return options
+    allowed = (SQLOptions() if options is None else options).with_allow_dml(False)
+    return allowed.with_allow_ddl(False) if is_unknown else allowed
+
+
+def _has_folder(session: LanceSession) -> bool:
+    schema = names_of(session).existing(session, ())
+    return schema is not None and schema.folder is not None
+
+
 def _check_not_refused(session: LanceSession, text: str) -> None:
     refused = parse_refused(text)
     if refused is None:
         return
-    schema = names_of(session).existing(session, ())
-    has_folder = schema is not None and schema.folder is not None
     if session.read_only and (refused.instead is None or refused.is_for_folders):
         raise InvalidInputError(f"the session is read-only, so {refused.form} is refused")
-    if refused.instead is not None and (has_folder or not refused.is_for_folders):
+    if refused.instead is not None and (_has_folder(session) or not refused.is_for_folders):
         raise UnsupportedFeatureError(f"{refused.form} is not supported; use {refused.instead}")
 
 

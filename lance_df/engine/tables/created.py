@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from lance_df.table.metadata.refs import VersionRef
 
 _CHANGES: Final = ("insert", "delete", "update", "merge", "truncate", "create", "drop", "alter")
-_BEFORE_CHANGES: Final = ("with", "explain", "prepare", "select", "from", "(")
+_BEFORE_CHANGES: Final = ("with", "select", "from", "(")
+_BEFORE_ANYTHING: Final = ("explain", "prepare")
 _CHANGE: Final = re.compile(rf"\b({'|'.join(_CHANGES)}|into)\b", re.IGNORECASE)
 # see `lance_df.sql.refused`
 _OTHERS: Final = (
     *("vacuum", "optimize", "begin", "start", "commit", "rollback", "replace", "upsert", "restore", "copy"),
     *("describe", "comment"),
 )
+_ANYTHING: Final = re.compile(rf"\b({'|'.join((*_CHANGES, *_OTHERS))}|into)\b", re.IGNORECASE)
 _OF_VERSIONS: Final = re.compile(
     r"\b(?:version|timestamp|system_time|system_version)\s+as\s+of\b", re.IGNORECASE
 )
@@ -120,7 +122,9 @@ def may_change(text: str) -> bool:
     word = text[:9].lower()
     if word.startswith(_BEFORE_CHANGES):
         return _CHANGE.search(text) is not None
-    # what begins with a comment may be anything
+    if word.startswith(_BEFORE_ANYTHING):
+        return _ANYTHING.search(text) is not None
+    # what begins with a comment or a semicolon may be anything
     return word.startswith((*_CHANGES, *_OTHERS)) or not text[:1].isalpha()
 
 

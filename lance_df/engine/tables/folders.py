@@ -12,6 +12,7 @@ from lance_df.errors import DatasetNotFoundError, InvalidInputError, Unsupported
 from lance_df.forks import new_lock
 from lance_df.namespace.kind import holds_namespace
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
+from lance_df.sql.quoted_names import QuotedName
 from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.parallel import map_reads
 
@@ -138,11 +139,12 @@ class TableFolder:
     def subfolder(self, name: str) -> TableFolder | None:
         """Return the folder ``name``, or ``a/b`` for one that is deeper, found as tables are."""
         first, slash, rest = name.partition("/")
-        match = spelt_like(first, self._listing()[1])
+        as_written = type(name)
+        match = spelt_like(as_written(first), self._listing()[1])
         if match is None:
             return None
         folder = self.folder_called(match)
-        return folder.subfolder(rest) if slash else folder
+        return folder.subfolder(as_written(rest)) if slash else folder
 
     def folder_called(self, name: str) -> TableFolder:
         """Return a folder right in this one, which need not be there yet."""
@@ -362,10 +364,13 @@ def holds_table(folder: Location) -> bool:
 
 
 def spelt_like(name: str, names: list[str]) -> str | None:
-    """Return the one of ``names`` that SQL's ``name`` means; SQL lower-cases what is not quoted."""
+    """Return the one of ``names`` that SQL's ``name`` means; SQL lower-cases what is not quoted.
+
+    A `QuotedName` means what is spelt like it alone.
+    """
     if name in names:
-        return name
-    if name != name.lower():
+        return str(name)
+    if isinstance(name, QuotedName) or name != name.lower():
         return None
     matches = [other for other in names if other.lower() == name]
     if len(matches) > 1:
