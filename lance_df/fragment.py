@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from lance_df.api.fragment_changes import FragmentChanges
 from lance_df.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
+from lance_df.api.reading import taken_columns
 from lance_df.api.write_fragments import write_fragments
 from lance_df.arrow_classes import ArrowFragment
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.file.arrow_types import show_table
 from lance_df.progress import FragmentWriteProgress, NoopFragmentWriteProgress
 from lance_df.table.evolution.validate import validate_fragments
 from lance_df.table.reading.take import take_offsets
@@ -144,27 +144,37 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         """Return the first rows."""
         return self.scanner(limit=num_rows).to_table()
 
-    def take(self, indices: Sequence[int] | pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
+    def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None) -> pa.Table:
         """Return live rows by their numbers in the fragment, in the order asked for.
 
-        Fields of structs (``"s.a"``) are returned in their struct, as in pylance.
+        Fields of structs (``"s.a"``) are returned in their struct, as in pylance. A dict of names and SQL
+        expressions is computed, as `to_table` does.
 
         Raises
         ------
         InvalidInputError
             There is no such row.
         """
-        names = columns if columns is None or isinstance(columns, str) else list(dict.fromkeys(columns))
-        return show_table(
-            take_offsets(self._ds._table, indices, columns=names, fragment_position=self._index, nested=True)
+        if not isinstance(columns, Mapping | str | None):
+            columns = list(dict.fromkeys(columns))
+        table = self._ds._table
+        return taken_columns(
+            table,
+            columns,
+            lambda names: take_offsets(
+                table, indices, columns=names, fragment_position=self._index, nested=True
+            ),
         )
 
     def open_session(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Columns = None,
         with_row_address: bool | None = None,
     ) -> FragmentSession:
-        """Return what takes rows of some columns, again and again."""
+        """Return what takes rows of some columns, or computes them, again and again; see `take`."""
+        if isinstance(columns, Mapping):
+            appended = {"_rowaddr": "_rowaddr"} if with_row_address else {}
+            return FragmentSession(self, {**columns, **appended})
         names = list(self._ds._table.schema.names if columns is None else columns)
         return FragmentSession(self, [*names, "_rowaddr"] if with_row_address else names)
 
@@ -192,7 +202,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
 class FragmentSession:
     """Takes rows of some columns of a fragment. Made by `LanceFragment.open_session`."""
 
-    def __init__(self, fragment: LanceFragment, columns: Sequence[str]) -> None:
+    def __init__(self, fragment: LanceFragment, columns: Columns) -> None:
         self._fragment = fragment
         self._columns = columns
 

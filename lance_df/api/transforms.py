@@ -60,8 +60,13 @@ def open_transform(
     Raises
     ------
     InvalidInputError
-        It is none of these forms, or a function fails on the first row.
+        It is none of these forms, or a function fails on the first row; or ``read_columns`` are no list.
     """
+    if isinstance(read_columns, Mapping | str):
+        raise InvalidInputError(
+            f"the columns that a function reads are a list of names, not {read_columns!r:.60}: "
+            "compute others in the function"
+        )
     if isinstance(transforms, Mapping) and all(isinstance(text, str) for text in transforms.values()):
         return _Sql(ds, transforms, batch_size)
     if isinstance(transforms, BatchUDF):

@@ -311,6 +311,28 @@ def test_takes_compute_of_versions_of_rows(small) -> None:
         small[0].take([0], {"r": "a + nope"})
 
 
+def test_fragments_compute_columns(small) -> None:
+    fragment = small[0].get_fragments()[0]
+    columns = {"a": "a + 100", "r": "_rowid"}
+    expected = fragment.to_table(columns).take([2, 0])
+    assert expected["a"].to_pylist() == [102, 103]
+    assert fragment.take([2, 0], columns) == fragment.open_session(columns).take([2, 0]) == expected
+    session = fragment.open_session({"a": "a + 100"}, with_row_address=True)
+    assert session.take([2]).to_pydict() == {"a": [102], "_rowaddr": [2]}
+
+
+@pytest.mark.parametrize("columns", [{"a": "a + 100"}, "a"], ids=str)
+def test_functions_of_new_columns_read_columns_by_name(small, columns) -> None:
+    def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({"n": pc.multiply(batch["a"], 2)})
+
+    for function in (doubled, {"n": "a"}):
+        with pytest.raises(InvalidInputError, match="are a list of names"):
+            small[0].get_fragments()[0].merge_columns(function, columns=columns)
+    with pytest.raises(InvalidInputError, match="are a list of names"):
+        small[0].add_columns(doubled, read_columns=columns)
+
+
 def test_takes_compute_of_descriptions_of_blobs(tmp_path: Path) -> None:
     blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     lance.write_dataset(
