@@ -29,8 +29,7 @@ from lance_df.sql.changes import (
     Update,
     Verb,
 )
-from lance_df.sql.quoted_names import StringName
-from lance_df.sql.splice import quote_identifier
+from lance_df.sql.splice import StringName, quote_identifier
 from lance_df.sql.token_reader import TokenReader, token_reader
 
 _BEGINNINGS: Final = {

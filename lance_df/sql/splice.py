@@ -1,4 +1,4 @@
-"""Change a statement where it has to change, and nowhere else: edits by position in the text."""
+"""Change a statement where it has to change, and nowhere else: edits by position in the text; quotes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,22 @@ class Edit:
     start: int
     stop: int
     replacement: str
+
+
+class QuotedName(str):
+    """A part of a name that SQL does not lower-case, so that it means nothing of another case.
+
+    >>> QuotedName("t") == "t"
+    True
+    """
+
+    __slots__ = ()
+
+
+class StringName(QuotedName):
+    """A string in single quotes where a name belongs; DataFusion takes it for one."""
+
+    __slots__ = ()
 
 
 def splice(text: str, edits: Iterable[Edit]) -> str:

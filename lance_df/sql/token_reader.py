@@ -10,7 +10,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
 from lance_df.sql.dialect import QUOTED, tokenize
-from lance_df.sql.quoted_names import QuotedName, StringName
+from lance_df.sql.splice import QuotedName, StringName
 from lance_df.sql.type_parts import WITH_PARTS, end_of_parts
 
 _CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END"}

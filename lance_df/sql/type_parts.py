@@ -1,4 +1,4 @@
-"""Tell the parts of a type, as in ``STRUCT<a INT, b ARRAY<INT>>``, from a comparison with a column."""
+"""Distinguish the parts of a type, as in ``STRUCT<a INT>``, from a comparison with a column."""
 
 from __future__ import annotations
 

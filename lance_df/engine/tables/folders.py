@@ -12,7 +12,7 @@ from lance_df.errors import DatasetNotFoundError, InvalidInputError, Unsupported
 from lance_df.forks import new_lock
 from lance_df.namespace.kind import holds_namespace
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
-from lance_df.sql.quoted_names import QuotedName
+from lance_df.sql.splice import QuotedName
 from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.parallel import map_reads
 
