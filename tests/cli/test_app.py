@@ -405,11 +405,3 @@ def test_inspect_a_damaged_file(cli, root, tmp_path):
     code, _, err = cli("inspect", file)
     assert code == 1
     assert "x.lance" in err
-
-
-def test_the_package_is_the_command():
-    shown = [
-        subprocess.check_output([sys.executable, "-m", module, "--version"])
-        for module in ("lance_df", "lance_df.cli")
-    ]
-    assert shown[0] == shown[1] != b""

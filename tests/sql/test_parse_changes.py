@@ -59,7 +59,10 @@ def test_text_of_expressions_stays_as_it_is_written():
 @pytest.mark.parametrize(
     ("text", "change"),
     [
-        ("INSERT INTO t (A, \"B\") VALUES (1, ')')", Insert(("t",), ("a", "B"), "VALUES (1, ')')")),
+        (
+            "INSERT INTO t (A, \"B\") VALUES (1, ')')",
+            Insert(("t",), ("a", "B"), "VALUES (1, ')')", has_values=True),
+        ),
         ("INSERT INTO t (SELECT 1)", Insert(("t",), None, "(SELECT 1)")),
         ("DELETE FROM a.b.t", Delete(("a", "b", "t"), "t", None)),
         ("DROP TABLE t", DropTable(("t",), if_exists=False)),
