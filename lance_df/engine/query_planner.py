@@ -113,7 +113,7 @@ class QueryPlanner:
         param_values: dict[str, Any] | None,
         named_params: dict[str, Any],
     ) -> LanceDataFrame:
-        """Plan ``VALUES …`` as rows with columns of these types; see `LanceSession.plan_values`."""
+        """Plan ``VALUES …`` as rows with columns of these types; see `LanceSession.plan_query`."""
         statement.inserted_into[_INSERTED] = Table(pyarrow.dataset.dataset(types.empty_table()))
 
         def plan() -> DataFrame:

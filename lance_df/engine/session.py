@@ -276,30 +276,23 @@ class LanceSession:
         statement: Statement,
         param_values: dict[str, Any] | None,
         named_params: dict[str, Any],
+        *,
+        inserted_as: pa.Schema | None = None,
     ) -> LanceDataFrame:
-        """Plan a query that is a part of a statement, which may have names of its own."""
+        """Plan a query that is a part of a statement, which may have names of its own.
+
+        Parameters
+        ----------
+        inserted_as
+            Of ``VALUES …``: the columns that they are inserted into, whose types each value gets. In a query
+            the values of a column first get a type that all have in common, which may not hold them.
+        """
         with planning_errors(statement, self.names_in):
             if "murmur3" in query.lower():
                 query = self._with_typed_calls(query, param_values, statement.temporary)
-            return self._planner.plan(self, query, statement, ONLY_QUERIES, param_values, named_params)
-
-    def plan_values(
-        self,
-        values: str,
-        types: pa.Schema,
-        statement: Statement,
-        param_values: dict[str, Any] | None,
-        named_params: dict[str, Any],
-    ) -> LanceDataFrame:
-        """Plan ``VALUES …`` of a statement as those that are inserted into columns.
-
-        Each value gets the type of its column. In a query the values of a column first get a type that all of
-        them have in common, which may not hold them.
-        """
-        with planning_errors(statement, self.names_in):
-            if "murmur3" in values.lower():
-                values = self._with_typed_calls(values, param_values, statement.temporary)
-            return self._planner.plan_values(self, values, types, statement, param_values, named_params)
+            if inserted_as is None:
+                return self._planner.plan(self, query, statement, ONLY_QUERIES, param_values, named_params)
+            return self._planner.plan_values(self, query, inserted_as, statement, param_values, named_params)
 
     def _planned(
         self,

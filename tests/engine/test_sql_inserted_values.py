@@ -55,6 +55,18 @@ def test_values_of_a_namespace(tmp_path):
     ]
 
 
+def test_values_beside_a_struct_that_lacks_a_field(tmp_path):
+    if int(datafusion.__version__.partition(".")[0]) < 53:
+        pytest.skip("DataFusion 51 casts structs by position")
+    ctx = lance_df.connect(tmp_path)
+    ctx.sql("CREATE TABLE t (a BIGINT, s STRUCT<x BIGINT, y VARCHAR>)")
+    ctx.sql("INSERT INTO t VALUES (9007199254740993, {x: 1}), (1.5, NULL)")
+    assert ctx.sql("SELECT * FROM t").to_pylist() == [
+        {"a": 9007199254740993, "s": {"x": 1, "y": None}},
+        {"a": 1, "s": None},
+    ]
+
+
 def test_parameters(tmp_path):
     ctx = lance_df.connect(tmp_path)
     ctx.sql("CREATE TABLE t (a BIGINT, b VARCHAR)")

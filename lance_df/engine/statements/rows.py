@@ -50,9 +50,14 @@ def insert(target: Target, change: Insert) -> int:
             raise InvalidInputError(
                 f"INSERT names {len(names)} columns ({', '.join(names)}), but its query gives {len(given)}"
             )
-        # by position: the names of the query's columns mean nothing, and may repeat
-        if len(set(given)) < len(given):
+        if change.has_values:
+            # a struct that lacks a field, which DataFusion does not cast within VALUES, is cast below
+            items = zip(names, types.values(), frame.schema().types, strict=True)
+            castable = {name: has if pa.types.is_nested(wanted) else wanted for name, wanted, has in items}
+            frame = query.values_frame(castable) or frame
+        elif len(set(given)) < len(given):
             frame = _with_distinct_names(target, change, frame)
+    # by position: the names of the query's columns mean nothing
     positions = dict(zip(frame.schema().names, types.values(), strict=True))
     batches = typed_batches(frame, positions, query.statement)
     fields = {field.name: field for field in target.schema.to_arrow()}

@@ -177,8 +177,12 @@ class Query:
         parameters = self._target.parameters
         text = with_untyped_placeholders(self._text) if "$" in self._text else self._text
         with suppress(LanceError):
-            return self._target.session.plan_values(
-                text, pa.schema(types.items()), self.statement, parameters.by_name, parameters.named
+            return self._target.session.plan_query(
+                text,
+                self.statement,
+                parameters.by_name,
+                parameters.named,
+                inserted_as=pa.schema(types.items()),
             )
         return None
 
