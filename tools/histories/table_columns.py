@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from .model import Column, Model, State
 from .namespace_columns import draw_other_type, with_column_replaced
 from .steps import OPERATIONS, Arguments, Operation
-from .table_rows import TableOperation
+from .table_rows import WIDER, TableOperation
 
 _NEW = (("small", "int32"), ("text", "string"), ("real", "double"))
-_WIDER = {"int32": "int64"}
 
 
 @OPERATIONS.add
@@ -154,12 +153,12 @@ class TableWidenColumn(TableOperation):
     refusals = ("UnsupportedFeatureError", "OSError")  # ours, pylance's
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
-        names = [each.name for each in model.state.columns if each.type in _WIDER]
+        names = [each.name for each in model.state.columns if each.type in WIDER]
         return {"name": rng.choice(names)} if names else None
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
         # another process may have widened it
-        types = {*_WIDER, *_WIDER.values()}
+        types = {*WIDER, *WIDER.values()}
         return any(each.name == arguments["name"] and each.type in types for each in model.state.columns)
 
     def source(self, arguments: Arguments) -> str:
@@ -167,7 +166,7 @@ class TableWidenColumn(TableOperation):
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
         columns = tuple(
-            dataclasses.replace(each, type=_WIDER.get(each.type, each.type))
+            dataclasses.replace(each, type=WIDER.get(each.type, each.type))
             if each.name == arguments["name"]
             else each
             for each in model.state.columns

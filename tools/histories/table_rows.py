@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from .clean_ups import gone
@@ -36,15 +36,30 @@ class TableOperation(Operation):
         return columns is None or list(map(tuple, columns)) == all_columns(model.state)
 
 
+# types that columns are widened to
+WIDER = {"int32": "int64"}
+
+
 def all_columns(state: State) -> list[tuple[str, str, str]]:
     """Return the columns as `prelude.rows` takes them."""
     return [(column.name, column.role, column.type) for column in state.columns]
 
 
-def fit(model: Model, columns: Sequence[Sequence[str]]) -> bool:
-    """Return whether rows may have these columns: one that another process has added may be missing."""
+def fit(model: Model, columns: Sequence[Sequence[str]], cast: Collection[str]) -> bool:
+    """Return whether rows may have these columns: one that another process has added may be missing.
+
+    Parameters
+    ----------
+    cast
+        Columns that may be narrower, as another process has widened them.
+    """
     given = list(map(tuple, columns))
-    return [column for column in all_columns(model.state) if column in given] == given
+    named = {name for name, *_ in given}
+    stored = [tuple(column) for column in all_columns(model.state) if column[0] in named]
+    return len(stored) == len(given) and all(
+        one == other or (one[0] in cast and one[:2] == other[:2] and WIDER.get(one[2]) == other[2])
+        for one, other in zip(given, stored, strict=True)
+    )
 
 
 def data_text(arguments: Arguments) -> str:
@@ -73,7 +88,7 @@ class TableAppend(TableOperation):
         }
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        return fit(model, arguments["columns"])
+        return fit(model, arguments["columns"], self.casts(arguments))
 
     def excused(self, model: Model, others: Sequence[Operation]) -> tuple[str, ...]:
         # rows of 0.1 have all columns when they are written; one that is added before the commit is NULL
@@ -244,7 +259,7 @@ class MergeInsert(TableOperation):
         if isinstance(by_source, tuple) and not fits(by_source, model.state):
             return False
         # several rows of one key are an error of their own
-        return fit(model, arguments["columns"]) and None not in keys
+        return fit(model, arguments["columns"], self.casts(arguments)) and None not in keys
 
     def source(self, arguments: Arguments) -> str:
         clauses = {"update": ".when_matched_update_all()", "delete": ".when_matched_delete()", None: ""}
@@ -263,6 +278,11 @@ class MergeInsert(TableOperation):
         given = [name for name, *_ in arguments["columns"]]
         missing = [index for index, name in enumerate(state.names) if name not in given]
         incoming = {row[key]: row for row in state.new_rows(arguments["numbers"], arguments["salt"], given)}
+        if missing and model.settings.file_version == "0.1":  # files of which store 0 for NULL in numbers
+            incoming = {
+                value: tuple(0 if index in missing else each for index, each in enumerate(row))
+                for value, row in incoming.items()
+            }
         where: Any = arguments["by_source"]
         goes = state.matches(where) if isinstance(where, tuple) else [where == "all"] * len(state.rows)
         rows: list[Row] = []
