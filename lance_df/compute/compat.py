@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any, Final
 
 import datafusion
@@ -18,6 +19,7 @@ from lance_df.interrupts import raised_at_the_end, undisturbed
 
 __all__ = [
     "NO_TABLE",
+    "OPTIMIZER_PASSES",
     "Catalog",
     "CatalogProvider",
     "DataFrame",
@@ -33,6 +35,7 @@ __all__ = [
     "SessionConfig",
     "Table",
     "as_view",
+    "change_settings",
     "col",
     "default_schema_name",
     "functions",
@@ -43,6 +46,7 @@ __all__ = [
     "udf",
     "udtf",
     "variant",
+    "with_settings",
 ]
 
 
@@ -56,6 +60,24 @@ class NameList(list[str]):
 def plain_context(config: SessionConfig | None = None) -> PlainSessionContext:
     """Return a new context of DataFusion, whose constructor makes a SystemError of a KeyboardInterrupt."""
     return undisturbed(lambda: PlainSessionContext(config))
+
+
+OPTIMIZER_PASSES: Final = "datafusion.optimizer.max_passes"
+"""How often a plan goes through the optimizer; with 0 it runs as it is."""
+
+
+def with_settings(ctx: PlainSessionContext, changes: Mapping[str, str]) -> PlainSessionContext:
+    """Return a context with the tables, memory and functions of another, and some settings of its own."""
+    session = PlainSessionContext.__new__(PlainSessionContext)
+    session.ctx = ctx.ctx.enable_url_table()  # the one method that makes a context of its own from another
+    change_settings(session, changes)
+    return session
+
+
+def change_settings(ctx: PlainSessionContext, changes: Mapping[str, str]) -> None:
+    """Give a context other settings; frames keep those that there were when they were made."""
+    for setting, value in changes.items():
+        PlainSessionContext.sql(ctx, f"SET {setting} = {value}")
 
 
 # what no table is called: catalogs need not look for it

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, RecordBatch, RecordBatchStream
 from lance_df.engine.failures import run_apart
-from lance_df.engine.plans.nodes import Limit, Sort, node_of
+from lance_df.engine.plans.nodes import Limit, PlanNode, Sort, frame_of, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import has_subquery, limits_rows, nodes
 from lance_df.engine.statement import Statement
 from lance_df.errors import LanceError
@@ -20,6 +20,20 @@ from lance_df.forks import Origin
 _OBJECT_ROWS: Final = 4096
 _NUM_SHOWN: Final = 20
 _NO_LIMIT: Final = 2**62
+# methods that run the frame as it is, or plan that; the others put something above it first
+_RUN: Final = frozenset(
+    {
+        "__arrow_c_stream__",
+        "collect",
+        "collect_partitioned",
+        "execute_stream",
+        "execute_stream_partitioned",
+        "execution_plan",
+        "to_arrow_table",
+        "to_pandas",
+        "to_polars",
+    }
+)
 
 
 class LanceDataFrame(DataFrame):  # type: ignore[misc]
@@ -29,12 +43,30 @@ class LanceDataFrame(DataFrame):  # type: ignore[misc]
 
     Its schema is that of its batches. DataFusion's own frames say of a union that it has the types of its
     first input, and give rows of the types that both have in common.
+
+    Parameters
+    ----------
+    frame
+        DataFusion's own.
+    statements
+        What it reads, and what was derived from that.
+    ctx
+        In which it is planned.
+    as_run
+        A frame with the same rows to run in place of this one: it is not optimized again.
     """
 
-    def __init__(self, frame: Any, statements: tuple[Statement, ...], ctx: PlainSessionContext) -> None:
+    def __init__(
+        self,
+        frame: Any,
+        statements: tuple[Statement, ...],
+        ctx: PlainSessionContext,
+        as_run: DataFrame | None = None,
+    ) -> None:
         super().__init__(frame)
         self.statements = statements
         self.ctx = ctx
+        self._as_run = as_run
 
     def _repr_html_(self) -> str:
         return frame_html(self)
@@ -75,7 +107,9 @@ def frame_html(frame: LanceDataFrame) -> str:
     return f"<div>{rows_html(rows, len(schema), _NUM_SHOWN)}{more}</div>"
 
 
-def with_types_of_rows(ctx: PlainSessionContext, frame: DataFrame, optimized: Any = None) -> DataFrame:
+def with_types_of_rows(
+    ctx: PlainSessionContext, frame: DataFrame, optimized: PlanNode | None = None
+) -> DataFrame:
     """Return a frame whose schema has the types of its rows.
 
     DataFusion gives expressions and unions their common types when it analyzes a plan, which a frame and a
@@ -86,8 +120,7 @@ def with_types_of_rows(ctx: PlainSessionContext, frame: DataFrame, optimized: An
     optimized
         The optimized plan of the frame, if that is known.
     """
-    plan = frame.optimized_logical_plan() if optimized is None else optimized
-    analyzed = ctx.create_dataframe_from_logical_plan(plan)
+    analyzed = frame_of(ctx, optimized_plan_of(frame) if optimized is None else optimized)
     return frame if frame.schema().types == analyzed.schema().types else with_outer_limit(analyzed)
 
 
@@ -97,10 +130,8 @@ def with_outer_limit(frame: DataFrame) -> DataFrame:
     It may be of an optimized plan, in which a sort has the limit of its rows. DataFusion leaves sorts of
     subqueries and views out, the limit with them, unless there is a limit above.
     """
-    plan = frame.logical_plan()
-    if not limits_rows(plan):
-        return frame
-    if isinstance(node_of(plan), Limit):
+    plan = plan_of(frame)
+    if not limits_rows(plan) or isinstance(plan, Limit):
         return frame
     is_bare = any(isinstance(node, Sort) and node.fetch is not None for node in nodes(plan))
     return DataFrame(frame.df.limit(_NO_LIMIT, 0)) if is_bare or has_subquery(plan) else frame
@@ -138,7 +169,8 @@ def _translated(method: Callable[..., Any]) -> Callable[..., Any]:
                 statements = (*statements, *other.statements)
 
         def run() -> Any:
-            result = method(self, *args, **kwargs)
+            frame = self._as_run if method.__name__ in _RUN else None
+            result = method(self if frame is None else frame, *args, **kwargs)
             if type(result) is DataFrame and method.__name__.startswith("union"):
                 return with_types_of_rows(self.ctx, result)
             return result

@@ -15,16 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.compute.compat import DataFrame, LogicalPlan, PlainSessionContext, SessionConfig, SQLOptions
+from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig, SQLOptions
 from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.optimizer.rules.join_side import with_small_sides_built
 from lance_df.engine.optimizer.rules.partitioned_join.analysis import divisible_parts, needed_groups
 from lance_df.engine.optimizer.rules.partitioned_join.units import first_scans
 from lance_df.engine.plans.logical_scans import logical_scans, visible_scans
-from lance_df.engine.plans.nodes import EmptyRelation, node_of
+from lance_df.engine.plans.nodes import EmptyRelation, PlanNode, frame_of, optimized_plan_of, plan_of
 from lance_df.engine.plans.partial_aggregates import PartialAggregate
 from lance_df.engine.plans.rebuild import NotRebuiltError, rebuilt
-from lance_df.engine.plans.walks import Path, chain, holds_in_subquery, node_at, plan_at
+from lance_df.engine.plans.walks import Path, chain, holds_in_subquery, node_at
 from lance_df.engine.session import SessionContext
 from lance_df.engine.statement import Statement, planning
 from lance_df.engine.tables.names import register
@@ -92,15 +92,14 @@ class DividedStatement:
         ctx, statement = _context(tables), Statement(text)
         with planning_errors(statement), planning(statement):
             frame = PlainSessionContext.sql(ctx, text, _ONLY_QUERIES)
-            plan = frame.optimized_logical_plan()
-            not_in = holds_in_subquery(frame.logical_plan())
+            plan = optimized_plan_of(frame)
+            not_in = holds_in_subquery(plan_of(frame))
         self.schema: pa.Schema = frame.schema()
         if len(set(self.schema.names)) < len(self.schema.names):
             raise InvalidInputError(f"the result has a name twice: {', '.join(self.schema.names)}")
         self.merged_depth: int | None = None
         self._part: Part | None = None
-        root = node_of(plan)
-        if isinstance(root, EmptyRelation) and not root.has_row:
+        if isinstance(plan, EmptyRelation) and not plan.has_row:
             return
         analysis = divisible_parts(
             ctx, tuple(statement.tables.values()), plan, visible_scans(plan), not_in=not_in
@@ -201,13 +200,13 @@ def run_merged(
     yield from streamed_batches(frame.execute_stream, [statement])
 
 
-def _optimized(ctx: SessionContext, statement: Statement) -> LogicalPlan:
+def _optimized(ctx: SessionContext, statement: Statement) -> PlanNode:
     with planning(statement):
-        return PlainSessionContext.sql(ctx, statement.text, _ONLY_QUERIES).optimized_logical_plan()
+        return optimized_plan_of(PlainSessionContext.sql(ctx, statement.text, _ONLY_QUERIES))
 
 
 def _is_merged(
-    ctx: SessionContext, statement: Statement, plan: LogicalPlan, path: Path, schema: pa.Schema
+    ctx: SessionContext, statement: Statement, plan: PlanNode, path: Path, schema: pa.Schema
 ) -> bool:
     """Whether a path leads to an aggregate that can be computed of what its parts give."""
     if any(len(node.inputs) != 1 or node.has_subquery for node in chain(plan, path)):
@@ -220,24 +219,24 @@ def _is_merged(
         return False
 
 
-def _aggregate(ctx: SessionContext, plan: LogicalPlan, depth: int) -> PartialAggregate:
-    part = plan_at(plan, (0,) * depth)
+def _aggregate(ctx: SessionContext, plan: PlanNode, depth: int) -> PartialAggregate:
+    part = node_at(plan, (0,) * depth)
     aggregate = PartialAggregate.of(ctx, part)
     if aggregate is None:
-        raise NotRebuiltError(f"{node_of(part).shown} is no aggregate of what its parts give")
+        raise NotRebuiltError(f"{part.shown} is no aggregate of what its parts give")
     return aggregate
 
 
 def _partly(ctx: SessionContext, statement: Statement, aggregate: PartialAggregate) -> DataFrame:
-    [rows] = aggregate.node.inputs()
-    below = ctx.create_dataframe_from_logical_plan(rows)
+    [rows] = aggregate.node.inputs
+    below = frame_of(ctx, rows)
     tables = tuple(statement.tables.values())
     below, _ = with_small_sides_built(ctx, tables, below.schema(), rows) or (below, rows)
     return aggregate.over(aggregate.node, below)
 
 
 def _merged(
-    ctx: SessionContext, statement: Statement, plan: LogicalPlan, depth: int, parts: Sequence[pa.RecordBatch]
+    ctx: SessionContext, statement: Statement, plan: PlanNode, depth: int, parts: Sequence[pa.RecordBatch]
 ) -> DataFrame:
     aggregate = _aggregate(ctx, plan, depth)
     schema = _partly(ctx, statement, aggregate).schema()
@@ -249,7 +248,7 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
-def _above(plan: LogicalPlan, path: Path) -> str:
+def _above(plan: PlanNode, path: Path) -> str:
     """Return the step of a plan that takes the rows of another one, for people."""
     return node_at(plan, path[:-1]).shown
 

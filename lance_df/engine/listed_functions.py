@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, col, functions
-from lance_df.engine.plans.nodes import Scan
+from lance_df.engine.plans.nodes import Scan, frame_of, plan_of
 from lance_df.engine.plans.rebuild import rebuilt
 from lance_df.engine.plans.walks import nodes_with_paths
 
@@ -18,12 +18,12 @@ def without_functions(ctx: PlainSessionContext, frame: DataFrame, names: Collect
 
     One whose plan cannot be built anew, or that has the list in a subquery of an expression, stays as it is.
     """
-    plan = frame.logical_plan()
+    plan = plan_of(frame)
     hidden = [Expr.literal(name) for name in names]
     is_shown = functions.in_list(col("specific_name"), hidden, negated=True)
     try:
         lists = {
-            path: ctx.create_dataframe_from_logical_plan(node.plan).filter(is_shown)
+            path: frame_of(ctx, node).filter(is_shown)
             for path, node in nodes_with_paths(plan)
             if isinstance(node, Scan) and node.table in _LISTS
         }

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from lance_df.compute.compat import (
     DataFrame,
-    LogicalPlan,
     PlainSessionContext,
     SessionConfig,
     Table,
@@ -25,7 +24,7 @@ from lance_df.compute.offsets import importable
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, run_apart, streamed_batches
 from lance_df.engine.plans.logical_scans import logical_scans
-from lance_df.engine.plans.nodes import Projection, node_of
+from lance_df.engine.plans.nodes import PlanNode, Projection, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import nodes
 from lance_df.engine.provider import SourceScan
 from lance_df.engine.pruning.requests import requests_of
@@ -191,7 +190,7 @@ def columns_computed_from(schema: pa.Schema, columns: Mapping[str, str]) -> list
         As `compute_columns`.
     """
     frame, _ = _computed(schema.empty_table(), columns)
-    node = node_of(frame.logical_plan())
+    node = plan_of(frame)
     if not isinstance(node, Projection):  # there are no expressions
         return []
     read = frozenset().union(*(columns_read(expr, schema.names) for expr in node.expressions))
@@ -213,7 +212,7 @@ def _computed(table: pa.Table, columns: Mapping[str, str]) -> tuple[DataFrame, S
         register_json_functions(ctx)
     with planning_errors(statement):
         frame = ctx.sql(text)
-        _check_rowwise(frame.optimized_logical_plan())
+        _check_rowwise(optimized_plan_of(frame))
     return frame, statement
 
 
@@ -330,7 +329,7 @@ def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
             text, TypedFunctions(ctx), lambda probe: ctx.sql(probe).optimized_logical_plan()
         )
     frame = ctx.sql(text)
-    plan = frame.optimized_logical_plan()
+    plan = optimized_plan_of(frame)
     _check_rowwise(plan)
     scans = logical_scans(plan)
     table = requests_of({table.key: table}, plan, scans, can_prove=True)[table.key]
@@ -362,7 +361,7 @@ def _cast(frame: DataFrame, types: Mapping[str, pa.DataType]) -> DataFrame:
     return frame.select(*columns)
 
 
-def _check_rowwise(plan: LogicalPlan) -> None:
+def _check_rowwise(plan: PlanNode) -> None:
     """Refuse what does not give one row for each row: aggregates, windows, subqueries."""
     for node in nodes(plan):
         if node.kind in _CHANGES_ROWS:

@@ -6,12 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.dataset
 
-from lance_df.compute.compat import DataFrame, PlainSessionContext, SQLOptions, Table, as_view
+from lance_df.compute.compat import (
+    OPTIMIZER_PASSES,
+    DataFrame,
+    PlainSessionContext,
+    SQLOptions,
+    Table,
+    as_view,
+    change_settings,
+    with_settings,
+)
 from lance_df.engine.dataframe import LanceDataFrame, with_outer_limit, with_types_of_rows
 from lance_df.engine.optimizer.join_options import JoinOptions, JoinSettings
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
 from lance_df.engine.plans.logical_scans import PlanScans, is_among
-from lance_df.engine.plans.walks import joins_without_keys, may_join_without_keys, nodes
+from lance_df.engine.plans.nodes import Join, PlanNode, Scan, frame_of, optimized_plan_of, plan_of
+from lance_df.engine.plans.walks import joins_without_keys, may_call, may_join_without_keys, nodes
 from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.tables.created import query_of_created_table
 from lance_df.records import replace
@@ -29,6 +39,11 @@ ONLY_QUERIES: Final = SQLOptions().with_allow_ddl(False).with_allow_dml(False).w
 _INSERTED: Final = "__lance_df_inserted"
 _NO_LIMIT: Final = 2**62
 _SMALL_BATCH: Final = 8192
+# a plan of fewer nodes is optimized again sooner than a context is made that does not do so
+_WORTH_NODES: Final = 6
+# What a join computes of one side for scans of the other, -0.0 and 0.0 taken for different values. Scans of
+# ours take none, filters above them do.
+_WITHOUT_JOIN_FILTERS: Final = {"datafusion.optimizer.enable_join_dynamic_filter_pushdown": "false"}
 
 
 class QueryPlanner:
@@ -77,32 +92,35 @@ class QueryPlanner:
                 {},
                 lambda: PlainSessionContext.sql(session, source, ONLY_QUERIES, param_values, **named_params),
             )
-            tables, _ = _requests(session, statement, ahead.optimized_logical_plan(), can_prove)
+            tables, _ = _requests(session, statement, optimized_plan_of(ahead), can_prove)
         frame, slots = statement.planned_over(tables, plan)
-        plan_of_frame = frame.optimized_logical_plan()
+        optimized_plan = optimized_plan_of(frame)
         if not statement.tables:
-            statement.stops_late = may_join_without_keys(nodes(plan_of_frame))
-            return LanceDataFrame(with_types_of_rows(session, frame, plan_of_frame).df, (statement,), session)
-        tables, read = _requests(session, statement, plan_of_frame, can_prove)
+            statement.stops_late = may_join_without_keys(nodes(optimized_plan))
+            return LanceDataFrame(
+                with_types_of_rows(session, frame, optimized_plan).df, (statement,), session
+            )
+        tables, read = _requests(session, statement, optimized_plan, can_prove)
         statement.note(tables)
         if read is None:
             frame = with_types_of_rows(session, statement.planned_over(tables, plan)[0])
             return LanceDataFrame(frame.df, (statement,), session)
-        typed = with_types_of_rows(session, frame, plan_of_frame)
+        typed = with_types_of_rows(session, frame, optimized_plan)
 
         def plan_again(others: Mapping[int, PlannedTable]) -> PlannedFrame:
             again, slots = statement.planned_over(others, plan)
             return PlannedFrame(again if typed is frame else with_types_of_rows(session, again), slots)
 
         is_large = can_prove and may_be_large(tables)
-        planned = Planned(typed, plan_of_frame, tables, plan_again, slots, read, is_large)
+        settings = _WITHOUT_JOIN_FILTERS if _joins_ours(tables, read) else {}
+        planned = Planned(typed, optimized_plan, tables, plan_again, slots, read, is_large, settings=settings)
         if can_prove and not statement.is_change and (is_large or planned.reads_namespaces):
             from lance_df.engine.optimizer.driver import optimized
 
             planned = optimized(planned, self._context(session, statement))
         planned.complete()
         statement.note(planned.tables)
-        return LanceDataFrame(with_outer_limit(planned.frame).df, (statement,), session)
+        return self._runnable(session, statement, planned)
 
     def plan_values(
         self,
@@ -120,8 +138,8 @@ class QueryPlanner:
             text = f"INSERT INTO {_INSERTED} {values}"
             insertion = PlainSessionContext.sql(session, text, None, param_values, **named_params)
             # an insertion is planned, and not run
-            (rows,) = insertion.logical_plan().inputs()
-            return PlainSessionContext.create_dataframe_from_logical_plan(session, rows)
+            (rows,) = plan_of(insertion).inputs
+            return frame_of(session, rows)
 
         try:
             frame, _ = statement.planned_over({}, plan)
@@ -139,6 +157,20 @@ class QueryPlanner:
             self._prepared = self._prepared or PreparedStatements()
             self._prepared.note(query)
 
+    def _runnable(self, session: LanceSession, statement: Statement, planned: Planned) -> LanceDataFrame:
+        """Return the frame of a statement, which runs as it has been optimized."""
+        frame = planned.frame
+        is_large = len(planned.read.nodes) >= _WORTH_NODES
+        if not (planned.settings or is_large):
+            return LanceDataFrame(with_outer_limit(frame).df, (statement,), session)
+        context = with_settings(session, planned.settings)
+        frame, as_run = frame_of(context, plan_of(frame)), None
+        # what stable functions of the user's return is a constant in an optimized plan
+        if is_large and not (self.user_functions and may_call(plan_of(frame), self.user_functions)):
+            change_settings(context, {OPTIMIZER_PASSES: "0"})
+            as_run = frame_of(context, planned.optimized)
+        return LanceDataFrame(with_outer_limit(frame).df, (statement,), session, as_run)
+
     def _context(self, session: LanceSession, statement: Statement) -> Context:
         return Context(
             session,
@@ -150,7 +182,7 @@ class QueryPlanner:
 
 
 def _requests(
-    session: LanceSession, statement: Statement, plan: Any, can_prove: bool
+    session: LanceSession, statement: Statement, plan: PlanNode, can_prove: bool
 ) -> tuple[dict[int, PlannedTable], PlanScans | None]:
     """Return what the scans of a plan request, and what it reads; None where it has to be made anew."""
     read = PlanScans.of(plan)
@@ -184,6 +216,14 @@ def _stand_in(
 def _in_small_batches(table: PlannedTable) -> PlannedTable:
     """Let DataFusion come by often: a join without keys compares a batch with all rows of the other side."""
     return replace(table, scan=table.scan.requesting(batch_rows=_SMALL_BATCH))
+
+
+def _joins_ours(tables: Mapping[int, PlannedTable], read: PlanScans) -> bool:
+    """Return whether a plan joins tables, and all that it is seen to scan are ours."""
+    scans = [node for node in read.nodes if isinstance(node, Scan)]
+    return any(isinstance(node, Join) for node in read.nodes) and all(
+        any(table.is_called(scan.table) for table in tables.values()) for scan in scans
+    )
 
 
 def _replaces_functions(names: set[str]) -> bool:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from lance_df.compute import expressions
-from lance_df.engine.plans.nodes import Projection, Sort, SubqueryAlias, columns_of_plan
+from lance_df.engine.plans.nodes import Projection, Sort, SubqueryAlias, plan_of
 from lance_df.engine.plans.order import sort_path
 from lance_df.engine.plans.walks import node_at
 
@@ -66,7 +66,7 @@ def rows_of(table: pa.Table) -> list[str]:
 
 def order_columns(frame: DataFrame) -> list[int] | None:
     """Return the columns of the result that order it, none if others do; None if it is not ordered."""
-    plan = frame.logical_plan()
+    plan = plan_of(frame)
     path = sort_path(plan)
     if path is None:
         return None
@@ -81,7 +81,7 @@ def order_columns(frame: DataFrame) -> list[int] | None:
             assert node.computes_nothing
             renamed = dict(zip(map(_column, node.expressions), node.columns, strict=True))
             names = [renamed.get(name, "") for name in names]
-    columns = columns_of_plan(plan)
+    columns = plan.columns
     return [columns.index(name) for name in names] if set(names) <= set(columns) else []
 
 

@@ -236,9 +236,10 @@ def test_random_conditions(contexts, monkeypatch):
 
 def scans_of(ctx, condition):
     from lance_df.engine.plans.logical_scans import logical_scans
+    from lance_df.engine.plans.nodes import optimized_plan_of
 
-    plan = datafusion.SessionContext.sql(ctx, f"SELECT id FROM t WHERE {condition}").optimized_logical_plan()
-    return logical_scans(plan) or []
+    frame = datafusion.SessionContext.sql(ctx, f"SELECT id FROM t WHERE {condition}")
+    return logical_scans(optimized_plan_of(frame)) or []
 
 
 def test_pruning_predicates_change_no_answer(contexts, sample, monkeypatch):

@@ -9,6 +9,7 @@ from datafusion import SessionContext
 import lance_df
 from lance_df.encodings import kernels
 from lance_df.engine.plans.logical_scans import logical_scans
+from lance_df.engine.plans.nodes import optimized_plan_of
 from lance_df.engine.pruning.predicates import pruning_predicate_of_scans
 from lance_df.scan.options import NO_STATISTICS
 from lance_df.scan.request import ScanRequest
@@ -81,7 +82,7 @@ def test_answers_are_those_of_memory(contexts, query):
 def test_scans_return_rows_with_the_words(contexts, name, pattern):
     ctx, _, uri = contexts
     table = open_table(uri)
-    scans = logical_scans(ctx.sql(f"SELECT id FROM t WHERE {name} LIKE '{pattern}'").optimized_logical_plan())
+    scans = logical_scans(optimized_plan_of(ctx.sql(f"SELECT id FROM t WHERE {name} LIKE '{pattern}'")))
     hint = pruning_predicate_of_scans(scans, table.arrow_schema)
     words = [word for word in pattern.split("%") if word]
     columns = ("id", name)

@@ -10,7 +10,7 @@ import pytest
 from lance_df.compute import expressions
 from lance_df.engine.plans import nodes as plan_nodes
 from lance_df.engine.plans.hidden_scans import HiddenScans, is_shown_by
-from lance_df.engine.plans.nodes import node_of
+from lance_df.engine.plans.nodes import optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import (
     chain,
     groups_rows,
@@ -57,12 +57,12 @@ def context():
 
 def _plan(context, text, **names):
     quoted = {key: quote_identifier(name) for key, name in names.items()}
-    return context.sql(text.format(**quoted)).logical_plan()
+    return plan_of(context.sql(text.format(**quoted)))
 
 
 def _optimized(context, text, **names):
     quoted = {key: quote_identifier(name) for key, name in names.items()}
-    return context.sql(text.format(**quoted)).optimized_logical_plan()
+    return optimized_plan_of(context.sql(text.format(**quoted)))
 
 
 def _hidden(plan):
@@ -296,7 +296,7 @@ def test_empty_relations(context):
 
 
 def test_nodes_without_a_class_of_their_own(context):
-    node = node_of(_plan(context, "EXPLAIN SELECT a FROM t"))
+    node = _plan(context, "EXPLAIN SELECT a FROM t")
     assert type(node) is plan_nodes.PlanNode
     assert node.expressions is None
     assert not node.has_subquery
@@ -388,9 +388,9 @@ def test_plans_of_one_shape(context):
         "SELECT a FROM t",
     ]
     # names that the optimizer makes up differ from one planning to the next
-    other = context.sql(f"SELECT * FROM ({texts[0]}) WHERE a IN (SELECT a FROM u)").optimized_logical_plan()
+    other = _optimized(context, f"SELECT * FROM ({texts[0]}) WHERE a IN (SELECT a FROM u)")
     plans = [_optimized(context, text) for text in texts]
     assert have_same_shape(plans[0], _optimized(context, texts[0]))
     assert not any(have_same_shape(plans[0], each) for each in (*plans[1:], other))
-    joins = [node.plan for node in nodes(other) if isinstance(node, plan_nodes.Join)]
+    joins = [node for node in nodes(other) if isinstance(node, plan_nodes.Join)]
     assert any(have_same_shape(plans[0], each) for each in joins)

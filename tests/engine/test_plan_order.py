@@ -11,6 +11,7 @@ from query_results import assert_same_result, order_columns
 import lance_df
 from lance_df.engine.optimizer import driver
 from lance_df.engine.optimizer.rules import partial_aggregate, string_views
+from lance_df.engine.plans.nodes import optimized_plan_of
 from lance_df.engine.plans.order import RewriteWarning, lost_by_rewriting
 
 pytestmark = pytest.mark.engine
@@ -163,13 +164,13 @@ def test_the_comparison_sees_what_is_out_of_order(memory):
 )  # fmt: skip
 def test_what_is_lost_is_said(memory, written, rewritten, message):
     frame, anew = memory.sql(written), memory.sql(rewritten)
-    lost = lost_by_rewriting(frame, frame.optimized_logical_plan(), anew)
+    lost = lost_by_rewriting(frame, optimized_plan_of(frame), anew)
     assert (lost is None) if message is None else message in lost
 
 
 def test_keys_that_the_optimizer_leaves_out_are_not_lost(memory):
     frame = memory.sql("SELECT s, count(*) AS n FROM t GROUP BY s ORDER BY s, n")
-    optimized = frame.optimized_logical_plan()
+    optimized = optimized_plan_of(frame)
     assert lost_by_rewriting(frame, optimized, frame) is None
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.engine.plans.logical_scans import LogicalScan, PlanScans
-from lance_df.engine.plans.nodes import Aggregate
+from lance_df.engine.plans.nodes import Aggregate, PlanNode, optimized_plan_of
 from lance_df.records import dataclass, replace
 
 if TYPE_CHECKING:
@@ -63,10 +64,12 @@ class Planned:
         Whether a scan returns a partial aggregate, which the frame merges.
     is_final
         Whether nothing is left to be chosen.
+    settings
+        Of DataFusion, those that it runs with in place of the session's.
     """
 
     frame: DataFrame
-    optimized: Any
+    optimized: PlanNode
     tables: Tables
     plan: Callable[[Tables], PlannedFrame]
     table_slots: Mapping[int, TableSlot]
@@ -74,12 +77,17 @@ class Planned:
     may_be_large: bool = True
     over_runs: bool = False
     is_final: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
 
-    def replanned(self, frame: DataFrame, optimized: Any = None, **changes: Any) -> Planned:
+    def replanned(self, frame: DataFrame, optimized: PlanNode | None = None, **changes: Any) -> Planned:
         """Return the statement as another frame."""
-        plan = frame.optimized_logical_plan() if optimized is None else optimized
+        plan = optimized_plan_of(frame) if optimized is None else optimized
         read = self.read if plan is self.optimized else PlanScans.of(plan)
         return replace(self, frame=frame, optimized=plan, read=read, **changes)
+
+    def with_settings(self, changes: Mapping[str, str]) -> Planned:
+        """Return the statement as it runs with other settings."""
+        return replace(self, settings={**self.settings, **changes})
 
     @property
     def scans(self) -> tuple[LogicalScan, ...]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from lance_df.compute.compat import PlainSessionContext, Table
+from lance_df.engine.plans.nodes import optimized_plan_of
 
 if TYPE_CHECKING:
     from lance_df.compute.compat import DataFrame
@@ -37,7 +38,7 @@ def is_usual(ctx: PlainSessionContext) -> bool:
 def explained(ctx: PlainSessionContext, frame: DataFrame) -> DataFrame:
     """Return the plans of a frame, as EXPLAIN does with the usual settings."""
     plans = {
-        "logical_plan": frame.optimized_logical_plan().display_indent(),
+        "logical_plan": optimized_plan_of(frame).shown_whole,
         "physical_plan": frame.execution_plan().display_indent(),
     }
     rows = pa.table([list(plans), list(plans.values())], schema=_SCHEMA)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from lance_df.compute.compat import LogicalPlan
 from lance_df.engine.plans.nodes import PlanNode
 
 _SCAN: Final = "TableScan: "
@@ -28,6 +27,11 @@ _LINE_BREAK: Final = re.compile(r"\n(?= )")
 class HiddenScans:
     """The scans of a plan inside expressions, of which the text of the plan is all that there is.
 
+    Attributes
+    ----------
+    may_exist
+        Whether a node may have nodes inside expressions.
+
     Parameters
     ----------
     plan
@@ -36,10 +40,10 @@ class HiddenScans:
         Its nodes.
     """
 
-    def __init__(self, plan: LogicalPlan, visible: Sequence[PlanNode]) -> None:
-        has_some = any(node.has_subquery for node in visible)
-        self._text = plan.display_indent() if has_some else ""
-        self._visible = [node.shown for node in visible] if has_some else []
+    def __init__(self, plan: PlanNode, visible: Sequence[PlanNode]) -> None:
+        self.may_exist = any(node.has_subquery for node in visible)
+        self._text = plan.shown_whole if self.may_exist else ""
+        self._visible = [node.shown for node in visible] if self.may_exist else []
 
     def may_read(self, table: str) -> bool:
         """Return whether a table of this name, in any schema, may be scanned out of sight."""

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lance_df.compute.compat import LogicalPlan
 from lance_df.compute.expressions import kind_of, literal, operator_of
 from lance_df.engine.plans.hidden_scans import HiddenScans, is_shown_by
-from lance_df.engine.plans.nodes import Filter, PlanNode, Projection, Scan, SubqueryAlias, node_of
+from lance_df.engine.plans.nodes import Filter, PlanNode, Projection, Scan, SubqueryAlias
 from lance_df.engine.plans.walks import Path
 from lance_df.records import dataclass
 
@@ -95,23 +94,26 @@ class PlanScans:
         so what is known of those must not prune it.
     blocked
         Which tables have a scan that may be blocked, see `is_among`.
+    has_subquery
+        Whether a node may have nodes inside expressions.
     """
 
     nodes: tuple[PlanNode, ...]
     scans: tuple[LogicalScan, ...]
     blocked: tuple[str, ...]
+    has_subquery: bool
 
     @classmethod
-    def of(cls, plan: LogicalPlan) -> PlanScans:
+    def of(cls, plan: PlanNode) -> PlanScans:
         """Return what a plan reads."""
         scans, visible = _visible(plan)
         hidden = HiddenScans(plan, visible)
         blocked = [scan.table[1] for scan in scans if scan.is_blocked] + hidden.may_be_blocked
         known = tuple(scan for scan in scans if not hidden.may_read(scan.table[1]))
-        return cls(tuple(visible), known, tuple(blocked))
+        return cls(tuple(visible), known, tuple(blocked), hidden.may_exist)
 
 
-def logical_scans(plan: LogicalPlan) -> tuple[LogicalScan, ...]:
+def logical_scans(plan: PlanNode) -> tuple[LogicalScan, ...]:
     """Return the scans of an optimized plan, as `PlanScans` has them."""
     return PlanScans.of(plan).scans
 
@@ -121,19 +123,18 @@ def is_among(blocked: Sequence[str], table: str) -> bool:
     return any(is_shown_by(table, shown) for shown in blocked)
 
 
-def visible_scans(plan: LogicalPlan) -> list[LogicalScan]:
+def visible_scans(plan: PlanNode) -> list[LogicalScan]:
     """Return the scans of an optimized plan that are not inside expressions."""
     return _visible(plan)[0]
 
 
-def _visible(plan: LogicalPlan) -> tuple[list[LogicalScan], list[PlanNode]]:
+def _visible(plan: PlanNode) -> tuple[list[LogicalScan], list[PlanNode]]:
     """Return the scans of a plan, and all nodes."""
     scans: list[LogicalScan] = []
     visible: list[PlanNode] = []
-    pending: list[tuple[LogicalPlan, tuple[ScopedExpr, ...], Path]] = [(plan, (), ())]
+    pending: list[tuple[PlanNode, tuple[ScopedExpr, ...], Path]] = [(plan, (), ())]
     while pending:
-        part, above, path = pending.pop()
-        node = node_of(part)
+        node, above, path = pending.pop()
         visible.append(node)
         if isinstance(node, Scan):
             scans.append(LogicalScan(node.table, tuple(map(ScopedExpr, node.filters)), above, path))

@@ -1,24 +1,32 @@
 """The nodes of DataFusion's logical plans: what they are, and what they compute.
 
-`node_of` gives a plan's topmost node as an object of one of the classes here, which is read like this::
+`node_of` gives a plan's topmost node as an object of one of the classes here, whose inputs are such objects,
+too. It is read like this::
 
     match node_of(plan):
         case Filter() as node:
             node.predicate
 
-Attributes are read from the plan when they are asked for. Facts come from the binding's classes. It shows a
-few in the text of a plan alone, and that is read in this package and in `lance_df.compute.expressions` only,
-as described there. Checked with DataFusion 51, 53 and 55.
+Attributes are read from the plan when they are first asked for. Facts come from the binding's classes. It
+shows a few in the text of a plan alone, and that is read in this package and in
+`lance_df.compute.expressions` only, as described there. Checked with DataFusion 51, 53 and 55.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import cached_property
 from typing import Any, Final
 
 from lance_df.compute import expressions
-from lance_df.compute.compat import LogicalPlan, shows_null_aware_joins, variant
+from lance_df.compute.compat import (
+    DataFrame,
+    LogicalPlan,
+    PlainSessionContext,
+    shows_null_aware_joins,
+    variant,
+)
 from lance_df.compute.expressions import AggregateCall, aggregate_call
 from lance_df.records import dataclass
 
@@ -28,23 +36,20 @@ _LIMIT: Final = re.compile(r"Limit: skip=(\d+), fetch=(\d+|None)")
 class PlanNode:
     """A node of a plan. Kinds of which nothing is known but their inputs are of this class."""
 
-    __slots__ = ("_shown", "detail", "plan")
-
     def __init__(self, plan: LogicalPlan, detail: Any) -> None:
         self.plan = plan
         self.detail = detail
-        self._shown: str | None = None
 
     @property
     def kind(self) -> str:
         """The name of the binding's class; that of None for a kind without one."""
         return type(self.detail).__name__
 
-    @property
-    def inputs(self) -> list[LogicalPlan]:
-        return self.plan.inputs()
+    @cached_property
+    def inputs(self) -> list[PlanNode]:
+        return list(map(node_of, self.plan.inputs()))
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
         """Names of the columns, with their tables."""
         return list(self.detail.schema().field_names())
@@ -54,7 +59,7 @@ class PlanNode:
         """All expressions of the node; None where the binding may not give all."""
         return None
 
-    @property
+    @cached_property
     def has_subquery(self) -> bool:
         """Whether an expression may hold a subquery. The binding gives no plan of one."""
         # a node shows what its expressions hold
@@ -70,18 +75,19 @@ class PlanNode:
         parts = self.expressions
         return parts is None or any(expressions.may_call(expr, names) for expr in parts)
 
-    @property
+    @cached_property
     def shown(self) -> str:
         """The node without its inputs, as DataFusion writes it: for people, and to be searched for signs."""
-        if self._shown is None:
-            self._shown = str(self.plan.display())
-        return self._shown
+        return str(self.plan.display())
+
+    @cached_property
+    def shown_whole(self) -> str:
+        """The node with its inputs and the plans inside expressions, as DataFusion writes them."""
+        return str(self.plan.display_indent())
 
 
 class Scan(PlanNode):
     """A scan of a table."""
-
-    __slots__ = ()
 
     @property
     def table(self) -> tuple[str | None, str]:
@@ -118,8 +124,6 @@ class Scan(PlanNode):
 class Filter(PlanNode):
     """Rows for which a condition is true."""
 
-    __slots__ = ()
-
     @property
     def predicate(self) -> Any:
         return self.detail.predicate()
@@ -132,9 +136,7 @@ class Filter(PlanNode):
 class Projection(PlanNode):
     """Expressions, computed of each row."""
 
-    __slots__ = ()
-
-    @property
+    @cached_property
     def expressions(self) -> list[Any]:
         return list(self.detail.projections())
 
@@ -156,8 +158,6 @@ class Projection(PlanNode):
 
 class Aggregate(PlanNode):
     """Groups of rows; ``SELECT DISTINCT`` is one without calls in an optimized plan."""
-
-    __slots__ = ()
 
     @property
     def groups(self) -> list[Any]:
@@ -185,8 +185,6 @@ class Aggregate(PlanNode):
 
 class Window(PlanNode):
     """Functions over windows, each a column more."""
-
-    __slots__ = ()
 
     @property
     def expressions(self) -> list[Any]:
@@ -219,8 +217,6 @@ class SortKey:
 class Sort(PlanNode):
     """Rows in an order, perhaps only the first."""
 
-    __slots__ = ()
-
     @property
     def keys(self) -> list[SortKey]:
         return [SortKey(key.expr(), key.ascending(), key.nulls_first()) for key in self.sort_exprs]
@@ -244,8 +240,6 @@ class Sort(PlanNode):
 class Limit(PlanNode):
     """Some of the rows, as they come."""
 
-    __slots__ = ()
-
     @property
     def rows(self) -> tuple[int | None, int]:
         """How many rows are returned (None for all), after how many that are left out.
@@ -256,9 +250,9 @@ class Limit(PlanNode):
             The numbers are no constants.
         """
         # before DataFusion 55 only the text has them; expressions that are no numbers do not match
-        limit = _LIMIT.fullmatch(self.plan.display())
+        limit = _LIMIT.fullmatch(self.shown)
         if limit is None:
-            raise ValueError(f"not a limit by numbers: {self.plan.display()}")
+            raise ValueError(f"not a limit by numbers: {self.shown}")
         skip, fetch = limit.groups()
         return None if fetch == "None" else int(fetch), int(skip)
 
@@ -266,12 +260,10 @@ class Limit(PlanNode):
 class Distinct(PlanNode):
     """Distinct rows, of a plan that is not optimized."""
 
-    __slots__ = ()
-
     @property
     def is_of_all_columns(self) -> bool:
         """Whether it is no ``DISTINCT ON``, which has the same class."""
-        return bool(self.plan.display() == "Distinct:")
+        return self.shown == "Distinct:"
 
     @property
     def expressions(self) -> list[Any] | None:
@@ -280,8 +272,6 @@ class Distinct(PlanNode):
 
 class SubqueryAlias(PlanNode):
     """The rows of the input, under another table's name."""
-
-    __slots__ = ()
 
     @property
     def name(self) -> str:
@@ -295,8 +285,6 @@ class SubqueryAlias(PlanNode):
 class Union(PlanNode):
     """The rows of all inputs."""
 
-    __slots__ = ()
-
     @property
     def expressions(self) -> list[Any]:
         return []
@@ -305,14 +293,12 @@ class Union(PlanNode):
 class Join(PlanNode):
     """Rows of the left and right input that match."""
 
-    __slots__ = ()
-
     @property
     def how(self) -> str:
         """Inner, Left, Right, Full, LeftSemi, RightSemi, LeftAnti, RightAnti, LeftMark or RightMark."""
         return str(self.detail.join_type())
 
-    @property
+    @cached_property
     def on(self) -> list[tuple[Any, Any]]:
         """Pairs of expressions, of the left and of the right input, that are equal in rows that match."""
         return list(self.detail.on())
@@ -352,8 +338,7 @@ class Join(PlanNode):
         # Only the text has it, at its end. What is shown without it is known.
         on = ", ".join(f"{one.canonical_name()} = {other.canonical_name()}" for one, other in self.on)
         more = "" if self.filter is None else f" Filter: {self.filter.canonical_name()}"
-        shown = self.plan.display()
-        return not any(shown == f"{self.how} Join: {using}{on}{more}" for using in ("", "Using "))
+        return not any(self.shown == f"{self.how} Join: {using}{on}{more}" for using in ("", "Using "))
 
     @property
     def expressions(self) -> list[Any]:
@@ -364,9 +349,7 @@ class Join(PlanNode):
 class Values(PlanNode):
     """Rows of expressions. It shows some of them."""
 
-    __slots__ = ()
-
-    @property
+    @cached_property
     def has_subquery(self) -> bool:
         return any(map(expressions.holds_subquery, self.expressions))
 
@@ -380,8 +363,6 @@ class Values(PlanNode):
 
 class EmptyRelation(PlanNode):
     """No row, or one without columns."""
-
-    __slots__ = ()
 
     @property
     def has_row(self) -> bool:
@@ -415,9 +396,19 @@ def node_of(plan: LogicalPlan) -> PlanNode:
     return _CLASSES.get(type(detail).__name__, PlanNode)(plan, detail)
 
 
-def columns_of_plan(plan: LogicalPlan) -> list[str]:
-    """Return the names of a plan's columns, with their tables."""
-    return node_of(plan).columns
+def plan_of(frame: DataFrame) -> PlanNode:
+    """Return the plan of a frame, as it is written."""
+    return node_of(frame.logical_plan())
+
+
+def optimized_plan_of(frame: DataFrame) -> PlanNode:
+    """Return the plan of a frame, as the optimizer of DataFusion changes it."""
+    return node_of(frame.optimized_logical_plan())
+
+
+def frame_of(ctx: PlainSessionContext, node: PlanNode) -> DataFrame:
+    """Return a frame of the rows of a node."""
+    return ctx.create_dataframe_from_logical_plan(node.plan)
 
 
 def outputs_of(projections: Collection[Any]) -> dict[str, Any]:

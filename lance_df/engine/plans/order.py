@@ -10,43 +10,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_df.engine.plans.nodes import Limit, Projection, Sort, SubqueryAlias, node_of
-from lance_df.engine.plans.walks import plan_at as node_at
+from lance_df.engine.plans.nodes import Limit, Projection, Sort, SubqueryAlias, plan_of
+from lance_df.engine.plans.walks import node_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lance_df.compute.compat import DataFrame, LogicalPlan
-    from lance_df.engine.plans.nodes import SortKey
+    from lance_df.compute.compat import DataFrame
+    from lance_df.engine.plans.nodes import PlanNode, SortKey
     from lance_df.engine.plans.walks import Path
-
-__all__ = ["RewriteWarning", "lost_by_rewriting", "node_at", "sort_keys", "sort_path"]
 
 
 class RewriteWarning(RuntimeWarning):
     """A rewritten plan differed from the statement, so the statement runs as it was written."""
 
 
-def sort_path(plan: LogicalPlan) -> Path | None:
+def sort_path(plan: PlanNode) -> Path | None:
     """Return the path to the sort that orders the result; None where the plan promises no order."""
-    part = plan
+    node = plan
     path: Path = ()
     while True:
-        match node_of(part):
+        match node:
             case Sort():
                 return path
             # They take rows as they come: DataFusion repartitions the input of none.
             case Limit() | SubqueryAlias():
                 pass
-            case Projection() as node if node.computes_nothing:
+            case Projection() if node.computes_nothing:
                 pass
             case _:
                 return None
-        (part,) = part.inputs()
+        (node,) = node.inputs
         path = (*path, 0)
 
 
-def lost_by_rewriting(frame: DataFrame, optimized: LogicalPlan, anew: DataFrame) -> str | None:
+def lost_by_rewriting(frame: DataFrame, optimized: PlanNode, anew: DataFrame) -> str | None:
     """Return what a rewritten statement does not keep; None if it keeps all.
 
     Parameters
@@ -63,18 +61,18 @@ def lost_by_rewriting(frame: DataFrame, optimized: LogicalPlan, anew: DataFrame)
     if wanted is None:
         return None
     # the optimizer leaves out keys that others determine
-    orders = [_identities(keys) for keys in (wanted, sort_keys(frame.logical_plan()))]
-    if _identities(keys := sort_keys(anew.logical_plan())) not in orders:
+    orders = [_identities(keys) for keys in (wanted, sort_keys(plan_of(frame)))]
+    if _identities(keys := sort_keys(plan_of(anew))) not in orders:
         return f"the rows are ordered by {_order(keys)}, expected {_order(wanted)}"
     return None
 
 
-def sort_keys(plan: LogicalPlan) -> list[SortKey] | None:
+def sort_keys(plan: PlanNode) -> list[SortKey] | None:
     """Return what orders the result; None where the plan promises no order."""
     path = sort_path(plan)
     if path is None:
         return None
-    sort = node_of(node_at(plan, path))
+    sort = node_at(plan, path)
     return sort.keys if isinstance(sort, Sort) else None
 
 

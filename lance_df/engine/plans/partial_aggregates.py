@@ -10,9 +10,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext, functions
+from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, functions
 from lance_df.compute.expressions import AggregateCall
-from lance_df.engine.plans.nodes import Aggregate, node_of
+from lance_df.engine.plans.nodes import Aggregate, PlanNode, frame_of
 from lance_df.engine.plans.qualified_columns import renaming
 from lance_df.engine.plans.rebuild import NotRebuiltError, checked, columns_of
 from lance_df.records import dataclass
@@ -68,33 +68,30 @@ class _Call:
 class PartialAggregate:
     """An Aggregate node of a plan, whose rows can be merged from those of frames."""
 
-    node: LogicalPlan
+    node: Aggregate
     num_groups: int
     calls: tuple[_Call, ...]
 
     @classmethod
-    def of(cls, ctx: PlainSessionContext, node: LogicalPlan) -> PartialAggregate | None:
+    def of(cls, ctx: PlainSessionContext, node: PlanNode) -> PartialAggregate | None:
         """Return how to merge the rows of a plan node, None if it is none that can be merged."""
-        aggregate = node_of(node)
-        if not isinstance(aggregate, Aggregate) or aggregate.has_grouping_sets:
+        if not isinstance(node, Aggregate) or node.has_grouping_sets:
             return None
-        num_groups = len(aggregate.groups)
-        fields = list(ctx.create_dataframe_from_logical_plan(node).schema())[num_groups:]
-        calls = [_call(call, field.type) for call, field in zip(aggregate.calls, fields, strict=True)]
+        num_groups = len(node.groups)
+        fields = list(frame_of(ctx, node).schema())[num_groups:]
+        calls = [_call(call, field.type) for call, field in zip(node.calls, fields, strict=True)]
         known = tuple(call for call in calls if call is not None)
         if len(known) < len(calls):
             return None
         aggregates = cls(node, num_groups, known)
         try:
             # what it cannot plan, an optimized plan that is optimized again, it says when asked to
-            aggregates.over(
-                node, ctx.create_dataframe_from_logical_plan(node.inputs()[0])
-            ).optimized_logical_plan()
+            aggregates.over(node, frame_of(ctx, node.inputs[0])).optimized_logical_plan()
         except Exception:  # noqa: BLE001 - it raises nothing narrower
             return None
         return aggregates
 
-    def over(self, node: LogicalPlan, below: DataFrame) -> DataFrame:
+    def over(self, node: PlanNode, below: DataFrame) -> DataFrame:
         """Return what is computed of one frame.
 
         Parameters
@@ -107,18 +104,17 @@ class PartialAggregate:
         NotRebuiltError
             It is no aggregate there.
         """
-        aggregate = node_of(node)
-        if not isinstance(aggregate, Aggregate):
-            raise NotRebuiltError(f"{aggregate.shown} is no aggregate")
+        if not isinstance(node, Aggregate):
+            raise NotRebuiltError(f"{node.shown} is no aggregate")
         parts = [
             part
-            for call, stored in zip(self.calls, aggregate.calls, strict=True)
+            for call, stored in zip(self.calls, node.calls, strict=True)
             if stored is not None
             for part in call.partial(stored)
         ]
         named = [part.alias(f"part{number}") for number, part in enumerate(parts)]
-        rows = below.aggregate(list(map(Expr, aggregate.groups)), named)
-        columns = columns_of(rows, rows.logical_plan())
+        rows = below.aggregate(list(map(Expr, node.groups)), named)
+        columns = columns_of(rows)
         return rows.select(
             *(Expr.column(str(column)).alias(f"c{number}") for number, column in enumerate(columns))
         )
@@ -131,8 +127,7 @@ class PartialAggregate:
         NotRebuiltError
             They would have other columns.
         """
-        whole = ctx.create_dataframe_from_logical_plan(self.node)
-        columns = columns_of(whole, self.node)
+        columns = columns_of(frame_of(ctx, self.node), self.node)
         keys, names = columns[: self.num_groups], [each.name for each in columns[self.num_groups :]]
         names_of_parts = parts.schema().names
         values = [Expr.column(name) for name in names_of_parts[self.num_groups :]]

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
-from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext
+from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
 from lance_df.compute.expressions import output_name, qualified_name
 from lance_df.engine.plans.nodes import (
     Aggregate,
@@ -18,13 +18,14 @@ from lance_df.engine.plans.nodes import (
     Filter,
     Join,
     Limit,
+    PlanNode,
     Projection,
     Sort,
     SubqueryAlias,
     Union,
     Window,
-    columns_of_plan,
-    node_of,
+    frame_of,
+    plan_of,
 )
 from lance_df.engine.plans.qualified_columns import QualifiedColumn, renaming
 from lance_df.engine.plans.walks import Path
@@ -45,27 +46,32 @@ class NotRebuiltError(Exception):
     """A plan has a node that a frame has no method for."""
 
 
-def columns_of(frame: DataFrame, plan: LogicalPlan) -> list[QualifiedColumn]:
-    """Return the columns of a plan, of which ``frame`` is made.
+def columns_of(frame: DataFrame, node: PlanNode | None = None) -> list[QualifiedColumn]:
+    """Return the columns of a frame.
+
+    Parameters
+    ----------
+    node
+        Its plan, if that is known.
 
     Raises
     ------
     NotRebuiltError
         Their tables are not known.
     """
-    node = node_of(plan)
+    node = plan_of(frame) if node is None else node
     while isinstance(node, Distinct):  # it has those of its input, and shows none
         if not node.is_of_all_columns:
             raise NotRebuiltError("it has a DISTINCT ON, whose columns are not known")
-        node = node_of(node.inputs[0])
+        (node,) = node.inputs
     shown = node.columns
     return [QualifiedColumn.of(each, name) for each, name in zip(shown, frame.schema().names, strict=True)]
 
 
 def rebuilt(
-    ctx: PlainSessionContext, plan: LogicalPlan, path: Path, replacements: Mapping[Path, DataFrame]
+    ctx: PlainSessionContext, node: PlanNode, path: Path, replacements: Mapping[Path, DataFrame]
 ) -> DataFrame:
-    """Return a frame of ``plan`` in which the nodes at some paths are other frames, with the same columns.
+    """Return a frame of ``node`` in which the nodes at some paths are other frames, with the same columns.
 
     Raises
     ------
@@ -75,58 +81,52 @@ def rebuilt(
     if path in replacements:
         return replacements[path]
     if not any(other[: len(path)] == path for other in replacements):
-        return ctx.create_dataframe_from_logical_plan(plan)
-    inputs = [
-        rebuilt(ctx, child, (*path, number), replacements) for number, child in enumerate(plan.inputs())
-    ]
-    return rebuilt_node(ctx, plan, inputs)
+        return frame_of(ctx, node)
+    inputs = [rebuilt(ctx, child, (*path, number), replacements) for number, child in enumerate(node.inputs)]
+    return rebuilt_node(ctx, node, inputs)
 
 
-def rebuilt_node(ctx: PlainSessionContext, plan: LogicalPlan, inputs: Sequence[DataFrame]) -> DataFrame:
-    """Return a frame of the topmost node of ``plan`` over other inputs, with the same columns.
+def rebuilt_node(ctx: PlainSessionContext, node: PlanNode, inputs: Sequence[DataFrame]) -> DataFrame:
+    """Return a frame of a node over other inputs, with the same columns.
 
     Raises
     ------
     NotRebuiltError
         It cannot be built.
     """
-    node = node_of(plan)
     if isinstance(node, Distinct) and node.is_of_all_columns:  # its columns are those of its input
         return inputs[0].distinct()
-    return checked(_node(ctx, plan, inputs), plan)
+    return checked(_node(ctx, node, inputs), node)
 
 
-def carried(ctx: PlainSessionContext, plan: LogicalPlan, path: Path, names: Collection[str]) -> DataFrame:
-    """Return a frame of ``plan`` that has some more columns, which those at the end of a path have.
+def carried(ctx: PlainSessionContext, node: PlanNode, path: Path, names: Collection[str]) -> DataFrame:
+    """Return a frame of ``node`` that has some more columns, which those at the end of a path have.
 
     Raises
     ------
     NotRebuiltError
         It cannot be built.
     """
-    frame = ctx.create_dataframe_from_logical_plan(plan)
+    frame = frame_of(ctx, node)
     missing = set(names).difference(frame.schema().names)
     if not missing:
         return frame
     inputs = [
-        carried(ctx, child, path[1:], names)
-        if number == path[0]
-        else ctx.create_dataframe_from_logical_plan(child)
-        for number, child in enumerate(plan.inputs())
+        carried(ctx, child, path[1:], names) if number == path[0] else frame_of(ctx, child)
+        for number, child in enumerate(node.inputs)
     ]
-    return _node(ctx, plan, inputs, missing)
+    return _node(ctx, node, inputs, missing)
 
 
-def checked(frame: DataFrame, plan: LogicalPlan) -> DataFrame:
-    """Return ``frame`` if its columns are those of ``plan``.
+def checked(frame: DataFrame, node: PlanNode) -> DataFrame:
+    """Return ``frame`` if its columns are those of ``node``.
 
     Raises
     ------
     NotRebuiltError
         They are not.
     """
-    columns, wanted = columns_of_plan(frame.logical_plan()), columns_of_plan(plan)
-    node = node_of(plan)
+    columns, wanted = plan_of(frame).columns, node.columns
     if isinstance(node, Aggregate) and node.has_grouping_sets:
         # frames do not have it; a node above that reads it cannot be built
         wanted = [each for each in wanted if each != _GROUPING_ID]
@@ -135,14 +135,14 @@ def checked(frame: DataFrame, plan: LogicalPlan) -> DataFrame:
     return frame
 
 
-def has_joins_above(plan: LogicalPlan, paths: Sequence[Path]) -> bool:
+def has_joins_above(plan: PlanNode, paths: Sequence[Path]) -> bool:
     """Whether a node above one of the paths has several inputs."""
-    pending: list[tuple[LogicalPlan, Path]] = [(plan, ())]
+    pending: list[tuple[PlanNode, Path]] = [(plan, ())]
     while pending:
         node, path = pending.pop()
         if path in paths or not any(other[: len(path)] == path for other in paths):
             continue
-        inputs = node.inputs()
+        inputs = node.inputs
         if len(inputs) > 1:
             return True
         pending += [(child, (*path, number)) for number, child in enumerate(inputs)]
@@ -150,37 +150,37 @@ def has_joins_above(plan: LogicalPlan, paths: Sequence[Path]) -> bool:
 
 
 def _node(
-    ctx: PlainSessionContext, plan: LogicalPlan, inputs: Sequence[DataFrame], more: Collection[str] = ()
+    ctx: PlainSessionContext, node: PlanNode, inputs: Sequence[DataFrame], more: Collection[str] = ()
 ) -> DataFrame:
-    match node_of(plan), inputs:
-        case Projection() as node, [frame]:
-            below = columns_of(frame, frame.logical_plan()) if more else []
+    match node, inputs:
+        case Projection(), [frame]:
+            below = columns_of(frame) if more else []
             others = [Expr.column(str(column)) for column in below if column.name in more]
             return frame.select(*map(Expr, node.expressions), *others)
-        case Filter() as node, [frame]:
+        case Filter(), [frame]:
             return frame.filter(Expr(node.predicate))
-        case Aggregate() as node, [frame]:
+        case Aggregate(), [frame]:
             return frame.aggregate(list(map(Expr, node.groups)), list(map(Expr, node.aggregates)))
-        case Sort() as node, [frame]:
+        case Sort(), [frame]:
             ordered = DataFrame(frame.df.sort(*node.sort_exprs))
             return ordered if node.fetch is None else ordered.limit(node.fetch)
-        case Limit() as node, [frame]:
+        case Limit(), [frame]:
             count, skip = node.rows
             return frame.limit(_NO_LIMIT if count is None else count, skip)
-        case SubqueryAlias() as node, [frame]:
+        case SubqueryAlias(), [frame]:
             return _with_alias(ctx, frame, node)
-        case Window() as node, [frame]:
-            below = [Expr.column(str(column)) for column in columns_of(frame, frame.logical_plan())]
+        case Window(), [frame]:
+            below = [Expr.column(str(column)) for column in columns_of(frame)]
             return frame.select(*below, *map(Expr, node.expressions))
         case Union(), [first, *others]:
             return reduce(DataFrame.union, others, first)
-        case Join() as node, [left, right]:
+        case Join(), [left, right]:
             return _joined(left, right, node)
-    raise NotRebuiltError(f"above it is {node_of(plan).shown!r:.80}, which cannot be built anew")
+    raise NotRebuiltError(f"above it is {node.shown!r:.80}, which cannot be built anew")
 
 
 def _with_alias(ctx: PlainSessionContext, frame: DataFrame, alias: SubqueryAlias) -> DataFrame:
-    below = columns_of(frame, frame.logical_plan())
+    below = columns_of(frame)
     plain = with_numbered_columns(frame)
     shown = list(zip(alias.columns, frame.schema().names, strict=False))
     renamed = [QualifiedColumn.of(each, name) for each, name in shown]
@@ -191,7 +191,7 @@ def _with_alias(ctx: PlainSessionContext, frame: DataFrame, alias: SubqueryAlias
 
 def with_numbered_columns(frame: DataFrame) -> DataFrame:
     """Return a frame whose columns, which may have equal names, are called ``c0``, ``c1`` and so on."""
-    columns = columns_of(frame, frame.logical_plan())
+    columns = columns_of(frame)
     return frame.select(
         *(Expr.column(str(column)).alias(f"c{number}") for number, column in enumerate(columns))
     )

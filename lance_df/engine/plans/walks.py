@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from lance_df.compute import expressions
-from lance_df.compute.compat import LogicalPlan
 from lance_df.engine.plans.nodes import (
     Aggregate,
     Join,
@@ -20,7 +19,6 @@ from lance_df.engine.plans.nodes import (
     Scan,
     Sort,
     Window,
-    node_of,
 )
 
 Path = tuple[int, ...]
@@ -30,42 +28,37 @@ Path = tuple[int, ...]
 _MADE_UP: Final = re.compile(r"\b__[a-z]\w*?_\d+\b")
 
 
-def node_at(plan: LogicalPlan, path: Path) -> PlanNode:
+def node_at(plan: PlanNode, path: Path) -> PlanNode:
     """Return the node that a path leads to."""
-    return node_of(plan_at(plan, path))
-
-
-def plan_at(plan: LogicalPlan, path: Path) -> LogicalPlan:
-    """Return the part of a plan that a path leads to."""
     for number in path:
-        plan = plan.inputs()[number]
+        plan = plan.inputs[number]
     return plan
 
 
-def nodes(plan: LogicalPlan) -> Iterator[PlanNode]:
+def nodes(plan: PlanNode) -> Iterator[PlanNode]:
     """Yield all nodes, but those of plans inside expressions."""
     return (node for _, node in nodes_with_paths(plan))
 
 
-def nodes_with_paths(plan: LogicalPlan) -> Iterator[tuple[Path, PlanNode]]:
+def nodes_with_paths(plan: PlanNode) -> Iterator[tuple[Path, PlanNode]]:
     """Yield all nodes with their paths, each before its inputs, but those of plans inside expressions."""
-    pending: list[tuple[Path, LogicalPlan]] = [((), plan)]
+    pending: list[tuple[Path, PlanNode]] = [((), plan)]
     while pending:
-        path, part = pending.pop()
-        yield path, node_of(part)
-        inputs = part.inputs()
+        path, node = pending.pop()
+        yield path, node
+        inputs = node.inputs
         pending += [((*path, number), inputs[number]) for number in range(len(inputs) - 1, -1, -1)]
 
 
-def chain(plan: LogicalPlan, path: Path) -> list[PlanNode]:
+def chain(plan: PlanNode, path: Path) -> list[PlanNode]:
     """Return the nodes on a path, the root first and the one that it leads to last."""
-    on_path = [node_of(plan)]
+    on_path = [plan]
     for number in path:
-        on_path.append(node_of(on_path[-1].inputs[number]))
+        on_path.append(on_path[-1].inputs[number])
     return on_path
 
 
-def has_node(plan: LogicalPlan, *kinds: type[PlanNode]) -> bool:
+def has_node(plan: PlanNode, *kinds: type[PlanNode]) -> bool:
     """Return whether a plan has a node of one of some classes, those inside expressions left out."""
     return any(isinstance(node, kinds) for node in nodes(plan))
 
@@ -84,23 +77,23 @@ def _has_no_keys(node: PlanNode) -> bool:
     return isinstance(node, Join) and not node.on
 
 
-def groups_rows(plan: LogicalPlan) -> bool:
+def groups_rows(plan: PlanNode) -> bool:
     """Return whether a plan has an aggregate or a window."""
     return has_node(plan, Aggregate, Window)
 
 
-def has_subquery(plan: LogicalPlan) -> bool:
+def has_subquery(plan: PlanNode) -> bool:
     """Return whether a node of a plan may have nodes inside expressions."""
     return any(node.has_subquery for node in nodes(plan))
 
 
-def holds_in_subquery(plan: LogicalPlan) -> bool:
+def holds_in_subquery(plan: PlanNode) -> bool:
     """Return whether a plan that is not optimized may have an ``IN (SELECT …)`` or ``NOT IN (SELECT …)``."""
     # subqueries are only shown, and those inside others nowhere else
-    return has_subquery(plan) and " IN (<subquery>)" in plan.display_indent()
+    return has_subquery(plan) and " IN (<subquery>)" in plan.shown_whole
 
 
-def may_call(plan: LogicalPlan, names: Collection[str]) -> bool:
+def may_call(plan: PlanNode, names: Collection[str]) -> bool:
     """Return whether a plan may call one of some functions."""
     has_subqueries = False
     for node in nodes(plan):
@@ -110,29 +103,29 @@ def may_call(plan: LogicalPlan, names: Collection[str]) -> bool:
     if not has_subqueries:
         return False
     # nothing else shows what subqueries call
-    return expressions.shows_call(plan.display_indent(), names)
+    return expressions.shows_call(plan.shown_whole, names)
 
 
-def limits_rows(plan: LogicalPlan) -> bool:
+def limits_rows(plan: PlanNode) -> bool:
     """Return whether a node of a plan may need some of the rows of its input only."""
     has_subqueries = False
     for node in nodes(plan):
         if isinstance(node, Limit) or (isinstance(node, Sort | Scan) and node.fetch is not None):
             return True
         has_subqueries = has_subqueries or node.has_subquery
-    return has_subqueries and "fetch=" in plan.display_indent()
+    return has_subqueries and "fetch=" in plan.shown_whole
 
 
-def have_same_shape(one: LogicalPlan, other: LogicalPlan) -> bool:
+def have_same_shape(one: PlanNode, other: PlanNode) -> bool:
     """Return whether two plans do the same to tables, but for the names that the optimizer makes up."""
     return _shape(one) == _shape(other)
 
 
-def _shape(plan: LogicalPlan) -> str:
+def _shape(plan: PlanNode) -> str:
     # compared as a whole: the text has each node with its expressions, columns and types
     numbers: dict[str, int] = {}
 
     def numbered(name: re.Match[str]) -> str:
         return f"__{numbers.setdefault(name.group(), len(numbers))}"
 
-    return _MADE_UP.sub(numbered, plan.display_indent_schema())
+    return _MADE_UP.sub(numbered, plan.plan.display_indent_schema())

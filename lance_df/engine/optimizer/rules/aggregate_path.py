@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lance_df.compute.expressions import qualified_name
-from lance_df.engine.plans.nodes import Aggregate, Filter, Join, Projection, Scan, SubqueryAlias
+from lance_df.engine.plans.nodes import Aggregate, Filter, Join, PlanNode, Projection, Scan, SubqueryAlias
 from lance_df.engine.plans.walks import Path, chain, nodes_with_paths
 from lance_df.records import dataclass
-
-if TYPE_CHECKING:
-    from lance_df.compute.compat import LogicalPlan
 
 # the inputs of a join that have each row as often as the other side matches it
 _SIDES: Final[Mapping[str, tuple[int, ...]]] = {
@@ -47,7 +44,7 @@ class AggregatePath:
     columns: Mapping[str, int]
 
     @classmethod
-    def of(cls, plan: LogicalPlan, table: tuple[str | None, str]) -> AggregatePath | None:
+    def of(cls, plan: PlanNode, table: tuple[str | None, str]) -> AggregatePath | None:
         """Return the path from the lowest aggregate; None if a node on it treats some rows in another way.
 
         Filters, projections, and joins that have a row as often as the other side matches it treat all rows

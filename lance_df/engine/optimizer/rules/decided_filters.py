@@ -19,7 +19,7 @@ from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
 from lance_df.compute.expressions import conjuncts
 from lance_df.compute.terms import to_term
 from lance_df.engine.optimizer.planned import DoesNotApplyError
-from lance_df.engine.plans.nodes import Filter, Projection, SubqueryAlias
+from lance_df.engine.plans.nodes import Filter, PlanNode, Projection, SubqueryAlias, frame_of
 from lance_df.engine.plans.rebuild import rebuilt
 from lance_df.engine.plans.walks import Path, chain
 from lance_df.namespace.member_subset import MemberSubset
@@ -47,7 +47,7 @@ def decided_filters(planned: Planned, context: Context) -> Planned | None:
 
 
 def without_decided_filters(
-    session: PlainSessionContext, plan: Any, scans: Iterable[tuple[LogicalScan, PlannedTable]]
+    session: PlainSessionContext, plan: PlanNode, scans: Iterable[tuple[LogicalScan, PlannedTable]]
 ) -> tuple[DataFrame, dict[int, SourceScan]] | None:
     """Return a frame with the same rows that does not evaluate what partition values decide.
 
@@ -83,7 +83,7 @@ def without_decided_filters(
         decided = _Decided(snapshot.manifest, table, projections)
         left = [part for part in conjuncts(node.predicate) if not decided.takes(part)]
         if decided.members is not None:
-            below = session.create_dataframe_from_logical_plan(node.inputs[0])
+            below = frame_of(session, node.inputs[0])
             replacements[path] = below.filter(reduce(and_, map(Expr, left))) if left else below
             subset = MemberSubset(snapshot, decided.members)
             subsets[table.key] = dataclasses.replace(table.scan, source=subset)
@@ -119,7 +119,7 @@ class _Decided:
         return True
 
 
-def _filters(plan: Any, path: Path) -> Iterator[tuple[Path, Filter, tuple[Mapping[str, Any], ...]]]:
+def _filters(plan: PlanNode, path: Path) -> Iterator[tuple[Path, Filter, tuple[Mapping[str, Any], ...]]]:
     """Yield the filters right above a scan, the nearest first, and the projections below each."""
     nodes = chain(plan, path)
     projections: tuple[Mapping[str, Any], ...] = ()

@@ -20,11 +20,11 @@ from lance_df.engine.plans.nodes import (
     Filter,
     Join,
     Limit,
+    PlanNode,
     Projection,
     Scan,
     Sort,
     SubqueryAlias,
-    node_of,
 )
 from lance_df.engine.pruning.predicates import scan_condition
 from lance_df.expr.nodes import And, Or, Predicate
@@ -110,10 +110,10 @@ class _Part:
 
     __slots__ = ("columns", "inputs", "node", "pairs", "path")
 
-    def __init__(self, plan: Any, path: Path = ()) -> None:
-        self.node = node_of(plan)
+    def __init__(self, node: PlanNode, path: Path = ()) -> None:
+        self.node = node
         self.path = path
-        self.inputs = [_Part(each, (*path, number)) for number, each in enumerate(self.node.inputs)]
+        self.inputs = [_Part(each, (*path, number)) for number, each in enumerate(node.inputs)]
         self.columns = self.node.columns if isinstance(self.node, _FOLLOWED) else []
         self.pairs: list[tuple[Any, Any]] = []
         if isinstance(self.node, Join) and not self.node.null_equals_null:
@@ -145,7 +145,7 @@ class _Finder:
         self._rows = {path: table.estimated_rows() for path, (table, _) in scans.items()}
         self._conditions: dict[Path, Predicate | None] = {}
 
-    def find(self, plan: Any) -> None:
+    def find(self, plan: PlanNode) -> None:
         """Find the keys of all joins of a plan, each before those below it."""
         if not any(rows is not None and rows >= _LEAST_ROWS for rows in self._rows.values()):
             return

@@ -7,14 +7,12 @@ small, which it gets none of through Python.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Final
 
-from lance_df.compute.compat import LogicalPlan, PlainSessionContext
 from lance_df.engine.optimizer.join_options import REPARTITION_JOINS, TARGET_PARTITIONS
 from lance_df.engine.optimizer.join_sizes import Size, scanned_size, size_above
-from lance_df.engine.plans.nodes import Join, Scan, node_of
-from lance_df.records import dataclass
+from lance_df.engine.plans.nodes import Join, PlanNode, Scan
+from lance_df.records import dataclass, replace
 from lance_df.scan.run import num_cores
 
 if TYPE_CHECKING:
@@ -33,24 +31,17 @@ def join_mode(planned: Planned, context: Context) -> Planned | None:
     num_partitions = int(settings.get(TARGET_PARTITIONS, "1"))
     if settings.get(REPARTITION_JOINS) != "true" or num_partitions == 1:
         return None
-    if any(node.has_subquery for node in planned.read.nodes):
+    if planned.read.has_subquery:
         return None  # what is joined in there is not known, and would be collected too
     if not _Joins(tuple(planned.tables.values()), num_partitions).are_better_collected(planned.optimized):
         return None
     # The partition whose thread finishes building goes on without a pause, and the one that it wakes last
     # waits for that thread: only with one more are all cores busy.
     scans = {
-        key: dataclasses.replace(table.scan, num_partitions=num_cores() + 1)
-        for key, table in planned.tables.items()
+        key: replace(table.scan, num_partitions=num_cores() + 1) for key, table in planned.tables.items()
     }
-    session = context.session
-    # a frame keeps the settings that there are when it is made
-    PlainSessionContext.sql(session, f"SET {REPARTITION_JOINS} = false")
-    try:
-        frame = session.create_dataframe_from_logical_plan(planned.frame.logical_plan())
-    finally:
-        PlainSessionContext.sql(session, f"SET {REPARTITION_JOINS} = true")
-    return planned.replanned(frame, planned.optimized, tables=planned.requesting(scans), is_final=True)
+    collected = replace(planned, tables=planned.requesting(scans), is_final=True)
+    return collected.with_settings({REPARTITION_JOINS: "false"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +49,13 @@ class _Joins:
     tables: Sequence[PlannedTable]
     num_partitions: int
 
-    def are_better_collected(self, plan: LogicalPlan) -> bool:
+    def are_better_collected(self, plan: PlanNode) -> bool:
         """Return whether there are joins by keys in a plan, and all of them build on few enough rows."""
         verdicts: list[bool] = []
         self._judge(plan, verdicts)
         return bool(verdicts) and all(verdicts)
 
-    def _judge(self, plan: LogicalPlan, verdicts: list[bool]) -> Size | None:
-        node = node_of(plan)
+    def _judge(self, node: PlanNode, verdicts: list[bool]) -> Size | None:
         if isinstance(node, Scan):
             return scanned_size(node, self.tables)
         sizes = [self._judge(child, verdicts) for child in node.inputs]

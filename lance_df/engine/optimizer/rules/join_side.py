@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext
+from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
 from lance_df.compute.expressions import cannot_fail, qualified_columns, qualified_name
 from lance_df.engine.optimizer.join_sizes import Size, scanned_size, semi_joined, size_above
 from lance_df.engine.optimizer.planned import WORTH_ROWS
@@ -25,7 +25,8 @@ from lance_df.engine.plans.nodes import (
     Projection,
     Scan,
     SubqueryAlias,
-    node_of,
+    frame_of,
+    optimized_plan_of,
 )
 from lance_df.engine.plans.rebuild import checked, columns_of, conditions_of, rebuilt_node
 from lance_df.records import dataclass
@@ -49,8 +50,8 @@ def join_side(planned: Planned, context: Context) -> Planned | None:
 
 
 def with_small_sides_built(
-    ctx: PlainSessionContext, tables: Sequence[PlannedTable], schema: pa.Schema, plan: LogicalPlan
-) -> tuple[DataFrame, LogicalPlan] | None:
+    ctx: PlainSessionContext, tables: Sequence[PlannedTable], schema: pa.Schema, plan: PlanNode
+) -> tuple[DataFrame, PlanNode] | None:
     """Return a frame with the same rows, in which joins build on what is smaller, and its optimized plan.
 
     None if nothing changes, or DataFusion cannot plan it.
@@ -68,7 +69,7 @@ def with_small_sides_built(
     try:
         anew = _frame(ctx, tree)
         # what it cannot plan it says when asked to, and not before
-        optimized = anew.optimized_logical_plan()
+        optimized = optimized_plan_of(anew)
     except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
         return None
     return (anew, optimized) if anew.schema() == schema else None
@@ -111,10 +112,6 @@ class _Tree:
     conditions: tuple[_Condition, ...] = ()
 
     @property
-    def plan(self) -> LogicalPlan:
-        return self.node.plan
-
-    @property
     def columns(self) -> list[str]:
         return self.node.columns
 
@@ -128,8 +125,7 @@ class _Tree:
         return replace(self, inputs=inputs, size=_size(self.node, inputs), is_changed=is_changed)
 
 
-def _tree(ctx: PlainSessionContext, plan: LogicalPlan, tables: Sequence[PlannedTable]) -> _Tree:
-    node = node_of(plan)
+def _tree(ctx: PlainSessionContext, node: PlanNode, tables: Sequence[PlannedTable]) -> _Tree:
     if isinstance(node, Scan):
         return _Tree(node, (), scanned_size(node, tables))
     inputs = tuple(_tree(ctx, child, tables) for child in node.inputs)
@@ -141,8 +137,8 @@ def _may_move(ctx: PlainSessionContext, join: Join) -> bool:
     """Whether the filter of a join, if there is one, raises no error for rows of another order."""
     if join.filter is None:
         return True
-    below = [ctx.create_dataframe_from_logical_plan(each).schema() for each in join.inputs]
-    names = [name for each in join.inputs for name in node_of(each).columns]
+    below = [frame_of(ctx, each).schema() for each in join.inputs]
+    names = [name for each in join.inputs for name in each.columns]
     types = [field.type for schema in below for field in schema]
     return len(names) == len(types) and cannot_fail(join.filter, dict(zip(names, types, strict=True)))
 
@@ -313,29 +309,29 @@ def _builds_right(left: _Tree, right: _Tree) -> bool:
 
 def _frame(ctx: PlainSessionContext, tree: _Tree) -> DataFrame:
     if not tree.is_changed:
-        return ctx.create_dataframe_from_logical_plan(tree.plan)
+        return frame_of(ctx, tree.node)
     inputs = [_frame(ctx, each) for each in tree.inputs]
     if tree.semi_on:
         return _semi_frame(tree, *inputs)
     if tree.order is not None:
-        return _with_columns(ctx, _joined_frame(tree, tree.order, inputs), tree.plan)
+        return _with_columns(ctx, _joined_frame(tree, tree.order, inputs), tree.node)
     if tree.is_swapped and isinstance(tree.node, Join):
         left, right = inputs
         conditions = conditions_of(tree.node) or [Expr.literal(True)]
         joined = right.join_on(left, *conditions, how=_SWAPPED[tree.node.how])
-        return _with_columns(ctx, joined, tree.plan)
-    return rebuilt_node(ctx, tree.plan, inputs)
+        return _with_columns(ctx, joined, tree.node)
+    return rebuilt_node(ctx, tree.node, inputs)
 
 
 def _semi_frame(tree: _Tree, left: DataFrame, right: DataFrame) -> DataFrame:
     conditions = [Expr(one) == Expr(other) for one, other in tree.semi_on]
     one, other = tree.inputs
     if not _builds_right(one, other):
-        return checked(left.join_on(right, *conditions, how="semi"), tree.plan)
-    columns = [Expr.column(str(column)) for column in columns_of(left, tree.plan)]
+        return checked(left.join_on(right, *conditions, how="semi"), tree.node)
+    columns = [Expr.column(str(column)) for column in columns_of(left, tree.node)]
     if not _is_unique(other, len(tree.semi_on)):
         right = right.select(*(Expr(key) for _, key in tree.semi_on)).distinct()
-    return checked(right.join_on(left, *conditions, how="inner").select(*columns), tree.plan)
+    return checked(right.join_on(left, *conditions, how="inner").select(*columns), tree.node)
 
 
 def _joined_frame(tree: _Tree, order: Order, inputs: Sequence[DataFrame]) -> DataFrame:
@@ -357,7 +353,7 @@ def _joined_frame(tree: _Tree, order: Order, inputs: Sequence[DataFrame]) -> Dat
     joined = left.join_on(right, *conditions, how="inner")
     # DataFusion gives joins that follow each other an order of its own, but not across a projection, which
     # it removes unless that changes something
-    columns = columns_of(joined, joined.logical_plan())
+    columns = columns_of(joined)
     return joined.select(*(Expr.column(str(column)) for column in reversed(columns)))
 
 
@@ -382,6 +378,6 @@ def _is_unique(tree: _Tree, num_keys: int) -> bool:
     return sorted(columns) == sorted(tree.columns[: len(tree.node.groups)])
 
 
-def _with_columns(ctx: PlainSessionContext, frame: DataFrame, plan: LogicalPlan) -> DataFrame:
-    columns = columns_of(ctx.create_dataframe_from_logical_plan(plan), plan)
-    return checked(frame.select(*(Expr.column(str(column)) for column in columns)), plan)
+def _with_columns(ctx: PlainSessionContext, frame: DataFrame, node: PlanNode) -> DataFrame:
+    columns = columns_of(frame_of(ctx, node), node)
+    return checked(frame.select(*(Expr.column(str(column)) for column in columns)), node)

@@ -26,7 +26,15 @@ from lance_df.compute.expressions import (
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame
 from lance_df.engine.optimizer.rules.aggregate_path import AggregatePath
 from lance_df.engine.optimizer.rules.merged_calls import MergedCall, MergedColumns, is_mergeable
-from lance_df.engine.plans.nodes import Aggregate, Projection, Scan, SubqueryAlias, columns_of_plan
+from lance_df.engine.plans.nodes import (
+    Aggregate,
+    PlanNode,
+    Projection,
+    Scan,
+    SubqueryAlias,
+    frame_of,
+    plan_of,
+)
 from lance_df.engine.plans.rebuild import carried, checked, columns_of, rebuilt
 from lance_df.engine.plans.walks import chain, may_call, node_at
 from lance_df.records import dataclass
@@ -186,7 +194,7 @@ class _Aggregate:
         cls, planned: Planned, context: Context, scan: LogicalScan, table: PlannedTable
     ) -> _Aggregate | None:
         """Return the aggregate, if it can merge what the scan returns then."""
-        plan = planned.frame.logical_plan()
+        plan = plan_of(planned.frame)
         path = AggregatePath.of(plan, scan.table)
         if path is None:
             return None
@@ -197,13 +205,13 @@ class _Aggregate:
         if not all(map(is_mergeable, node.aggregates)):
             return None
         (below,) = node.inputs
-        types = context.session.create_dataframe_from_logical_plan(below).schema()
+        types = frame_of(context.session, below).schema()
         columns = MergedColumns(
             {name: table.stored_schema.field(index) for name, index in path.columns.items()},
-            dict(zip(columns_of_plan(below), types, strict=True)),
+            dict(zip(below.columns, types, strict=True)),
             {name for each in planned.tables.values() for name in each.stored_schema.names},
         )
-        results = list(context.session.create_dataframe_from_logical_plan(node.plan).schema())
+        results = list(frame_of(context.session, node).schema())
         calls = [
             columns.call(expr, field.type)
             for expr, field in zip(node.aggregates, results[len(node.groups) :], strict=True)
@@ -256,7 +264,7 @@ class _Aggregate:
         )
 
     def _merged(self, frame: DataFrame) -> DataFrame:
-        plan, session = frame.logical_plan(), self.context.session
+        plan, session = plan_of(frame), self.context.session
         node = node_at(plan, self.path.path)
         assert isinstance(node, Aggregate)
         groups = [Expr(each) for each in node.groups]
@@ -275,18 +283,16 @@ class _Aggregate:
                 for expr, total in zip(exprs, named, strict=True)
             ],
         )
-        keys = [
-            Expr.column(str(column)) for column in columns_of(summed, summed.logical_plan())[: len(groups)]
-        ]
+        keys = [Expr.column(str(column)) for column in columns_of(summed)[: len(groups)]]
         results = [
             call.result([Expr.column(total) for total in parts]).alias(name)
             for call, parts, name in zip(self.calls, totals, node.columns[len(groups) :], strict=True)
         ]
-        merged = checked(summed.select(*keys, *results), node.plan)
+        merged = checked(summed.select(*keys, *results), node)
         return rebuilt(session, plan, (), {self.path.path: merged})
 
 
-def _projection(plan: Any, scan: LogicalScan) -> list[str]:
+def _projection(plan: PlanNode, scan: LogicalScan) -> list[str]:
     """Return the columns that a scan of an optimized plan returns."""
     node = node_at(plan, scan.path)
     return node.projection if isinstance(node, Scan) else []

@@ -9,7 +9,7 @@ statement orders its rows that is below the sort, or below another one of the fe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
 from lance_df.compute.expressions import aggregate_call, columns_read
@@ -20,15 +20,18 @@ from lance_df.engine.plans.nodes import (
     Distinct,
     Filter,
     Limit,
+    PlanNode,
     Projection,
     Sort,
     SubqueryAlias,
     Union,
+    frame_of,
+    plan_of,
 )
 from lance_df.engine.plans.order import sort_path
 from lance_df.engine.plans.qualified_columns import renaming
 from lance_df.engine.plans.rebuild import columns_of, rebuilt
-from lance_df.engine.plans.walks import Path, may_call, node_at, plan_at
+from lance_df.engine.plans.walks import Path, may_call, node_at
 from lance_df.scan.request import Rows
 
 if TYPE_CHECKING:
@@ -56,14 +59,14 @@ def string_views(planned: Planned, context: Context) -> Planned | None:
         names = _worth_viewing(table, aggregates) if scans else frozenset()
         if names:
             views[table.key] = table.scan.requesting(output=Rows(names))
-    if not views or may_call(planned.frame.logical_plan(), {"arrow_typeof"}):
+    if not views or may_call(plan_of(planned.frame), {"arrow_typeof"}):
         return None
     tables = planned.requesting(views)
     viewed = planned.plan(tables)
     typed = with_types_of_rows(
         context.session, viewed.frame
     )  # unions of views and strings have rows of views
-    wanted = planned.frame.logical_plan() if typed is viewed.frame else planned.optimized
+    wanted = plan_of(planned.frame) if typed is viewed.frame else planned.optimized
     try:
         frame = _with_types_of(context.session, wanted, typed)
     except ValueError as err:
@@ -107,7 +110,7 @@ def _worth_viewing(table: PlannedTable, aggregates: list[Aggregate]) -> frozense
     }
 
 
-def _with_types_of(ctx: PlainSessionContext, plan: Any, anew: DataFrame) -> DataFrame:
+def _with_types_of(ctx: PlainSessionContext, plan: PlanNode, anew: DataFrame) -> DataFrame:
     """Return ``anew`` with the types that a plan of the same statement has.
 
     Raises
@@ -117,14 +120,14 @@ def _with_types_of(ctx: PlainSessionContext, plan: Any, anew: DataFrame) -> Data
     NotRebuiltError
         What is above the casts cannot be built.
     """
-    if anew.schema() == ctx.create_dataframe_from_logical_plan(plan).schema():
+    if anew.schema() == frame_of(ctx, plan).schema():
         return anew
-    logical = anew.logical_plan()
+    logical = plan_of(anew)
     ordered = sort_path(logical)
     limit = None if ordered is None else _limit_above(logical, ordered)
     path: Path = () if ordered is None else ordered if limit is not None else (*ordered, 0)
-    below = ctx.create_dataframe_from_logical_plan(plan_at(logical, path))
-    wanted = ctx.create_dataframe_from_logical_plan(plan_at(plan, path)).schema()
+    below = frame_of(ctx, node_at(logical, path))
+    wanted = frame_of(ctx, node_at(plan, path)).schema()
     if limit is None:
         cast = _cast(ctx, below, wanted)
     else:  # few rows are left to cast, and to sort again
@@ -135,7 +138,7 @@ def _with_types_of(ctx: PlainSessionContext, plan: Any, anew: DataFrame) -> Data
     return rebuilt(ctx, logical, (), {path: cast})
 
 
-def _limit_above(plan: Any, path: Path) -> int | None:
+def _limit_above(plan: PlanNode, path: Path) -> int | None:
     """Return how many rows are needed of the node that a path leads to; None for all."""
     for depth in range(len(path) - 1, -1, -1):
         node = node_at(plan, path[:depth])
@@ -147,7 +150,7 @@ def _limit_above(plan: Any, path: Path) -> int | None:
 
 def _cast(ctx: PlainSessionContext, frame: DataFrame, wanted: pa.Schema) -> DataFrame:
     """Return a frame whose columns have other types, and the same names and tables."""
-    columns = columns_of(frame, frame.logical_plan())
+    columns = columns_of(frame)
     names = [f"c{number}" for number in range(len(columns))]
     cast = [
         (expr if actual.type == field.type else expr.cast(field.type)).alias(name)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.compute.compat import Expr, LogicalPlan, PlainSessionContext
+from lance_df.compute.compat import Expr, PlainSessionContext
 from lance_df.compute.expressions import qualified_name, uncast
 from lance_df.engine.plans.logical_scans import LogicalScan
 from lance_df.engine.plans.nodes import (
@@ -32,8 +32,7 @@ from lance_df.engine.plans.nodes import (
     Scan,
     SubqueryAlias,
     Window,
-    columns_of_plan,
-    node_of,
+    frame_of,
 )
 from lance_df.engine.plans.walks import Path
 from lance_df.engine.pruning.predicates import scan_condition
@@ -110,7 +109,7 @@ class Part:
     """
 
     path: Path
-    plan: LogicalPlan
+    node: PlanNode
     scans: tuple[JoinedScan, ...]
     keys: tuple[_Key, ...]
     is_empty: IsEmpty
@@ -137,7 +136,7 @@ class Analysis:
 def divisible_parts(
     ctx: PlainSessionContext,
     tables: Sequence[PlannedTable],
-    plan: LogicalPlan,
+    plan: PlanNode,
     scans: Sequence[LogicalScan],
     *,
     not_in: bool,
@@ -178,8 +177,7 @@ class _Walk:
         if part is not None and part.steps:
             self.parts.append(part)
 
-    def visit(self, plan: LogicalPlan, path: Path) -> Part | None:
-        node = node_of(plan)
+    def visit(self, node: PlanNode, path: Path) -> Part | None:
         inputs = [self.visit(child, (*path, number)) for number, child in enumerate(node.inputs)]
         part = None
         if not node.has_subquery:  # it may read tables that are not to be divided
@@ -190,7 +188,7 @@ class _Walk:
             elif len(inputs) == 1 and inputs[0] is not None:
                 part = self._above(node, inputs[0])
         if part is not None:
-            return replace(part, path=path, plan=plan)
+            return replace(part, path=path, node=node)
         for each in inputs:
             self.close(each)
         return None
@@ -227,14 +225,14 @@ class _Walk:
         read = (made.get(name, name) for name in projected)
         stored_names = tuple(dict.fromkeys(name for name in read if name is not None))
         scan = JoinedScan(tables[0], snapshot, needed, stored_names)
-        return Part(path, node.plan, (scan,), keys, lambda empty: empty[0])
+        return Part(path, node, (scan,), keys, lambda empty: empty[0])
 
     def _above(self, node: PlanNode, part: Part) -> Part | None:
         match node:
             case Filter():
                 return part
             case SubqueryAlias():
-                return _renamed(part, list(zip(columns_of_plan(part.plan), node.columns, strict=True)))
+                return _renamed(part, list(zip(part.node.columns, node.columns, strict=True)))
             case Projection():
                 pairs = zip(map(qualified_name, node.expressions), node.columns, strict=True)
                 return _renamed(part, [(name, new) for name, new in pairs if name is not None])
@@ -329,7 +327,7 @@ class _Walk:
                 return sides[0] & sides[1]
             return sides[rule.empty == "right"]
 
-        part = Part((), node.plan, (*left.scans, *right.scans), tuple(keys), is_empty)
+        part = Part((), node, (*left.scans, *right.scans), tuple(keys), is_empty)
         joins = (*left.joins, *right.joins, node.shown)
         return self._grouped(replace(part, joins=joins, groupings=(*left.groupings, *right.groupings)))
 
@@ -342,7 +340,7 @@ class _Walk:
             return None
         types = [key.names[name]]
         if casts:
-            frame = self._ctx.create_dataframe_from_logical_plan(part.plan)
+            frame = frame_of(self._ctx, part.node)
             types += [frame.select(Expr(cast)).schema().field(0).type for cast in reversed(casts)]
         return key, types
 

@@ -27,7 +27,7 @@ _COUNTED_MEMBERS: Final = 16
 
 def sooner_as_a_whole(part: Part, num_rows: int) -> str | None:
     """Return that so many rows take less time as a whole; None if they do not."""
-    has_groups = groups_rows(part.plan)
+    has_groups = groups_rows(part.node)
     if num_rows >= (_WORTH_GROUPED_ROWS if has_groups else _WORTH_JOINED_ROWS):
         return None
     return f"{num_rows:,} rows are {'grouped' if has_groups else 'joined'} sooner as a whole"
@@ -39,7 +39,7 @@ def grouped_sooner_as_a_whole(part: Part) -> str | None:
     rows = _counted_rows(scan)
     counted = int(np.count_nonzero(rows)) or 1
     why = sooner_as_a_whole(part, int(rows.sum()) * int(np.count_nonzero(scan.needed)) // counted)
-    if why is not None or has_node(part.plan, Window):
+    if why is not None or has_node(part.node, Window):
         return why
     if not scan.snapshot.root.is_local:
         return "to look how many groups there are takes as long as it may save"

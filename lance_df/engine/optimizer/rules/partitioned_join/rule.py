@@ -16,14 +16,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext, key_array_settings
+from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, key_array_settings, with_settings
 from lance_df.engine.optimizer.rules.join_side import with_small_sides_built
 from lance_df.engine.optimizer.rules.partitioned_join.analysis import Part, divisible_parts
 from lance_df.engine.optimizer.rules.partitioned_join.unit_stream import Width, streamed
 from lance_df.engine.optimizer.rules.partitioned_join.unit_tables import Turns, UnitTable
 from lance_df.engine.optimizer.rules.partitioned_join.units import Units, units_of
 from lance_df.engine.plans.logical_scans import visible_scans
-from lance_df.engine.plans.nodes import Aggregate, Join, PlanNode, Sort, Window
+from lance_df.engine.plans.nodes import (
+    Aggregate,
+    Join,
+    PlanNode,
+    Sort,
+    Window,
+    frame_of,
+    optimized_plan_of,
+    plan_of,
+)
 from lance_df.engine.plans.partial_aggregates import PartialAggregate
 from lance_df.engine.plans.qualified_columns import renaming
 from lance_df.engine.plans.rebuild import NotRebuiltError, columns_of, has_joins_above, rebuilt
@@ -34,7 +43,7 @@ from lance_df.engine.plans.walks import (
     has_node,
     have_same_shape,
     holds_in_subquery,
-    plan_at,
+    node_at,
 )
 from lance_df.engine.report import JoinReport
 from lance_df.scan.run import num_cores
@@ -86,13 +95,15 @@ def partitioned_join(planned: Planned, context: Context) -> Planned | None:
             tuple(planned.tables.values()),
             planned.optimized,
             visible_scans(planned.optimized),
-            not_in=holds_in_subquery(planned.frame.logical_plan()),
+            not_in=holds_in_subquery(plan_of(planned.frame)),
         )
         statement.joins += [JoinReport(join, f"not by partition: {why}") for join, why in analysis.refused]
         chosen += _chosen(statement, analysis.parts, options)
         if not chosen:
             return None
-        frame = _Rewriting(context, planned).frame(chosen, planned.frame.schema(), options.join_memory_limit)
+        divided = _Rewriting(context, planned).divided(
+            chosen, planned.frame.schema(), options.join_memory_limit
+        )
     except Exception as err:
         statement.forget_units()
         joins = [step for part, _ in chosen for step in part.steps] or ["joins"]
@@ -100,10 +111,10 @@ def partitioned_join(planned: Planned, context: Context) -> Planned | None:
         raise
     for part, units in chosen:
         statement.joins += [JoinReport(step, _effect(part, units)) for step in part.steps]
-    return planned.replanned(frame, planned.optimized, is_final=True)
+    return divided
 
 
-def _is_sorted_above(plan: LogicalPlan, path: Path) -> bool:
+def _is_sorted_above(plan: PlanNode, path: Path) -> bool:
     """Return whether rows of a part are sorted above it, before they are aggregated."""
     above = reversed(chain(plan, path)[:-1])
     first = next((node for node in above if isinstance(node, Aggregate | Sort | Window)), None)
@@ -140,10 +151,10 @@ class _Rewriting:
         self._plan = planned.optimized
         self._tables = tuple(planned.tables.values())
 
-    def frame(self, chosen: Sequence[tuple[Part, Units]], schema: pa.Schema, limit: int | None) -> DataFrame:
+    def divided(self, chosen: Sequence[tuple[Part, Units]], schema: pa.Schema, limit: int | None) -> Planned:
         paths = [part.path for part, _ in chosen]
         settings = () if has_joins_above(self._plan, paths) else _ONE_BY_ONE
-        has_groups = any(groups_rows(part.plan) for part, _ in chosen)
+        has_groups = any(groups_rows(part.node) for part, _ in chosen)
         if has_groups:
             settings = (*settings, *_REPARTITIONED)
         if any(_is_sorted_above(self._plan, path) for path in paths):
@@ -152,34 +163,32 @@ class _Rewriting:
             limit = None
         memory_rows = sum(units.memory_rows for part, units in chosen if part.joins)
         changes = dict.fromkeys(settings, "false") | _execution(memory_rows, limit, has_groups)
-        if any(has_node(part.plan, Window) for part, _ in chosen):
+        if any(has_node(part.node, Window) for part, _ in chosen):
             # what is sorted is merged from batches, of which larger ones are sorted for longer
             changes.pop(_BATCH_SIZE, None)
-        session = _with_settings(self._ctx, changes)
+        session = with_settings(self._ctx, changes)
         replacements = dict(self._stand_in(session, part, units) for part, units in chosen)
         frame = rebuilt(session, self._plan, (), replacements)
         if frame.schema() != schema:
             raise NotRebuiltError(f"the result would have the columns {frame.schema().names}")
-        # it has columns of DataFusion's own, which may not be planned a second time
-        frame.optimized_logical_plan()
-        return frame
+        return self._planned.replanned(frame, is_final=True).with_settings(changes)
 
     def _stand_in(self, ctx: PlainSessionContext, part: Part, units: Units) -> tuple[Path, DataFrame]:
         """Return where something else stands in, and what: for a part, or for the aggregate above it."""
         aggregate = None
         if units.at_once is not None and part.path:
-            aggregate = PartialAggregate.of(ctx, plan_at(self._plan, part.path[:-1]))
+            aggregate = PartialAggregate.of(ctx, node_at(self._plan, part.path[:-1]))
         path = part.path if aggregate is None else part.path[:-1]
-        whole = ctx.create_dataframe_from_logical_plan(part.plan)
-        builds_other_sides = self._with_small_sides(ctx, whole, part.plan) is not None
+        whole = frame_of(ctx, part.node)
+        builds_other_sides = self._with_small_sides(ctx, whole, part.node) is not None
 
         def frame(stand_ins: Mapping[int, Any]) -> DataFrame:
-            plan = self._planned_over(stand_ins, path)
-            rows = plan if aggregate is None else plan.inputs()[0]
-            joined = ctx.create_dataframe_from_logical_plan(rows)
+            node = self._planned_over(stand_ins, path)
+            rows = node if aggregate is None else node.inputs[0]
+            joined = frame_of(ctx, rows)
             if builds_other_sides:
                 joined, rows = self._with_small_sides(ctx, joined, rows) or (joined, rows)
-            return _numbered(joined, rows) if aggregate is None else aggregate.over(plan, joined)
+            return _numbered(joined, rows) if aggregate is None else aggregate.over(node, joined)
 
         if units.at_once is None:
             result = reduce(DataFrame.union, (frame(each) for each in self._providers(part, units)))
@@ -187,14 +196,14 @@ class _Rewriting:
             result = self._in_turn(ctx, part, units, frame, units.at_once)
         if aggregate is not None:
             return path, aggregate.merged(ctx, result)
-        columns = columns_of(whole, part.plan)
+        columns = columns_of(whole, part.node)
         if not columns:
             return path, result
         return path, result.select(*renaming(ctx, list(zip(result.schema().names, columns, strict=True))))
 
     def _with_small_sides(
-        self, ctx: PlainSessionContext, frame: DataFrame, plan: Any
-    ) -> tuple[DataFrame, Any] | None:
+        self, ctx: PlainSessionContext, frame: DataFrame, plan: PlanNode
+    ) -> tuple[DataFrame, PlanNode] | None:
         return with_small_sides_built(ctx, self._tables, frame.schema(), plan)
 
     def _in_turn(
@@ -236,16 +245,17 @@ class _Rewriting:
             self._statement.units += providers.items()
             yield providers
 
-    def _planned_over(self, stand_ins: Mapping[int, Any], path: Path) -> LogicalPlan:
+    def _planned_over(self, stand_ins: Mapping[int, Any], path: Path) -> PlanNode:
         """Return the node at ``path`` of the statement, planned over other tables."""
         self._statement.stand_ins.update(stand_ins)
         try:
-            plan = plan_at(self._planned.plan(self._planned.tables).frame.optimized_logical_plan(), path)
+            whole = optimized_plan_of(self._planned.plan(self._planned.tables).frame)
         finally:
             self._statement.stand_ins.clear()
-        if not have_same_shape(plan, plan_at(self._plan, path)):
+        node = node_at(whole, path)
+        if not have_same_shape(node, node_at(self._plan, path)):
             raise NotRebuiltError("the statement is planned otherwise for some partitions")
-        return plan
+        return node
 
 
 def _threads_each(at_once: int) -> int:
@@ -260,10 +270,10 @@ def _width(ctx: PlainSessionContext, at_once: int) -> Width | None:
         return None
     # one partition more than threads, as in `join_mode`
     partitions = num_threads + 1
-    return Width(_with_settings(ctx, {_PARTITIONS: str(partitions)}), partitions)
+    return Width(with_settings(ctx, {_PARTITIONS: str(partitions)}), partitions)
 
 
-def _numbered(frame: DataFrame, plan: LogicalPlan) -> DataFrame:
+def _numbered(frame: DataFrame, plan: PlanNode) -> DataFrame:
     """Return the rows of a plan with other names; those without any column get one of no meaning."""
     columns = enumerate(columns_of(frame, plan))
     selected = [Expr.column(str(column)).alias(f"c{number}") for number, column in columns]
@@ -288,12 +298,3 @@ def _execution(memory_rows: int, limit: int | None, has_groups: bool) -> dict[st
     if density < _DEFAULT_KEY_DENSITY:
         changes |= key_array_settings(density)
     return changes
-
-
-def _with_settings(ctx: PlainSessionContext, changes: Mapping[str, str]) -> PlainSessionContext:
-    """Return a context with the memory and functions of another, and some settings of its own."""
-    session = PlainSessionContext.__new__(PlainSessionContext)
-    session.ctx = ctx.ctx.enable_url_table()  # the one method that makes a context of its own from another
-    for setting, value in changes.items():
-        session.sql(f"SET {setting} = {value}")
-    return session
