@@ -29,6 +29,8 @@ _RUN: Final = frozenset(
         "execute_stream",
         "execute_stream_partitioned",
         "execution_plan",
+        "explain",
+        "optimized_logical_plan",
         "to_arrow_table",
         "to_pandas",
         "to_polars",

@@ -116,7 +116,20 @@ QUERIES = {
     "below sets of groups": (
         "SELECT name, big.s, grouping(name) AS g, count(*) AS n FROM big JOIN few ON big.s = few.s"
         " GROUP BY GROUPING SETS ((name), (big.s), ())",
-        None,
+        [{"few"}],
+    ),
+    "sets of groups in an order": (
+        "SELECT sum(v) AS total, name, big.s, grouping(name) + grouping(big.s) AS level,"
+        " rank() OVER (PARTITION BY grouping(name) + grouping(big.s) ORDER BY sum(v) DESC) AS place"
+        " FROM big JOIN few ON big.s = few.s GROUP BY ROLLUP (name, big.s)"
+        " ORDER BY level DESC, place, total, name, s",
+        [{"few"}],
+    ),
+    "sets of groups above others": (
+        "SELECT level, max(n) AS most FROM (SELECT name, v % 5 AS r, grouping(name) AS level, count(*) AS n"
+        " FROM big JOIN few ON big.s = few.s GROUP BY CUBE (name, v % 5)) u"
+        " GROUP BY GROUPING SETS ((level), ()) HAVING grouping(level) < 2 ORDER BY level LIMIT 3",
+        [{"few"}],
     ),
     "below a union": (
         "SELECT u.v, name FROM (SELECT s, v FROM big UNION ALL SELECT s, v FROM big) u"

@@ -37,7 +37,7 @@ LIMITS: dict[str, dict[str, int]] = {
     "pairs": {"max_joined_fragments": 2},
     "joined": {"max_joined_fragments": 10**6, "max_joined_rows": 10**6, "max_joined_bytes": 10**9},
     "small tasks": {
-        "tasks": 10**6,
+        "tasks_per_core": 10**6,
         "min_task_rows": 5,
         "max_task_rows": 50,
         "task_alignment": 1,

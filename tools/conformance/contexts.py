@@ -258,6 +258,7 @@ _THRESHOLDS: Final = {
     "_MOST_OF_ROWS": float("inf"),
     "_MAX_SELECTED": float("inf"),
     "_LONG_RUN": 0,
+    "_WORTH_NODES": 0,
 }
 
 

@@ -9,7 +9,7 @@ _SCAN = "lance_df.table.writing.limits:SCAN_LIMITS."
 _NAMESPACE = "lance_df.namespace.limits:NAMESPACE_LIMITS."
 # name: (low, high)
 _LIMITS: dict[str, tuple[int, int]] = {
-    _SCAN + "tasks": (2, 1000),
+    _SCAN + "tasks_per_core": (1, 1000),
     _SCAN + "min_task_rows": (4, 10_000_000),
     _SCAN + "max_task_rows": (16, 10_000_000),
     _SCAN + "task_alignment": (1, 4096),

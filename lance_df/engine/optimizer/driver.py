@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from lance_df.engine.optimizer.planned import DoesNotApplyError, Planned, RuleReport
-from lance_df.engine.plans.nodes import Join
+from lance_df.engine.plans.nodes import Join, frame_of
 from lance_df.engine.plans.order import RewriteWarning, lost_by_rewriting
 from lance_df.engine.plans.rebuild import NotRebuiltError
 from lance_df.errors import LanceError
@@ -79,9 +79,7 @@ def optimized(planned: Planned, context: Context, rules: tuple[Rule, ...] = RULE
         changed = _applied(rule, planned, context)
         if changed is None:
             continue
-        lost = None
-        if changed.frame is not planned.frame:
-            lost = lost_by_rewriting(given.frame, given.optimized, changed.frame)
+        lost = _lost(given, planned, changed, context)
         if lost is None:
             planned = changed
             context.statement.rules.append(RuleReport(rule.name, "applied"))
@@ -89,6 +87,16 @@ def optimized(planned: Planned, context: Context, rules: tuple[Rule, ...] = RULE
             context.statement.forget_units()
             _skipped(rule, context, lost, is_expected=False)
     return planned
+
+
+def _lost(given: Planned, planned: Planned, changed: Planned, context: Context) -> str | None:
+    """Return what a rule has not kept of the statement that was given; None if it has kept all."""
+    if changed.frame is not planned.frame:
+        return lost_by_rewriting(given.frame, given.optimized, changed.frame)
+    if changed.optimized is planned.optimized:
+        return None
+    before, after = (frame_of(context.session, each.optimized) for each in (given, changed))
+    return lost_by_rewriting(before, given.optimized, after)
 
 
 def _applied(rule: Rule, planned: Planned, context: Context) -> Planned | None:

@@ -49,7 +49,7 @@ class Planned:
     Attributes
     ----------
     frame, optimized
-        The statement as a frame, and its optimized plan.
+        The statement as a frame, and the optimized plan that runs.
     table_slots
         What stands for tables in these.
     tables

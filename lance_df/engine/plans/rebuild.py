@@ -31,7 +31,6 @@ from lance_df.engine.plans.qualified_columns import QualifiedColumn, renaming
 from lance_df.engine.plans.walks import Path
 
 _NO_LIMIT: Final = 2**62
-_GROUPING_ID: Final = "__grouping_id"
 _HOW: Final = {
     "Inner": "inner",
     "Left": "left",
@@ -127,9 +126,6 @@ def checked(frame: DataFrame, node: PlanNode) -> DataFrame:
         They are not.
     """
     columns, wanted = plan_of(frame).columns, node.columns
-    if isinstance(node, Aggregate) and node.has_grouping_sets:
-        # frames do not have it; a node above that reads it cannot be built
-        wanted = [each for each in wanted if each != _GROUPING_ID]
     if columns != wanted:
         raise NotRebuiltError(f"its columns would be {columns}")
     return frame
@@ -160,7 +156,9 @@ def _node(
         case Filter(), [frame]:
             return frame.filter(Expr(node.predicate))
         case Aggregate(), [frame]:
-            return frame.aggregate(list(map(Expr, node.groups)), list(map(Expr, node.aggregates)))
+            grouped = frame.aggregate(list(map(Expr, node.groups)), list(map(Expr, node.aggregates)))
+            # above grouping sets a frame has a projection that leaves out which set a row is of
+            return frame_of(ctx, plan_of(grouped).inputs[0]) if node.has_grouping_sets else grouped
         case Sort(), [frame]:
             ordered = DataFrame(frame.df.sort(*node.sort_exprs))
             return ordered if node.fetch is None else ordered.limit(node.fetch)

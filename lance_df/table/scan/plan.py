@@ -16,6 +16,7 @@ from lance_df.expr.walk import columns, has_unknown
 from lance_df.records import replace
 from lance_df.scan.plan import ScanPlan
 from lance_df.scan.request import PartialAggregate, Promise, ScanRequest
+from lance_df.scan.run import num_cores
 from lance_df.table.metadata.row_counts import live_rows, physical_rows
 from lance_df.table.scan.columns import output_of, resolve_path
 from lance_df.table.scan.filter_steps import filter_steps, word_steps
@@ -250,7 +251,8 @@ class _Tasks(Sequence["ScanTask"]):
             start = np.zeros(1, np.int64)
             left = _promising(scan, positions, start, rows)
             return cls(scan, positions[left], start[left], rows[left], np.arange(len(left) + 1))
-        size = int(np.clip(-(-int(rows.sum()) // limits.tasks), smallest, limits.max_task_rows))
+        num_tasks = limits.tasks_per_core * num_cores()
+        size = int(np.clip(-(-int(rows.sum()) // num_tasks), smallest, limits.max_task_rows))
         counts = np.maximum(1, (rows + size // 2) // size) * (rows > 0)
         number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         positions, rows, counts = (np.repeat(each, counts) for each in (positions, rows, counts))

@@ -1,4 +1,4 @@
-"""Cut the rows of a scan into windowsthat are read at once."""
+"""Cut the rows of a scan into windows that are read at once."""
 
 from __future__ import annotations
 

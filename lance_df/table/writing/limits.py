@@ -62,8 +62,8 @@ class ScanLimits:
 
     Attributes
     ----------
-    tasks
-        Tasks that a scan is cut into, so that workers finish together.
+    tasks_per_core
+        Tasks that a scan is cut into for each core, so that workers finish together.
     min_task_rows, max_task_rows
         Rows of a task. Scans of remote tables use ``max_task_rows`` only: two tasks that share a file ask for
         its footer and its pages twice.
@@ -76,8 +76,8 @@ class ScanLimits:
     max_small_file_bytes
         Of the data file of a small fragment. A store returns so many bytes about as fast as a few.
     max_window_rows, max_window_bytes
-        Rows that are read at once. Fewer cost more in calls than in work, more do not fit the processor's
-        cache.
+        Rows that are read at once. Fewer cost more in calls than in work, and threads wait for each other
+        in calls; more do not fit the processor's cache.
     remote_window_bytes
         As ``max_window_bytes``, of files in a store: a window costs a request for each column.
     first_limited_rows
@@ -90,7 +90,7 @@ class ScanLimits:
         Of the result of a scan that is kept.
     """
 
-    tasks: int = 24
+    tasks_per_core: int = 4
     min_task_rows: int = 64 * 1024
     max_task_rows: int = 1024 * 1024
     task_alignment: int = 1024
@@ -99,7 +99,7 @@ class ScanLimits:
     max_joined_rows: int = 64 * 1024
     max_joined_bytes: int = 4 * 1024 * 1024
     max_small_file_bytes: int = 256 * 1024
-    max_window_rows: int = 128 * 1024
+    max_window_rows: int = 512 * 1024
     max_window_bytes: int = 48 * 1024 * 1024
     remote_window_bytes: int = 8 * 1024 * 1024
     first_limited_rows: int = 4096

@@ -45,8 +45,14 @@ _CLEARLY_SMALLER: Final = 0.7
 def join_side(planned: Planned, context: Context) -> Planned | None:
     """Let joins build on what is smaller, in an order that leaves few rows."""
     tables = tuple(planned.tables.values())
-    built = with_small_sides_built(context.session, tables, planned.frame.schema(), planned.optimized)
-    return None if built is None else planned.replanned(*built)
+    schema = frame_of(context.session, planned.optimized).schema()
+    built = with_small_sides_built(context.session, tables, schema, planned.optimized)
+    if built is None:
+        return None
+    frame, optimized = built
+    # of grouping sets an optimized plan knows better what is never NULL
+    is_as_written = frame.schema() == planned.frame.schema()
+    return planned.replanned(frame if is_as_written else planned.frame, optimized)
 
 
 def with_small_sides_built(
@@ -61,7 +67,7 @@ def with_small_sides_built(
     tables
         Those that the plan reads.
     schema, plan
-        Of the statement, and its optimized plan.
+        An optimized plan, and the columns of its rows.
     """
     tree = _chosen(_ordered(_semi_joins_below(_tree(ctx, plan, tables))))
     if not tree.is_changed:
