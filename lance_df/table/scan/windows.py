@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Field
     from lance_df.table.reading.fragment_reader import FragmentReader
     from lance_df.table.reading.selection import RowRanges
+
+_LEAST_PART: Final = 4
 
 
 def window_rows(
@@ -55,8 +57,8 @@ def windows(
     Parameters
     ----------
     page_starts
-        Ascending. A window ends where a page starts rather than in the middle of one, if that does not
-        halve it.
+        Ascending. A window ends where a page starts, as what a page has one dictionary for is sooner
+        compared and grouped, if it then has a quarter of the rows that it may have.
     first_rows
         Begin with a window of so many rows and double that each time; for scans that may end early.
     selected
@@ -87,9 +89,8 @@ def _cuts(
     size = max_rows if first_rows is None else min(max_rows, max(1, first_rows))
     while start < stop:
         end = min(start + size, stop)
-        if end < stop:
-            page = int(np.searchsorted(page_starts, end, side="right")) - 1
-            if page >= 0 and page_starts[page] >= start + (size + 1) // 2:
-                end = int(page_starts[page])
+        page = int(np.searchsorted(page_starts, start + -(-size // _LEAST_PART)))
+        if page < len(page_starts):
+            end = min(end, int(page_starts[page]))
         yield start, end
         start, size = end, min(max_rows, 2 * size)
