@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 _MAX_SELECTED: Final = 0.5
 # of so many equal values most are decoded by whole windows, and others are not read
 _LONG_RUN: Final = 64
+# a scan that looks up each key saves the other columns of the rows that it leaves out: that takes less where
+# few are left of many columns
+_FEW_OF_ALL: Final = 1 / 8
+_MANY_COLUMNS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Distinct values, None if they are too many; and whether they are few of all keys."""
+
+    values: pa.Array | None
+    are_few: bool = False
 
 
 class JoinKeys:
@@ -54,7 +66,7 @@ class JoinKeys:
         self._predicate = predicate
         self._filters = filters
         self._lock = new_lock()
-        self._read: tuple[pa.Array | None] | None = None
+        self._read: _Keys | None = None
 
     @property
     def source(self) -> str:
@@ -75,12 +87,25 @@ class JoinKeys:
         LanceError
             They cannot be read.
         """
+        return self._keys().values
+
+    def are_few(self) -> bool:
+        """Whether they are few of all keys.
+
+        Raises
+        ------
+        LanceError
+            They cannot be read.
+        """
+        return self._keys().are_few
+
+    def _keys(self) -> _Keys:
         with self._lock:
             if self._read is None:
-                self._read = (self._values(),)
-            return self._read[0]
+                self._read = self._read_keys()
+            return self._read
 
-    def _values(self) -> pa.Array | None:
+    def _read_keys(self) -> _Keys:
         conditions = [] if self._predicate is None else [self._predicate]
         conditions += [each for each in (one.predicate() for one in self._filters) if each is not None]
         source = self._scan.source
@@ -98,9 +123,12 @@ class JoinKeys:
         for batch in run_tasks(plan.tasks, num_threads=1):
             num_rows += batch.num_rows
             if num_rows > most:
-                return None
+                return _Keys(None)
             chunks.append(batch.column(0))
-        return pc.unique(pa.chunked_array(chunks, plan.schema.field(0).type)).drop_null()
+        values = pc.unique(pa.chunked_array(chunks, plan.schema.field(0).type)).drop_null()
+        # of a column with equal values the rows say little of how many keys there are
+        is_key = len(values) == num_rows and all_rows is not None
+        return _Keys(values, is_key and num_rows <= _FEW_OF_ALL * (all_rows or 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +139,7 @@ class JoinFilter:
     ----------
     applies
         Whether it is applied to each row in any case; otherwise it is where equal values follow each other,
-        and prunes pages elsewhere.
+        or few of all keys are left and many columns returned, and prunes pages elsewhere.
     """
 
     column: str
@@ -123,9 +151,9 @@ class JoinFilter:
         """Where the values come from, for people."""
         return " UNION ALL ".join(each.source for each in self.keys)
 
-    def applies_to(self, source: Scannable) -> bool:
-        """Whether it is applied to each row of a source."""
-        if self.applies:
+    def applies_to(self, source: Scannable, num_columns: int) -> bool:
+        """Whether it is applied to each row of a source, of which a scan returns so many columns."""
+        if self.applies or (num_columns >= _MANY_COLUMNS and all(each.are_few() for each in self.keys)):
             return True
         sample = source.sample(None)
         return sample is not None and sample.rows_per_run((self.column,)) >= _LONG_RUN

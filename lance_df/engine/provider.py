@@ -303,7 +303,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             predicate = None if predicate.value is True else Literal(False)
         for join_filter in join_filters:
             joined = join_filter.predicate()
-            if join_filter.applies_to(self.scan.source):
+            if join_filter.applies_to(self.scan.source, len(output)):
                 predicate = _both(joined, predicate)
             else:
                 pruning_predicate = _both(joined, pruning_predicate)

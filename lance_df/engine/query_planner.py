@@ -19,9 +19,9 @@ from lance_df.compute.compat import (
 from lance_df.engine.dataframe import LanceDataFrame, with_outer_limit, with_types_of_rows
 from lance_df.engine.optimizer.join_options import JoinOptions, JoinSettings
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
-from lance_df.engine.plans.logical_scans import PlanScans, is_among
+from lance_df.engine.plans.logical_scans import PlanScans, is_among, visible_scans
 from lance_df.engine.plans.nodes import Join, PlanNode, Scan, frame_of, optimized_plan_of, plan_of
-from lance_df.engine.plans.walks import joins_without_keys, may_call, may_join_without_keys, nodes
+from lance_df.engine.plans.walks import may_call, may_join_without_keys, nodes, scans_joined_without_keys
 from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.tables.created import query_of_created_table
 from lance_df.records import replace
@@ -189,8 +189,12 @@ def _requests(
     statement.stops_late = may_join_without_keys(read.nodes)
     unpushed = [scan.unpushed() for scan in read.scans] if read.blocked else read.scans
     tables = requests_of(statement.tables, plan, unpushed, can_prove=can_prove)
-    if joins_without_keys(read.nodes):
-        tables = {key: _in_small_batches(table) for key, table in tables.items()}
+    if paths := scans_joined_without_keys(plan):
+        joined = [scan.table for scan in visible_scans(plan) if scan.path in paths]
+        tables = {
+            key: _in_small_batches(table) if any(map(table.is_called, joined)) else table
+            for key, table in tables.items()
+        }
     if not read.blocked:
         return tables, read
     _stand_in(session, statement, tables, read.blocked)

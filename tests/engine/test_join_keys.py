@@ -10,7 +10,7 @@ import pytest
 import lance_df
 from lance_df.engine import join_keys as keys_at_run_time
 from lance_df.engine.optimizer import planned
-from lance_df.engine.optimizer.rules import join_keys
+from lance_df.engine.optimizer.rules import join_keys, partial_aggregate
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
@@ -78,13 +78,18 @@ def memory(root):
     return ctx
 
 
-@pytest.fixture
-def low(monkeypatch):
+@pytest.fixture(params=["long runs", "few keys"])
+def low(request, monkeypatch):
     monkeypatch.setattr(join_keys, "_LEAST_ROWS", 0)
     monkeypatch.setattr(join_keys, "_MOST_OF_ROWS", 1e9)
     monkeypatch.setattr(keys_at_run_time, "_MAX_SELECTED", 1e9)
-    monkeypatch.setattr(keys_at_run_time, "_LONG_RUN", 0)
     monkeypatch.setattr(planned, "WORTH_ROWS", 0)
+    if request.param == "long runs":
+        monkeypatch.setattr(keys_at_run_time, "_LONG_RUN", 0)
+    else:
+        monkeypatch.setattr(keys_at_run_time, "_LONG_RUN", 1e9)
+        monkeypatch.setattr(keys_at_run_time, "_FEW_OF_ALL", 1.0)
+        monkeypatch.setattr(keys_at_run_time, "_MANY_COLUMNS", 1)
 
 
 def filtered(frame):
@@ -343,6 +348,72 @@ def test_pages_are_pruned_when_a_statement_runs_and_not_before(tmp_path, monkeyp
     # most of the keys are left: to look them up would take more than it saves
     every = ctx.sql(query.format("month"))
     assert every.to_pydict()["n"] == [num_rows]
+
+
+def rows_read(frame, name):
+    (statement,) = frame.statements
+    (table,) = (each for each in statement.tables.values() if ("public", name) in each.names)
+    return table.log.counters.rows
+
+
+def test_few_keys_leave_rows_of_many_columns_out(tmp_path):
+    num_rows = 60_000
+    numbers = range(num_rows)
+    columns = {name: pa.array([number % 11 for number in numbers]) for name in "abcd"}
+    keys = pa.array([number * 7919 % 100 for number in numbers])  # no two rows with one key follow each other
+    lance_df.write_dataset(pa.table({"key": keys, **columns}), tmp_path / "facts.lance")
+    names = pa.table({"key": range(100), "name": [f"n{number // 5}" for number in range(100)]})
+    lance_df.write_dataset(names, tmp_path / "names.lance")
+    doubled = pa.concat_tables([names, names])
+    lance_df.write_dataset(doubled, tmp_path / "doubled.lance")
+    ctx = lance_df.connect(tmp_path)
+
+    def read(listed, table, condition):
+        frame = ctx.sql(
+            f"SELECT {listed} FROM facts JOIN {table} d ON facts.key = d.key WHERE d.name {condition}"
+        )
+        rows = frame.to_arrow_table().num_rows
+        return rows, rows_read(frame, "facts")
+
+    assert read("a, b, c, facts.d", "names", "= 'n3'") == (3000, 3000)
+    assert read("a, b", "names", "= 'n3'") == (3000, num_rows)
+    assert read("a, b, c, facts.d", "names", "< 'n5'") == (15 * 3000, num_rows)
+    assert read("a, b, c, facts.d", "doubled", "= 'n3'") == (6000, num_rows)
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+def test_keys_leave_rows_out_before_these_are_aggregated(tmp_path, kind, low, monkeypatch):
+    monkeypatch.setattr(partial_aggregate, "_WORTH_ROWS", 1000)
+    monkeypatch.setattr(partial_aggregate, "_WORTH_MEMBER_ROWS", 0)
+    numbers = range(40_000)
+    facts = pa.table(
+        {
+            "day": pa.array(
+                [None if number % 400 < 4 else number // 20 % 70 for number in numbers], pa.int64()
+            ),
+            "shop": [number // 10 % 6 for number in numbers],
+            "v": pa.array([None if number % 13 == 0 else number for number in numbers], pa.int32()),
+        }
+    )
+    days = tables()["days"].drop_columns("date")
+    lance_df.write_dataset(days, tmp_path / "days.lance")
+    if kind == "table":
+        lance_df.write_dataset(facts, tmp_path / "facts.lance", max_rows_per_file=9000)
+    else:
+        by = [lance_df.partition.bucket("shop", 2)]
+        lance_df.PartitionedNamespace.create(tmp_path / "facts", facts.schema, by).append(facts)
+    memory = datafusion.SessionContext()
+    memory.from_arrow(facts, "facts")
+    memory.from_arrow(days, "days")
+    text = (
+        "SELECT shop, count(*) AS n, count(v) AS c, sum(v) AS s, avg(v) AS a FROM facts"
+        " JOIN days ON facts.day = days.day WHERE month = 3 GROUP BY shop ORDER BY shop"
+    )
+    frame = check(tmp_path, memory, text, {"facts": ["day"]})
+    (statement,) = frame.statements
+    assert "partial_aggregate" in [each.rule for each in statement.rules if each.effect == "applied"]
+    matching = len([number for number in numbers if number % 400 >= 4 and number // 20 % 70 // 10 == 3])
+    assert rows_read(frame, "facts") < matching
 
 
 def test_system_columns_are_no_keys(tmp_path, low):

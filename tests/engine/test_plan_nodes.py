@@ -23,6 +23,7 @@ from lance_df.engine.plans.walks import (
     node_at,
     nodes,
     nodes_with_paths,
+    scans_joined_without_keys,
 )
 from lance_df.sql.splice import quote_identifier
 
@@ -378,6 +379,28 @@ def test_scans_inside_expressions_that_may_be_blocked(context, table):
     assert not has_subquery(plan) or any(is_shown_by(table, each) for each in shown)
     plain = _optimized(context, "SELECT a FROM t WHERE a > (SELECT max(a) FROM {u} WHERE b > 1)", u=table)
     assert not [each for each in _hidden(plain).may_be_blocked if is_shown_by("t", each)]
+
+
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("SELECT t.a FROM t CROSS JOIN u", {"t", "u"}),
+        ("SELECT t.a FROM t JOIN u ON t.a < u.a WHERE t.b > 1", {"t", "u"}),
+        ("SELECT t.a FROM t JOIN u ON t.a = u.a", set()),
+        ("SELECT t.a FROM t JOIN u ON t.a = u.a AND t.b < u.b", set()),
+        ("SELECT t.a FROM t CROSS JOIN (SELECT max(a) AS m FROM u WHERE b > 1) x", set()),
+        ("SELECT t.a FROM t CROSS JOIN (SELECT a, count(*) AS n FROM u GROUP BY a) x", {"t"}),
+        ("SELECT * FROM (SELECT count(*) AS n FROM t) x CROSS JOIN (SELECT count(*) AS m FROM u) y", set()),
+        ("SELECT x.a FROM t x JOIN t y ON x.a = y.a CROSS JOIN u", {"t", "u"}),
+        ("SELECT t.a FROM t LEFT JOIN (SELECT a FROM u ORDER BY a LIMIT 5) x ON t.a > x.a", {"t", "u"}),
+        ("SELECT sum(t.a) FROM t CROSS JOIN u", {"t", "u"}),
+        ("SELECT t.a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a > t.a)", {"t", "u"}),
+        ("SELECT a FROM t UNION ALL SELECT t.a FROM t CROSS JOIN u", {"t", "u"}),
+    ],
+)
+def test_scans_that_are_joined_without_keys(context, text, joined):
+    plan = _optimized(context, text)
+    assert {node_at(plan, path).table[1] for path in scans_joined_without_keys(plan)} == joined
 
 
 def test_plans_of_one_shape(context):

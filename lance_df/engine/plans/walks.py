@@ -13,11 +13,15 @@ from typing import Final
 from lance_df.compute import expressions
 from lance_df.engine.plans.nodes import (
     Aggregate,
+    EmptyRelation,
+    Filter,
     Join,
     Limit,
     PlanNode,
+    Projection,
     Scan,
     Sort,
+    SubqueryAlias,
     Window,
 )
 
@@ -68,13 +72,42 @@ def may_join_without_keys(nodes: Iterable[PlanNode]) -> bool:
     return any(node.has_subquery or _has_no_keys(node) for node in nodes)
 
 
-def joins_without_keys(nodes: Iterable[PlanNode]) -> bool:
-    """Return whether one of some nodes joins rows without equal keys."""
-    return any(map(_has_no_keys, nodes))
+def scans_joined_without_keys(plan: PlanNode) -> set[Path]:
+    """Return the paths to scans whose rows are joined with many others without equal keys.
+
+    What is aggregated before that does not count, nor does a join with a single row.
+    """
+    joined: set[Path] = set()
+    pending: list[tuple[PlanNode, Path, bool]] = [(plan, (), False)]
+    while pending:
+        node, path, is_joined = pending.pop()
+        if isinstance(node, Scan) and is_joined:
+            joined.add(path)
+        if isinstance(node, Aggregate):
+            is_joined = False
+        elif _has_no_keys(node):
+            is_joined = is_joined or not any(map(_has_one_row, node.inputs))
+        pending += [(each, (*path, number), is_joined) for number, each in enumerate(node.inputs)]
+    return joined
 
 
 def _has_no_keys(node: PlanNode) -> bool:
     return isinstance(node, Join) and not node.on
+
+
+def _has_one_row(node: PlanNode) -> bool:
+    """Return whether a node is known to have no more than one row."""
+    match node:
+        case Aggregate():
+            return not node.groups
+        case EmptyRelation():
+            return True
+        case Filter() | Limit() | Projection() | Sort() | SubqueryAlias():
+            return all(map(_has_one_row, node.inputs))
+        case Join() if not node.on:
+            return all(map(_has_one_row, node.inputs))
+        case _:
+            return False
 
 
 def groups_rows(plan: PlanNode) -> bool:

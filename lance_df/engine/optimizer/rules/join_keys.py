@@ -72,7 +72,9 @@ def join_keys(planned: Planned, context: Context) -> Planned | None:  # noqa: AR
     changed = {}
     for table, scans in planned.scans_of_tables():
         filters = _of_all([finder.filters.get(scan.path, {}) for scan in scans])
-        if filters and isinstance(table.scan.request.output, Rows):
+        output = table.scan.request.output
+        # rows that each stand for several have one key
+        if filters and (isinstance(output, Rows) or all(each.column in output.keys for each in filters)):
             changed[table.key] = replace(table.scan, join_filters=filters)
     if not changed:
         return None
