@@ -91,7 +91,7 @@ class ScanLimits:
     """
 
     tasks_per_core: int = 4
-    min_task_rows: int = 64 * 1024
+    min_task_rows: int = 128 * 1024
     max_task_rows: int = 1024 * 1024
     task_alignment: int = 1024
     max_pruned_tasks: int = 64
