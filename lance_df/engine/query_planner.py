@@ -159,12 +159,11 @@ class QueryPlanner:
 
     def _runnable(self, session: LanceSession, statement: Statement, planned: Planned) -> LanceDataFrame:
         """Return the frame of a statement, which runs as it has been optimized."""
-        frame = planned.frame
         is_large = len(planned.read.nodes) >= _WORTH_NODES
-        if not (planned.settings or is_large):
-            return LanceDataFrame(with_outer_limit(frame).df, (statement,), session)
-        context = with_settings(session, planned.settings)
-        frame, as_run = frame_of(context, plan_of(frame)), None
+        has_context = is_large or bool(planned.settings)
+        context = with_settings(session, planned.settings) if has_context else session
+        # rules may have made it in a context of theirs
+        frame, as_run = frame_of(context, plan_of(planned.frame)), None
         # what stable functions of the user's return is a constant in an optimized plan
         if is_large and not (self.user_functions and may_call(plan_of(frame), self.user_functions)):
             change_settings(context, {OPTIMIZER_PASSES: "0"})

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
+from lance_df.compute.compat import OPTIMIZER_PASSES, DataFrame, Expr, PlainSessionContext, with_settings
 from lance_df.compute.expressions import cannot_fail, qualified_columns, qualified_name
 from lance_df.engine.optimizer.join_sizes import Size, scanned_size, semi_joined, size_above
 from lance_df.engine.optimizer.planned import WORTH_ROWS
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _SWAPPED: Final = {"Inner": "inner", "Left": "right", "Right": "left", "Full": "full"}
 # guesses are rough, and to build a plan anew takes time
 _CLEARLY_SMALLER: Final = 0.7
+# the plan has been optimized, and only its joins have changed; one pass leaves columns that nobody reads
+_PASSES: Final = "2"
 
 
 def join_side(planned: Planned, context: Context) -> Planned | None:
@@ -73,7 +75,7 @@ def with_small_sides_built(
     if not tree.is_changed:
         return None
     try:
-        anew = _frame(ctx, tree)
+        anew = _frame(with_settings(ctx, {OPTIMIZER_PASSES: _PASSES}), tree)
         # what it cannot plan it says when asked to, and not before
         optimized = optimized_plan_of(anew)
     except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
