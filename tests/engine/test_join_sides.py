@@ -190,6 +190,38 @@ QUERIES = {
         'SELECT v FROM big WHERE NOT EXISTS (SELECT 1 FROM middle WHERE middle.k = big.k AND "Name" < 11000)',
         None,
     ),
+    "anti of few": (
+        "SELECT v, k FROM big WHERE NOT EXISTS (SELECT 1 FROM few WHERE few.s = big.s AND name < 'n3')",
+        None,
+    ),
+    "anti of equal keys": (
+        "SELECT v, s FROM big WHERE NOT EXISTS (SELECT 1 FROM middle m WHERE m.f = big.s AND m.f < 7)",
+        None,
+    ),
+    "anti of two keys": (
+        "SELECT v FROM big WHERE NOT EXISTS"
+        " (SELECT 1 FROM few WHERE few.s = big.s AND length(few.name) = big.k % 3) ORDER BY v LIMIT 9000",
+        None,
+    ),
+    "anti of a condition": (
+        "SELECT v FROM big WHERE NOT EXISTS (SELECT 1 FROM few WHERE few.s = big.s AND big.v > few.s * 99)",
+        None,
+    ),
+    "anti of nothing": (
+        "SELECT v FROM big WHERE NOT EXISTS (SELECT 1 FROM nothing WHERE nothing.k = big.k)",
+        None,
+    ),
+    "anti of groups": (
+        "SELECT v, name FROM big LEFT JOIN few ON big.s = few.s WHERE NOT EXISTS"
+        " (SELECT 1 FROM (SELECT f, count(*) AS n FROM middle GROUP BY f) m WHERE m.f = big.s AND n > 260)",
+        None,
+    ),
+    "anti of anti": (
+        "SELECT count(*) FROM big WHERE NOT EXISTS (SELECT 1 FROM few x WHERE x.s = big.s AND name < 'n2')"
+        " AND NOT EXISTS (SELECT 1 FROM few y WHERE y.s = big.k AND NOT EXISTS"
+        " (SELECT 1 FROM few z WHERE z.s = y.s AND z.name > 'n2'))",
+        None,
+    ),
     "not distinct": ("SELECT v, name FROM big JOIN few ON big.s IS NOT DISTINCT FROM few.s", None),
     "limit": ("SELECT count(*) FROM (SELECT v FROM big JOIN few ON big.s = few.s LIMIT 7)", None),
     "window": (
@@ -230,6 +262,15 @@ def test_answers_and_sides(ours, memory, name):
     assert_same_result(frame, memory.sql(text))
     if sides is not None:
         assert built(frame) == sides
+
+
+@pytest.mark.skipif(52 <= RELEASE < 55, reason="plans do not show for which joins NULL keys matter")
+@pytest.mark.parametrize("name", ["anti of few", "anti of equal keys"])
+def test_anti_joins_build_on_the_smaller_side(ours, name):
+    lines = ours.sql(QUERIES[name][0]).execution_plan().display_indent().splitlines()
+    (join,) = (line for line in lines if "HashJoinExec" in line)
+    # of the large side the rows without a match are wanted
+    assert "join_type=Right," in join
 
 
 def test_semi_joins_come_before_the_joins_of_their_table(ours):

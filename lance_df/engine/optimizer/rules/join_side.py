@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lance_df.engine.statement import PlannedTable
 
 _SWAPPED: Final = {"Inner": "inner", "Left": "right", "Right": "left", "Full": "full"}
+_MATCHED: Final = "__lance_df_matched"
 # guesses are rough, and to build a plan anew takes time
 _CLEARLY_SMALLER: Final = 0.7
 # the plan has been optimized, and only its joins have changed; one pass leaves columns that nobody reads
@@ -304,9 +305,20 @@ def _chosen(tree: _Tree) -> _Tree:
     join = tree.node
     if not isinstance(join, Join) or tree.semi_on or tree.order is not None:
         return tree
-    if join.how not in _SWAPPED or join.null_equals_null or not (join.on or join.how == "Inner"):
+    can_swap = join.how in _SWAPPED and bool(join.on or join.how == "Inner")
+    if join.null_equals_null or not (can_swap or _is_plain_anti(join)):
         return tree
     return replace(tree, is_swapped=True, is_changed=True) if _builds_right(*tree.inputs) else tree
+
+
+def _is_plain_anti(join: Join) -> bool:
+    """Whether a join has the rows of its left side whose keys, columns, the right one does not have."""
+    return (
+        join.how == "LeftAnti"
+        and join.filter is None
+        and join.is_by_columns
+        and not join.may_be_null_aware(holds_in=True)
+    )
 
 
 def _builds_right(left: _Tree, right: _Tree) -> bool:
@@ -325,6 +337,8 @@ def _frame(ctx: PlainSessionContext, tree: _Tree) -> DataFrame:
         return _with_columns(ctx, _joined_frame(tree, tree.order, inputs), tree.node)
     if tree.is_swapped and isinstance(tree.node, Join):
         left, right = inputs
+        if tree.node.how not in _SWAPPED:
+            return _anti_frame(tree, tree.node, left, right)
         conditions = conditions_of(tree.node) or [Expr.literal(True)]
         joined = right.join_on(left, *conditions, how=_SWAPPED[tree.node.how])
         return _with_columns(ctx, joined, tree.node)
@@ -340,6 +354,23 @@ def _semi_frame(tree: _Tree, left: DataFrame, right: DataFrame) -> DataFrame:
     if not _is_unique(other, len(tree.semi_on)):
         right = right.select(*(Expr(key) for _, key in tree.semi_on)).distinct()
     return checked(right.join_on(left, *conditions, how="inner").select(*columns), tree.node)
+
+
+def _anti_frame(tree: _Tree, join: Join, left: DataFrame, right: DataFrame) -> DataFrame:
+    """Return the rows of the left side without a match, by an outer join that builds on the right side.
+
+    Frames have no anti join that does. One that builds on the left side returns all rows in one thread.
+    """
+    conditions = [Expr(one) == Expr(other) for one, other in join.on]
+    keys = right.select(*(Expr(key) for _, key in join.on))
+    if not _is_unique(tree.inputs[1], len(join.on)):
+        keys = keys.distinct()
+    columns = [Expr.column(str(column)) for column in columns_of(left, tree.inputs[0].node)]
+    matched = keys.select(
+        *(Expr.column(str(column)) for column in columns_of(keys)), Expr.literal(True).alias(_MATCHED)
+    )
+    joined = matched.join_on(left, *conditions, how="right").filter(Expr.column(_MATCHED).is_null())
+    return checked(joined.select(*columns), tree.node)
 
 
 def _joined_frame(tree: _Tree, order: Order, inputs: Sequence[DataFrame]) -> DataFrame:
