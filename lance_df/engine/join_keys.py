@@ -29,18 +29,12 @@ if TYPE_CHECKING:
 _MAX_SELECTED: Final = 0.5
 # of so many equal values most are decoded by whole windows, and others are not read
 _LONG_RUN: Final = 64
-# a scan that looks up each key saves the other columns of the rows that it leaves out: that takes less where
-# few are left of many columns
-_FEW_OF_ALL: Final = 1 / 8
+# A scan that looks up each key saves the other columns of the rows that it leaves out. That takes less where
+# few rows are left, of so many columns.
+_FEW_ROWS: Final = 1 / 8
 _MANY_COLUMNS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """Distinct values, None if they are too many; and whether they are few of all keys."""
-
-    values: pa.Array | None
-    are_few: bool = False
+_FEWER_ROWS: Final = 1 / 16
+_SOME_COLUMNS: Final = 3
 
 
 class JoinKeys:
@@ -66,7 +60,7 @@ class JoinKeys:
         self._predicate = predicate
         self._filters = filters
         self._lock = new_lock()
-        self._read: _Keys | None = None
+        self._read: tuple[pa.Array | None] | None = None
 
     @property
     def source(self) -> str:
@@ -87,25 +81,12 @@ class JoinKeys:
         LanceError
             They cannot be read.
         """
-        return self._keys().values
-
-    def are_few(self) -> bool:
-        """Whether they are few of all keys.
-
-        Raises
-        ------
-        LanceError
-            They cannot be read.
-        """
-        return self._keys().are_few
-
-    def _keys(self) -> _Keys:
         with self._lock:
             if self._read is None:
-                self._read = self._read_keys()
-            return self._read
+                self._read = (self._values(),)
+            return self._read[0]
 
-    def _read_keys(self) -> _Keys:
+    def _values(self) -> pa.Array | None:
         conditions = [] if self._predicate is None else [self._predicate]
         conditions += [each for each in (one.predicate() for one in self._filters) if each is not None]
         source = self._scan.source
@@ -123,12 +104,9 @@ class JoinKeys:
         for batch in run_tasks(plan.tasks, num_threads=1):
             num_rows += batch.num_rows
             if num_rows > most:
-                return _Keys(None)
+                return None
             chunks.append(batch.column(0))
-        values = pc.unique(pa.chunked_array(chunks, plan.schema.field(0).type)).drop_null()
-        # of a column with equal values the rows say little of how many keys there are
-        is_key = len(values) == num_rows and all_rows is not None
-        return _Keys(values, is_key and num_rows <= _FEW_OF_ALL * (all_rows or 0))
+        return pc.unique(pa.chunked_array(chunks, plan.schema.field(0).type)).drop_null()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +117,7 @@ class JoinFilter:
     ----------
     applies
         Whether it is applied to each row in any case; otherwise it is where equal values follow each other,
-        or few of all keys are left and many columns returned, and prunes pages elsewhere.
+        or it leaves few rows of many columns, and prunes pages elsewhere.
     """
 
     column: str
@@ -152,11 +130,25 @@ class JoinFilter:
         return " UNION ALL ".join(each.source for each in self.keys)
 
     def applies_to(self, source: Scannable, num_columns: int) -> bool:
-        """Whether it is applied to each row of a source, of which a scan returns so many columns."""
-        if self.applies or (num_columns >= _MANY_COLUMNS and all(each.are_few() for each in self.keys)):
+        """Whether it is applied to each row of a source, of which a scan returns so many columns.
+
+        Raises
+        ------
+        LanceError
+            The keys cannot be read.
+        """
+        if self.applies:
             return True
         sample = source.sample(None)
-        return sample is not None and sample.rows_per_run((self.column,)) >= _LONG_RUN
+        if sample is None:
+            return False
+        if sample.rows_per_run((self.column,)) >= _LONG_RUN:
+            return True
+        values = self._values() if num_columns >= _SOME_COLUMNS else None
+        if values is None:
+            return False
+        share = sample.share_among(self.column, values)
+        return share <= (_FEW_ROWS if num_columns >= _MANY_COLUMNS else _FEWER_ROWS)
 
     def predicate(self) -> Predicate | None:
         """Return the condition; None if it would leave out too few rows.
@@ -166,11 +158,16 @@ class JoinFilter:
         LanceError
             The keys cannot be read.
         """
+        values = self._values()
+        if values is None:
+            return None
+        return In(Column((self.column,)), values) if len(values) else Literal(False)
+
+    def _values(self) -> pa.Array | None:
         by_keys = []
         for each in self.keys:
             values = each.values()
             if values is None:
                 return None
             by_keys.append(values)
-        values = pc.unique(pa.chunked_array(by_keys)) if len(by_keys) > 1 else by_keys[0]
-        return In(Column((self.column,)), values) if len(values) else Literal(False)
+        return pc.unique(pa.chunked_array(by_keys)) if len(by_keys) > 1 else by_keys[0]

@@ -52,6 +52,10 @@ class Sample(Protocol):
         """Return how many neighbouring rows are equal in some top-level columns on average, at least 1."""
         ...
 
+    def share_among(self, name: str, values: pa.Array) -> float:
+        """Return about which part of the rows has one of some values in a top-level column; 1 if unknown."""
+        ...
+
     def num_distinct(self, names: Sequence[str]) -> float:
         """Return about how many different values some top-level columns have together; 0 if unknown."""
         ...

@@ -163,6 +163,31 @@ def test_a_sample_estimates_how_long_runs_are(tmp_path):
     assert open_table(tmp_path / "empty.lance").sample().rows_per_run(["day"]) == 1
 
 
+def test_a_sample_estimates_how_many_rows_have_some_values(tmp_path):
+    numbers = np.arange(50_000)
+    rows = pa.table(
+        {
+            "key": numbers * 7919 % 100,
+            "sorted": numbers // 500,
+            "word": pa.array([None if n % 2 else f"w{n % 4}" for n in numbers.tolist()]),
+            "null": pa.nulls(50_000, pa.int64()),
+        }
+    )
+    lance_df.write_dataset(rows, tmp_path / "t.lance")
+    lance_df.write_dataset(rows.slice(0, 0), tmp_path / "empty.lance")
+    lance_df.write_dataset(rows.slice(0, 5), tmp_path / "five.lance")
+    sample = open_table(tmp_path / "t.lance").sample()
+    assert 0.05 < sample.share_among("key", pa.array(range(10))) < 0.15
+    assert 0.05 < sample.share_among("sorted", pa.array(range(10))) < 0.15
+    assert 0.45 < sample.share_among("word", pa.array(["w0", "w2", "x"])) < 0.55
+    assert sample.share_among("key", pa.array([], pa.int64())) == 0
+    assert sample.share_among("null", pa.array([1])) == 0
+    assert sample.share_among("key", pa.array(["1"])) == 1  # values of another type say nothing
+    assert sample.share_among("no such column", pa.array([1])) == 1
+    assert open_table(tmp_path / "empty.lance").sample().share_among("key", pa.array([1])) == 1
+    assert open_table(tmp_path / "five.lance").sample().share_among("sorted", pa.array([0])) == 1
+
+
 def test_sums_of_decimals_keep_a_negative_scale():
     values = pa.array([Decimal(100), None, Decimal(-900), None, None, None], pa.decimal128(5, -2))
     runs = find_runs([pa.array([1, 1, 1, 2, 2, 2])], 6, 100)

@@ -56,14 +56,23 @@ class ObservedStatistics:
         for key, values in zip(keys, extremes, strict=True):
             self._entries.put(("extremes", key), values, _ENTRY_BYTES + values.nbytes)
 
-    def sample(self, what: str, reader: FragmentReader, names: Sequence[str], take: Callable[[], V]) -> V:
+    def sample(
+        self,
+        what: str,
+        reader: FragmentReader,
+        names: Sequence[str],
+        take: Callable[[], V],
+        num_bytes: int = _ENTRY_BYTES,
+    ) -> V:
         """Return what a sample of some columns of a fragment shows, taken by ``take`` unless it was before.
 
         Parameters
         ----------
         what
             Distinguishes samples of the same columns.
+        num_bytes
+            That it takes, about.
         """
         files = tuple(file.path for file in reader.fragment.files)
-        result: V = self._entries.get((what, files, tuple(names)), take, _ENTRY_BYTES)
+        result: V = self._entries.get((what, files, tuple(names)), take, num_bytes)
         return result

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import LanceError
 from lance_df.scan.runs import run_starts
@@ -24,6 +25,9 @@ S = TypeVar("S")
 _VIEW_BYTES: Final = 12
 _MOSTLY: Final = 0.75
 _SAMPLED_ROWS: Final = 1024
+_SAMPLED_RANGES: Final = 8
+_VALUE_BYTES: Final = 16
+_ESTIMATE_BYTES: Final = 512
 _SAMPLED_VALUES: Final = 8 * 1024
 # Values that come together, or are all different, are expected to go on like this.
 _CLUSTERED: Final = 0.9
@@ -71,6 +75,27 @@ class TableSample:
         share, most = self._observed("distinct values", reader, names, estimate) or (0.0, 0.0)
         return min(float(self._table.fragments.physical_rows.sum()) * share, most)
 
+    def share_among(self, name: str, values: pa.Array) -> float:
+        """Return about which part of the rows has one of some values in a column; 1 if that is not known."""
+        reader = self._first_fragment()
+        if reader is None or name not in self._table.schema.names:
+            return 1.0
+
+        def take() -> pa.Array:
+            field = self._table.schema.field(name)
+            parts = []
+            for start in np.linspace(
+                0, reader.num_rows, _SAMPLED_RANGES, endpoint=False, dtype=np.int64
+            ).tolist():
+                rows = RowRange(start, min(start + _SAMPLED_ROWS // _SAMPLED_RANGES, reader.num_rows))
+                parts += reader.read([field], rows)
+            return concat_arrays(parts, field.arrow_type())
+
+        sampled = self._observed("values", reader, [name], take, _SAMPLED_ROWS * _VALUE_BYTES)
+        if sampled is None or sampled.type != values.type:
+            return 1.0
+        return float(pc.mean(pc.is_in(sampled, values)).as_py())
+
     def rows_per_run(self, names: Sequence[str]) -> float:
         """Return how many neighbouring rows are equal in some columns on average."""
         table = self._table
@@ -98,11 +123,16 @@ class TableSample:
         return self._table.fragment_reader(int(np.argmax(has_rows))) if has_rows.any() else None
 
     def _observed(
-        self, kind: str, reader: FragmentReader, names: Collection[str], estimate: Callable[[], S]
+        self,
+        kind: str,
+        reader: FragmentReader,
+        names: Collection[str],
+        estimate: Callable[[], S],
+        num_bytes: int = _ESTIMATE_BYTES,
     ) -> S | None:
         """Return an estimate, made once; None where the rows cannot be read, which the scan itself raises."""
         try:
-            return self._table.shared.observed.sample(kind, reader, tuple(names), estimate)
+            return self._table.shared.observed.sample(kind, reader, tuple(names), estimate, num_bytes)
         except (LanceError, pa.ArrowNotImplementedError):
             return None
 
