@@ -22,6 +22,7 @@ from lance_df.storage import RemoteSource
 from lance_df.table.open import open_table
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.table import Table
+from lance_df.table.writing.limits import SCAN_LIMITS
 
 NUM_ROWS = 200_000
 KEY = Column(("key",))
@@ -104,9 +105,10 @@ def test_tasks_are_enough_for_workers_and_cover_every_row_once(table: Table, dat
     assert 2 <= len(tasks) <= 8
     assert sum(task.num_rows for task in tasks) == NUM_ROWS
     assert [task.num_bytes > 0 for task in tasks] == [True] * len(tasks)
-    separate = [batch for task in tasks for batch in task.read()]
+    with SCAN_LIMITS.replaced(max_window_rows=30_000):
+        separate = [batch for task in tasks for batch in task.read()]
     assert pa.Table.from_batches(separate).equals(data)
-    assert max(batch.num_rows for batch in separate) <= 128 * 1024
+    assert max(batch.num_rows for batch in separate) <= 30_000
 
 
 @pytest.mark.parametrize(
