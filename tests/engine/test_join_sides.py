@@ -27,13 +27,20 @@ def tables():
                 "k": with_nulls(random.integers(0, SOME, MANY)),
                 "s": with_nulls(random.integers(0, FEW, MANY)),
                 "v": np.arange(MANY),
+                "d": with_nulls(random.choice([0.0, -0.0, np.nan, 1.5, 2.5], MANY)),
             }
         ),
         "middle": pa.table(
             {"k": np.arange(SOME), "f": random.integers(0, FEW + 5, SOME), "Name": np.arange(SOME)}
         ),
         "nothing": pa.table({"k": pa.array([], pa.int64()), "v": pa.array([], pa.int64())}),
-        "few": pa.table({"s": [*range(FEW - 1), None], "name": [f"n{number}" for number in range(FEW)]}),
+        "few": pa.table(
+            {
+                "s": [*range(FEW - 1), None],
+                "d": [(0.0, np.nan, 2.5, -0.0)[number % 4] for number in range(FEW)],
+                "name": [f"n{number}" for number in range(FEW)],
+            }
+        ),
     }
 
 
@@ -48,6 +55,8 @@ def ours(tables, tmp_path_factory):
 @pytest.fixture(scope="module")
 def memory(tables):
     ctx = datafusion.SessionContext()
+    # they take zeros of both signs for different
+    ctx.sql("SET datafusion.optimizer.enable_join_dynamic_filter_pushdown = false")
     for name, rows in tables.items():
         ctx.from_arrow(rows, name)
     return ctx
@@ -205,6 +214,19 @@ QUERIES = {
     ),
     "anti of a condition": (
         "SELECT v FROM big WHERE NOT EXISTS (SELECT 1 FROM few WHERE few.s = big.s AND big.v > few.s * 99)",
+        None,
+    ),
+    "anti of floats": (
+        "SELECT v, d FROM big WHERE NOT EXISTS (SELECT 1 FROM few WHERE few.d = big.d AND name < 'n2')"
+        " ORDER BY v",
+        None,
+    ),
+    "semi of floats": (
+        "SELECT v, d FROM big WHERE d IN (SELECT d FROM few WHERE name < 'n2') ORDER BY v",
+        None,
+    ),
+    "semi of distinct floats": (
+        "SELECT v, d FROM big WHERE d IN (SELECT DISTINCT d FROM few WHERE name > 'n2') ORDER BY v",
         None,
     ),
     "anti of nothing": (

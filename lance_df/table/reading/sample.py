@@ -92,7 +92,7 @@ class TableSample:
             return concat_arrays(parts, field.arrow_type())
 
         sampled = self._observed("values", reader, [name], take, _SAMPLED_ROWS * _VALUE_BYTES)
-        if sampled is None or sampled.type != values.type:
+        if sampled is None or sampled.type != values.type or not len(sampled):
             return 1.0
         return float(pc.mean(pc.is_in(sampled, values)).as_py())
 

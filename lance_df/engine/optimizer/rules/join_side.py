@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from lance_df.compute.compat import OPTIMIZER_PASSES, DataFrame, Expr, PlainSessionContext, with_settings
 from lance_df.compute.expressions import cannot_fail, qualified_columns, qualified_name
 from lance_df.engine.optimizer.join_sizes import Size, scanned_size, semi_joined, size_above
@@ -32,8 +34,6 @@ from lance_df.engine.plans.rebuild import checked, columns_of, conditions_of, re
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lance_df.engine.optimizer.planned import Context, Planned
     from lance_df.engine.statement import PlannedTable
 
@@ -338,7 +338,8 @@ def _frame(ctx: PlainSessionContext, tree: _Tree) -> DataFrame:
     if tree.is_swapped and isinstance(tree.node, Join):
         left, right = inputs
         if tree.node.how not in _SWAPPED:
-            return _anti_frame(tree, tree.node, left, right)
+            anti = _anti_frame(tree, tree.node, left, right)
+            return rebuilt_node(ctx, tree.node, inputs) if anti is None else anti
         conditions = conditions_of(tree.node) or [Expr.literal(True)]
         joined = right.join_on(left, *conditions, how=_SWAPPED[tree.node.how])
         return _with_columns(ctx, joined, tree.node)
@@ -348,22 +349,32 @@ def _frame(ctx: PlainSessionContext, tree: _Tree) -> DataFrame:
 def _semi_frame(tree: _Tree, left: DataFrame, right: DataFrame) -> DataFrame:
     conditions = [Expr(one) == Expr(other) for one, other in tree.semi_on]
     one, other = tree.inputs
-    if not _builds_right(one, other):
+    is_unique = _is_unique(other, len(tree.semi_on))
+    keys = right if is_unique else right.select(*(Expr(key) for _, key in tree.semi_on))
+    if not (_builds_right(one, other) and (is_unique or _groups_as_joins(keys))):
         return checked(left.join_on(right, *conditions, how="semi"), tree.node)
     columns = [Expr.column(str(column)) for column in columns_of(left, tree.node)]
-    if not _is_unique(other, len(tree.semi_on)):
-        right = right.select(*(Expr(key) for _, key in tree.semi_on)).distinct()
+    right = keys if is_unique else keys.distinct()
     return checked(right.join_on(left, *conditions, how="inner").select(*columns), tree.node)
 
 
-def _anti_frame(tree: _Tree, join: Join, left: DataFrame, right: DataFrame) -> DataFrame:
+def _groups_as_joins(keys: DataFrame) -> bool:
+    """Whether values are equal in groups where they are in joins, which may not be so for zeros and NaNs."""
+    types = [field.type for field in keys.schema()]
+    return not any(pa.types.is_floating(each) or pa.types.is_nested(each) for each in types)
+
+
+def _anti_frame(tree: _Tree, join: Join, left: DataFrame, right: DataFrame) -> DataFrame | None:
     """Return the rows of the left side without a match, by an outer join that builds on the right side.
 
     Frames have no anti join that does. One that builds on the left side returns all rows in one thread.
+    None for keys that cannot be made distinct.
     """
     conditions = [Expr(one) == Expr(other) for one, other in join.on]
     keys = right.select(*(Expr(key) for _, key in join.on))
     if not _is_unique(tree.inputs[1], len(join.on)):
+        if not _groups_as_joins(keys):
+            return None
         keys = keys.distinct()
     columns = [Expr.column(str(column)) for column in columns_of(left, tree.inputs[0].node)]
     matched = keys.select(
