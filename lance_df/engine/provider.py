@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import field
 from functools import partial
 from operator import attrgetter
@@ -229,6 +229,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             CacheKind.PLANS
         )
         self._planning = threading.local()
+        self._planning_with_keys = new_lock()
 
     # DataFusion panics where this raises, so no Python code runs in which an interruption could be raised.
     schema = property(attrgetter("_schema"))
@@ -276,7 +277,9 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         # kept, as a plan does not change while the scan that it is for observes more
         key = (output, _fingerprint(expression), bool(filters))
         try:
-            return self._planned.get(key, lambda: self._plan_anew(output, expression, filters), 0)
+            # with keys of joins that takes long, and all partitions ask for it at once
+            with self._planning_with_keys if filters else nullcontext():
+                return self._planned.get(key, lambda: self._plan_anew(output, expression, filters), 0)
         except LanceError as err:
             self.log.errors.append(err)
             raise

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import random
+import re
+import time
 
 import datafusion
 import pyarrow as pa
@@ -11,6 +13,7 @@ import lance_df
 from lance_df.engine import join_keys as keys_at_run_time
 from lance_df.engine.optimizer import planned
 from lance_df.engine.optimizer.rules import join_keys, partial_aggregate
+from lance_df.engine.provider import LanceTableProvider
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
@@ -421,6 +424,29 @@ def test_keys_leave_rows_out_before_these_are_aggregated(tmp_path, kind, low, mo
     assert "partial_aggregate" in [each.rule for each in statement.rules if each.effect == "applied"]
     matching = len([number for number in numbers if number % 400 >= 4 and number // 20 % 70 // 10 == 3])
     assert rows_read(frame, "facts") < matching
+
+
+def test_partitions_wait_for_one_plan_with_keys(tmp_path, monkeypatch):
+    days = pa.array([number // 1000 for number in range(400_000)])
+    lance_df.write_dataset(pa.table({"day": days}), tmp_path / "facts.lance")
+    months = pa.table({"day": range(400), "month": [day // 10 for day in range(400)]})
+    lance_df.write_dataset(months, tmp_path / "days.lance")
+    planned_with_keys = []
+    original = LanceTableProvider._plan_anew
+
+    def plan_anew(self, output, expression, join_filters):
+        if join_filters:
+            planned_with_keys.append(self.scan.source.uri)
+            time.sleep(0.1)  # the other partitions come meanwhile
+        return original(self, output, expression, join_filters)
+
+    monkeypatch.setattr(LanceTableProvider, "_plan_anew", plan_anew)
+    frame = lance_df.connect(tmp_path).sql(
+        "SELECT count(*) AS n FROM facts JOIN days ON facts.day = days.day WHERE month = 7"
+    )
+    assert re.search(r"number_of_fragments=[2-9]", frame.execution_plan().display_indent())
+    assert frame.to_pydict() == {"n": [10_000]}
+    assert len(planned_with_keys) == 1
 
 
 def test_system_columns_are_no_keys(tmp_path, low):
