@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-from datafusion import DataFrame
+from datafusion import DataFrame, SessionContext
 
 from lance_df.compute import expressions
 from lance_df.engine.plans.nodes import Projection, Sort, SubqueryAlias, plan_of
@@ -56,6 +57,14 @@ def collected(frame: DataFrame) -> pa.Table:
     return pa.Table.from_batches(
         [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches], schema
     )
+
+
+def in_memory(tables: Mapping[str, pa.Table]) -> SessionContext:
+    """Return a context of DataFusion's own that has tables in memory."""
+    ctx = SessionContext()
+    for name, rows in tables.items():
+        ctx.from_arrow(rows, name)
+    return ctx
 
 
 def rows_of(table: pa.Table) -> list[str]:

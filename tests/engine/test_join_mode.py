@@ -9,7 +9,7 @@ from datafusion import SessionConfig
 import lance_df
 from lance_df.engine.optimizer.rules import join_mode
 from lance_df.scan.run import num_cores
-from tests.engine.query_results import assert_same_result
+from tests.engine.query_results import assert_same_result, in_memory
 
 pytestmark = pytest.mark.engine
 
@@ -38,10 +38,7 @@ def root(tables, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def memory(tables):
-    ctx = datafusion.SessionContext()
-    for name, rows in tables.items():
-        ctx.from_arrow(rows, name)
-    return ctx
+    return in_memory(tables)
 
 
 def session(root, num_partitions=3, config=None):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from tests.engine.query_results import assert_same_result
+from tests.engine.query_results import assert_same_result, in_memory
 
 pytestmark = pytest.mark.engine
 
@@ -54,11 +54,9 @@ def ours(tables, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def memory(tables):
-    ctx = datafusion.SessionContext()
-    # they take zeros of both signs for different
+    ctx = in_memory(tables)
+    # its filters take zeros of both signs for different
     ctx.sql("SET datafusion.optimizer.enable_join_dynamic_filter_pushdown = false")
-    for name, rows in tables.items():
-        ctx.from_arrow(rows, name)
     return ctx
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import lance_df
 from lance_df.engine import query_planner
+from tests.engine.query_results import in_memory
 
 pytestmark = pytest.mark.engine
 
@@ -55,10 +56,7 @@ def root(tables, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def memory(tables):
-    context = datafusion.SessionContext()
-    for name, rows in tables.items():
-        context.from_arrow(rows, name)
-    return context
+    return in_memory(tables)
 
 
 def _batches(frame, method):
@@ -131,10 +129,8 @@ def test_zeros_of_both_signs_are_joined_as_without_filters_of_joins(tmp_path):
     keys = pa.table({"id": [0.0, -0.0, 0.0], "w": [1, 2, 3]})
     lance_df.write_dataset(signed, tmp_path / "a.lance")
     lance_df.write_dataset(keys, tmp_path / "b.lance")
-    memory = datafusion.SessionContext()
+    memory = in_memory({"a": signed, "b": keys})
     memory.sql("SET datafusion.optimizer.enable_join_dynamic_filter_pushdown = false")
-    memory.from_arrow(signed, "a")
-    memory.from_arrow(keys, "b")
     ctx = lance_df.connect(tmp_path)
     text = "SELECT a.i, b.w FROM b JOIN a ON a.g = b.id WHERE a.i % 1000 = 1 AND b.w % 2 = 0 ORDER BY a.i"
     # the joins of early releases take them for different, too

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 # of what is known of one column or of a sample, beside values
-_ENTRY_BYTES: Final = 512
+ENTRY_BYTES: Final = 512
 
 
 class ObservedStatistics:
@@ -54,7 +54,7 @@ class ObservedStatistics:
     def add_extremes(self, keys: Sequence[Hashable], extremes: Sequence[pa.Array]) -> None:
         """Keep the smallest and the largest value of columns, one array for each key."""
         for key, values in zip(keys, extremes, strict=True):
-            self._entries.put(("extremes", key), values, _ENTRY_BYTES + values.nbytes)
+            self._entries.put(("extremes", key), values, ENTRY_BYTES + values.nbytes)
 
     def sample(
         self,
@@ -62,7 +62,7 @@ class ObservedStatistics:
         reader: FragmentReader,
         names: Sequence[str],
         take: Callable[[], V],
-        num_bytes: int = _ENTRY_BYTES,
+        num_bytes: int = ENTRY_BYTES,
     ) -> V:
         """Return what a sample of some columns of a fragment shows, taken by ``take`` unless it was before.
 

@@ -14,6 +14,7 @@ from lance_df.encodings.plan import RowRange
 from lance_df.errors import LanceError
 from lance_df.scan.runs import run_starts
 from lance_df.scan.source import SampledStrings
+from lance_df.table.reading.observed import ENTRY_BYTES
 
 if TYPE_CHECKING:
     from lance_df.table.reading.fragment_reader import FragmentReader
@@ -27,7 +28,6 @@ _MOSTLY: Final = 0.75
 _SAMPLED_ROWS: Final = 1024
 _SAMPLED_RANGES: Final = 8
 _VALUE_BYTES: Final = 16
-_ESTIMATE_BYTES: Final = 512
 _SAMPLED_VALUES: Final = 8 * 1024
 # Values that come together, or are all different, are expected to go on like this.
 _CLUSTERED: Final = 0.9
@@ -128,7 +128,7 @@ class TableSample:
         reader: FragmentReader,
         names: Collection[str],
         estimate: Callable[[], S],
-        num_bytes: int = _ESTIMATE_BYTES,
+        num_bytes: int = ENTRY_BYTES,
     ) -> S | None:
         """Return an estimate, made once; None where the rows cannot be read, which the scan itself raises."""
         try:
