@@ -73,7 +73,8 @@ def ensure_namespaces(home: Path) -> None:
             if not (target / "__manifest").exists():
                 with pq.ParquetFile(home / "parquet" / f"{table}.parquet") as file:
                     namespace = lance_df.PartitionedNamespace.create(str(target), file.schema_arrow, fields)
-                    namespace.append(file.read())
+                    batches = file.iter_batches(_PART_ROWS)
+                    namespace.append(pa.RecordBatchReader.from_batches(file.schema_arrow, batches))
 
 
 def tpcds(data: Path, scale: float, versions: Sequence[str]) -> Workload:

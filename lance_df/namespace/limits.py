@@ -31,6 +31,8 @@ class NamespaceLimits:
         Manifests of small members that are in memory together.
     many_members
         Scans of fewer members keep the tables of these open.
+    counted_members
+        The rows of a scan of more members are estimated from so many of these.
     few_members
         Scans of no more members keep plans with the tables of these.
     cached_plans, cached_plan_rows
@@ -48,6 +50,7 @@ class NamespaceLimits:
     joined_member_rows: int = 64 * 1024
     manifests_at_once: int = 1024
     many_members: int = 16
+    counted_members: int = 16
     few_members: int = 256
     cached_plans: int = 256
     cached_plan_rows: int = 8192

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.cache import CacheKind, TableCache
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, LanceError
 from lance_df.expr.walk import has_unknown
 from lance_df.namespace.distinct_members import check_distinct
 from lance_df.namespace.joined_members import JoinedMembers
@@ -185,10 +185,14 @@ class NamespaceSnapshot:
     def _planned(self, request: ScanRequest) -> ScanPlan:
         schema = self._schema_of(request)
         selected = self.selected_members(request)
-        requests = [dataclasses.replace(request, predicate=left) for left in selected.residuals]
+        tables = list(self._tables_of(request, selected))
+        requests = [
+            dataclasses.replace(request, predicate=left, num_tables=max(1, len(tables)))
+            for left in selected.residuals
+        ]
         is_small = len(selected.positions) <= NAMESPACE_LIMITS.current.few_members
         plan = Table.plan if is_small and not _has_unknown(request) else plan_scan
-        plans = [plan(table, requests[choice]) for table, choice in self._tables_of(request, selected)]
+        plans = [plan(table, requests[choice]) for table, choice in tables]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         _log.debug(
             "%s version %d: planned a scan of %d of %d partitions in %d tasks: %s",
@@ -280,24 +284,35 @@ class NamespaceSnapshot:
         return manifest.fragments.live_rows()
 
     def estimated_rows(self, pruning_predicate: Predicate | None) -> int | None:
-        """Return how many rows a scan with a pruning predicate reads, where that is known without reading.
+        """Return about how many rows a scan with a pruning predicate reads.
 
-        None if it is not; so it is of many members.
+        Of many members a few are counted. Those of local stores are opened for that; None where a member of
+        another store is not open yet, or one cannot be opened.
         """
         positions = self.selected_members(ScanRequest(pruning_predicate=pruning_predicate)).positions
-        if len(positions) > NAMESPACE_LIMITS.current.many_members:
-            return None
-        key = positions.tobytes()
+        few = min(len(positions), NAMESPACE_LIMITS.current.counted_members)
+        if not few:
+            return 0
+        counted = positions[np.linspace(0, len(positions) - 1, few).astype(np.intp)]
+        key = counted.tobytes(), len(positions)
         counts: Entries[int] = self._cache_part.entries(CacheKind.ROW_COUNTS)
         if (total := counts.find(key)) is not None:
             return total
-        members = members_at(self.root, self.manifest, positions)
-        opened = [self._members.find(self._key(member)) for member in members]
-        rows = [None if table is None else table.estimated_rows() for table in opened]
+        rows = [None if table is None else table.estimated_rows() for table in self._open_at(counted)]
         known = [count for count in rows if count is not None]
-        if len(known) < len(rows):
+        if len(known) < few:
             return None
-        return counts.put(key, sum(known), len(key))
+        return counts.put(key, sum(known) * len(positions) // few, len(key[0]))
+
+    def _open_at(self, positions: npt.NDArray[np.intp]) -> list[Table | None]:
+        """Return members that are open, or may be opened without requests to a store."""
+        if self.is_local:
+            try:
+                return [*self.open_members(positions)]
+            except LanceError:  # the scan raises it, if it reads that member
+                return [None]
+        members = members_at(self.root, self.manifest, positions)
+        return [self._members.find(self._key(member)) for member in members]
 
     def sample(self, pruning_predicate: Predicate | None) -> Sample | None:
         """Return a sample of the first member that may have rows of a pruning predicate.

@@ -190,6 +190,8 @@ class ScanRequest:
     rows
         Restrict to these physical rows of the only fragment of ``fragment_ids``: a start and a stop
         (exclusive).
+    num_tables
+        How many tables are scanned together, of which this is one: each of them is cut into fewer tasks.
     options
         What may be done to take less time.
     include_deleted_rows
@@ -211,6 +213,7 @@ class ScanRequest:
     requires: Promise = Promise.NOTHING
     fragment_ids: tuple[int, ...] | None = None
     rows: tuple[int, int] | None = None
+    num_tables: int = 1
     options: ScanOptions = ALL
     include_deleted_rows: bool = False
     blobs_as_bytes: bool = False

@@ -89,7 +89,7 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
         scan = replace(scan, extremes=extremes_scan(table.shared.observed, scan.columns))
     if request.pruning_predicate is not None and request.options.pattern_words:
         scan = _with_words(scan, request.pruning_predicate)
-    tasks = _Tasks.cut(scan, selected)
+    tasks = _Tasks.cut(scan, selected, request.num_tables)
     if request.rows is not None:
         tasks = tasks.within(*request.rows)
     if scan.predicate is None and not scan.pruning.conditions and request.limit is not None:
@@ -241,8 +241,8 @@ class _Tasks(Sequence["ScanTask"]):
         self._firsts = firsts
 
     @classmethod
-    def cut(cls, scan: Scan, positions: Positions) -> Self:
-        """Cut fragments into ranges of about the same number of rows."""
+    def cut(cls, scan: Scan, positions: Positions, num_tables: int) -> Self:
+        """Cut fragments of one of some tables into ranges of about the same number of rows."""
         rows = physical_rows(scan.table, positions)
         limits = SCAN_LIMITS.current
         least = limits.min_task_rows if scan.table.location.is_local else limits.max_task_rows
@@ -251,7 +251,7 @@ class _Tasks(Sequence["ScanTask"]):
             start = np.zeros(1, np.int64)
             left = _promising(scan, positions, start, rows)
             return cls(scan, positions[left], start[left], rows[left], np.arange(len(left) + 1))
-        num_tasks = limits.tasks_per_core * num_cores()
+        num_tasks = max(1, limits.tasks_per_core * num_cores() // num_tables)
         size = int(np.clip(-(-int(rows.sum()) // num_tasks), smallest, limits.max_task_rows))
         counts = np.maximum(1, (rows + size // 2) // size) * (rows > 0)
         number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -98,7 +98,7 @@ def partitioned_join(planned: Planned, context: Context) -> Planned | None:
             not_in=holds_in_subquery(plan_of(planned.frame)),
         )
         statement.joins += [JoinReport(join, f"not by partition: {why}") for join, why in analysis.refused]
-        chosen += _chosen(statement, analysis.parts, options)
+        chosen += _chosen(statement, planned.optimized, analysis.parts, options)
         if not chosen:
             return None
         divided = _Rewriting(context, planned).divided(
@@ -127,14 +127,22 @@ def _may_be_divided(node: PlanNode) -> bool:
 
 
 def _chosen(
-    statement: Statement, parts: Sequence[Part], options: JoinOptions
+    statement: Statement, plan: PlanNode, parts: Sequence[Part], options: JoinOptions
 ) -> Iterator[tuple[Part, Units]]:
     for part in parts:
-        units = units_of(part, options)
+        units = _groups_are_joined(plan, part, options) or units_of(part, options)
         if isinstance(units, str):
             statement.joins += [JoinReport(step, f"not by partition: {units}") for step in part.steps]
         else:
             yield part, units
+
+
+def _groups_are_joined(plan: PlanNode, part: Part, options: JoinOptions) -> str | None:
+    """Return why a part that groups rows is left to the rules that choose how its groups are joined."""
+    if part.joins or options.partitioned_joins == "always" or options.join_memory_limit is not None:
+        return None
+    is_joined = any(isinstance(node, Join) for node in chain(plan, part.path)[:-1])
+    return "its groups are joined, and the sizes of what is joined decide how" if is_joined else None
 
 
 def _effect(part: Part, units: Units) -> str:
