@@ -18,6 +18,7 @@
     ├── RowCountMismatchError                  report it: a defect stopped a commit that would lose rows
     ├── CorruptDataError                       restore the file
     ├── UnsupportedFeatureError (NotImplementedError, OSError)   valid data, newer than this reader
+    ├── ResourcesExhaustedError (MemoryError)  raise the limit of the session, or let it spill
     ├── StorageError (OSError)                 credentials, network, permissions
     ├── JobFailedError                         read the cause, and run the job again
     │   └── JobCancelledError                  run it again if it was not meant
@@ -104,6 +105,10 @@ class CorruptDataError(LanceError):
 
 class UnsupportedFeatureError(LanceError, NotImplementedError, OSError):
     """Stored bytes use a version, flag, encoding or type that this release does not know."""
+
+
+class ResourcesExhaustedError(LanceError, MemoryError):
+    """A statement needs more memory, or room to spill to, than its session may take."""
 
 
 class StorageError(LanceError, OSError):

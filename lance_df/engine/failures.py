@@ -21,12 +21,18 @@ from lance_df.errors import (
     DatasetNotFoundError,
     InvalidInputError,
     LanceError,
+    ResourcesExhaustedError,
     UnsupportedFeatureError,
 )
 from lance_df.forks import Origin
 from lance_df.interrupts import apart, raised_at_the_end
 
 _MAX_STATEMENT = 200
+_EXHAUSTED: Final = ("Resources exhausted", "Not enough memory to continue")
+_MORE_MEMORY: Final = (
+    "Raise the limit, as with SET datafusion.runtime.memory_limit = '4G': sorts and groups spill to disk, the "
+    "smaller side of a hash join has to fit"
+)
 
 R = TypeVar("R")
 Session = TypeVar("Session")
@@ -203,6 +209,8 @@ def _planning_error(
     text = f"{message} (in the {where}: {shown})"
     if instead is not None:
         return UnsupportedFeatureError(text)
+    if any(words in message for words in _EXHAUSTED):
+        return ResourcesExhaustedError(f"{text}. {_MORE_MEMORY}")
     if "No field named" in message or "FieldNotFound" in message:
         return ColumnNotFoundError(text)
     if misses_table:

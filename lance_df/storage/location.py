@@ -39,8 +39,8 @@ from lance_df.storage.source import (
     SMALL_FILE_BYTES,
     ByteSource,
     BytesSource,
-    MappedSource,
     RemoteSource,
+    open_local,
     read_whole,
 )
 from lance_df.storage.translate import encoding_advice
@@ -239,7 +239,7 @@ class Location:
         StorageError
             It cannot be read.
         """
-        return MappedSource(self.path) if self.is_local else self.open_sized(self._info_size())
+        return open_local(self.path) if self.is_local else self.open_sized(self._info_size())
 
     def open_sized(self, size: int) -> ByteSource:
         """Open a file whose size is known, which saves a request on remote stores.
@@ -256,7 +256,7 @@ class Location:
             It cannot be read.
         """
         if self.is_local:
-            return MappedSource(self.path)
+            return open_local(self.path)
         if size > SMALL_FILE_BYTES:
             return RemoteSource(self.fs, self.path, name=self.uri, size=size)
         data = self.read_start(size + 1)
@@ -292,7 +292,7 @@ class Location:
             It cannot be read.
         """
         if self.is_local:
-            source = MappedSource(self.path)
+            source = open_local(self.path)
             self._check_size(source.size, max_bytes)
             return source.read_range(0, source.size).to_pybytes()
         kind: Any = type(self.fs)

@@ -6,6 +6,7 @@ They stay in the cache of the system, from which whoever needs them again has th
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -37,6 +38,26 @@ def release_pages(paths: Iterable[str]) -> None:
         if source is not None and source.size:
             whole = source.read_range(0, source.size)
             advise(whole.address, whole.size, _DONTNEED)
+
+
+def has_room_to_map(path: str) -> bool:
+    """Whether a process whose address space is limited has room for a map of a file, and as much besides.
+
+    Raises
+    ------
+    OSError
+        There is no such file.
+    """
+    if not sys.platform.startswith("linux"):
+        return True
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return True
+    with open("/proc/self/statm", "rb") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    return used + os.stat(path).st_size <= limit // 2
 
 
 @cache

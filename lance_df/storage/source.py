@@ -6,6 +6,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
+from io import FileIO
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 from lance_df.errors import CorruptDataError, NotFoundError, StorageError
 from lance_df.storage.counters import READ
 from lance_df.storage.local_files import open_regular, read_start, regular_size
-from lance_df.storage.mapped_pages import note_mapped
+from lance_df.storage.mapped_pages import has_room_to_map, note_mapped
 from lance_df.storage.ranges import ByteRange, coalesce
 from lance_df.storage.translate import translate_errors
 
@@ -29,6 +30,8 @@ MAX_REQUEST_BYTES = 16 * 1024 * 1024
 # A file of so many bytes is read whole: to ask for its end first would take longer.
 SMALL_FILE_BYTES = MAX_GAP_BYTES
 _MAX_READ_BYTES = 128 * 1024
+# Bytes of a local file that are read sooner than another range is asked for.
+_LOCAL_GAP_BYTES = 16 * 1024
 _SIZE_HOLDS_SECONDS = 0.1
 
 
@@ -165,6 +168,86 @@ class MappedSource(_InMemory):
             )
 
 
+class UnmappedSource(ByteSource):
+    """A local file that is not mapped: ranges are read when they are asked for.
+
+    No file descriptor stays open, as scans have thousands of files open. A file that was removed cannot be
+    read any more.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such file.
+    CorruptDataError
+        It is something else than a regular file.
+    StorageError
+        It cannot be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with _reading(path), self._opened() as (_, status):
+            self.size = status.st_size
+            self._file = status.st_dev, status.st_ino
+
+    @property
+    def is_memory_mapped(self) -> bool:
+        return False
+
+    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        requests = coalesce(ranges, max_gap_bytes=_LOCAL_GAP_BYTES, max_request_bytes=MAX_REQUEST_BYTES)
+        buffers = [pa.py_buffer(b"")] * len(ranges)
+        with _reading(self.path), self._opened() as (descriptor, status):
+            if (status.st_dev, status.st_ino) != self._file:
+                raise CorruptDataError(f"{self.path}: was replaced since it was opened")
+            for request, members in requests:
+                data = self._read(descriptor, request)
+                for index in members:
+                    wanted = ranges[index]
+                    buffers[index] = data.slice(wanted.start - request.start, wanted.num_bytes)
+        return buffers
+
+    def _read(self, descriptor: int, wanted: ByteRange) -> pa.Buffer:
+        data = pa.allocate_buffer(wanted.num_bytes)
+        left = memoryview(data)
+        with FileIO(descriptor, closefd=False) as file:
+            file.seek(wanted.start)
+            while left:
+                num_bytes = file.readinto(left)
+                if not num_bytes:
+                    raise CorruptDataError(
+                        f"{self.path}: ends at byte {file.tell()}, it had {self.size} bytes when it was opened"
+                    )
+                left = left[num_bytes:]
+        READ.add(wanted.num_bytes)
+        return data
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[int, os.stat_result]]:
+        descriptor = open_regular(self.path)
+        try:
+            status = os.fstat(descriptor)
+            regular_size(self.path, status)
+            yield descriptor, status
+        finally:
+            os.close(descriptor)
+
+
+def open_local(path: str) -> ByteSource:
+    """Open a local file: mapped, or not where there is no room for a map or no way to make one.
+
+    Raises what `MappedSource` does.
+    """
+    with _reading(path):
+        has_room = has_room_to_map(path)
+    if has_room:
+        try:
+            return MappedSource(path)
+        except StorageError:  # where the file cannot be read at all, that is said below
+            pass
+    return UnmappedSource(path)
+
+
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
     try:
@@ -197,7 +280,7 @@ def read_whole(path: str) -> ByteSource:
     """
     with _reading(path):
         data = read_start(path, _MAX_READ_BYTES)
-    return BytesSource(path, data) if len(data) < _MAX_READ_BYTES else MappedSource(path)
+    return BytesSource(path, data) if len(data) < _MAX_READ_BYTES else open_local(path)
 
 
 class BytesSource(_InMemory):
