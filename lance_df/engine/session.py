@@ -434,6 +434,7 @@ def connect(
     storage_options: Mapping[str, Any] | None = None,
     allowed_base_schemes: Iterable[str] | None = None,
     config: SessionConfig | None = None,
+    runtime: Any = None,
     partitioned_joins: PartitionedJoins = "auto",
     join_memory_limit: int | None = None,
     scan_options: ScanOptions = ALL,
@@ -445,6 +446,7 @@ def connect(
     """
     return SessionContext(
         config,
+        runtime,
         root=root,
         storage_options=with_allowed_schemes(storage_options, allowed_base_schemes),
         partitioned_joins=partitioned_joins,

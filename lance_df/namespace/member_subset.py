@@ -9,7 +9,6 @@ import numpy as np
 
 from lance_df.namespace.published import members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
-from lance_df.storage.mapped_pages import release_pages
 from lance_df.table.metadata.row_counts import live_rows
 from lance_df.table.parallel import map_reads
 
@@ -68,14 +67,13 @@ class MemberSubset(NamespaceSnapshot):
         return rows
 
     def release_pages(self) -> None:
-        """Give back the memory of what has been read of local files; see `release_pages`."""
+        """Give back the memory of what has been read of local files; see `mapped_pages`."""
         if not self.root.is_local:
             return
         for member in members_at(self.root, self.manifest, np.flatnonzero(self.subset)):
             table = self._members.find(self._key(member))
             if table is not None:
-                files = (file for fragment in table.fragments for file in fragment.files)
-                release_pages([table.data_file_location(file).path for file in files])
+                table.release_pages(table.fragments)
 
 
 class ChosenMembers(MemberSubset):

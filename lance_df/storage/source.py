@@ -216,7 +216,7 @@ class UnmappedSource(ByteSource):
                 num_bytes = file.readinto(left)
                 if not num_bytes:
                     raise CorruptDataError(
-                        f"{self.path}: ends at byte {file.tell()}, it had {self.size} bytes when it was opened"
+                        f"{self.path}: ends at byte {file.tell()}, it had {self.size} when it was opened"
                     )
                 left = left[num_bytes:]
         READ.add(wanted.num_bytes)

@@ -22,6 +22,7 @@ from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import MAX_ROWS, Fragment
 from lance_df.format.schema import Field, Schema
 from lance_df.interrupts import imports_finished
+from lance_df.storage.mapped_pages import release_pages
 from lance_df.table.metadata.base_paths import BasePaths
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
@@ -37,7 +38,7 @@ from lance_df.table.parallel import map_reads
 from lance_df.table.reading.fragment_reader import FragmentReader
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     import pyarrow as pa
     from pyroaring import BitMap
@@ -417,6 +418,12 @@ class Table:
     def data_file_location(self, file: DataFile) -> Location:
         """Return where a data file is."""
         return self._bases.data_file(file)
+
+    def release_pages(self, fragments: Iterable[Fragment]) -> None:
+        """Give back the memory of what has been read of local data files; see `mapped_pages`."""
+        if self.is_local:
+            files = (file for fragment in fragments for file in fragment.files)
+            release_pages([self.data_file_location(file).path for file in files])
 
     def base_location(self, base_id: int) -> Location:
         """Return a base path."""

@@ -22,6 +22,7 @@ TREE = {
     "CommitStateUnknownError": ("LanceError", Exception),
     "RowCountMismatchError": ("LanceError", Exception),
     "CorruptDataError": ("LanceError", Exception),
+    "ResourcesExhaustedError": ("LanceError", MemoryError),
     "UnsupportedFeatureError": ("LanceError", NotImplementedError),
     "StorageError": ("LanceError", OSError),
     "JobFailedError": ("LanceError", Exception),

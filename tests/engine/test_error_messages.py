@@ -72,3 +72,29 @@ def test_panics_are_errors(tmp_path: Path) -> None:
             read("c = 100")
     with pytest.raises(lance_df.UnsupportedFeatureError, match="panics"):
         lance_df.connect(tmp_path).sql("SELECT * FROM t WHERE c = 100")
+
+
+LIMITED = "SET datafusion.runtime.memory_limit = '1M'"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k FROM t ORDER BY s, k",
+        # planned and run in a context of its own
+        "SELECT a.s, max(a.k) AS k FROM t AS a JOIN t AS b ON a.k = b.k JOIN t AS c ON b.k = c.k "
+        "JOIN t AS d ON c.k = d.k WHERE a.k > 7 GROUP BY a.s ORDER BY k DESC LIMIT 3",
+    ],
+    ids=["sort", "joins"],
+)
+def test_statements_that_need_more_memory_than_they_may_take(tmp_path: Path, query: str) -> None:
+    rows = pa.table({"k": range(300_000), "s": [f"text {number:010}" for number in range(300_000)]})
+    lance_df.write_dataset(rows, tmp_path / "t.lance")
+    ctx = lance_df.connect(tmp_path)
+    before = ctx.sql(query).to_arrow_table()
+    ctx.sql(LIMITED)
+    with pytest.raises(lance_df.ResourcesExhaustedError, match="Raise the limit, as with SET") as raised:
+        ctx.sql(query).to_arrow_table()
+    assert isinstance(raised.value, MemoryError)
+    ctx.sql(LIMITED.replace("1M", "2G"))
+    assert ctx.sql(query).to_arrow_table().equals(before)

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.cache import DEFAULT_CACHE_BYTES
 from tests.engine.query_results import assert_same_result, in_memory
 
 pytestmark = pytest.mark.engine
@@ -312,6 +313,25 @@ def test_tables_of_unknown_size_stay_where_they_are(ours, tables):
     frame = ours.sql("SELECT big.v, m.name FROM big LEFT JOIN in_memory m ON big.s = m.s")
     assert "LEFT JOIN" in frame.logical_plan().display_indent().upper()
     assert frame.count() == MANY
+
+
+@pytest.mark.parametrize("num_partitions", [3, 16, 17, 300])
+def test_the_rows_of_a_namespace_decide_in_a_session_that_has_opened_no_partition(
+    tables, tmp_path, num_partitions
+):
+    rows = tables["big"].append_column("part", pa.array(np.arange(MANY) % num_partitions))
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "big", rows.schema, ["part"])
+    namespace.append(rows)
+    lance_df.write_dataset(tables["middle"], tmp_path / "middle.lance")
+    query = "SELECT big.v, f FROM big JOIN middle ON big.k = middle.k WHERE f < 3 AND v < 20000"
+    lance_df.set_cache_bytes(0)
+    lance_df.set_cache_bytes(DEFAULT_CACHE_BYTES)
+    ctx = lance_df.connect(tmp_path)
+    frame = ctx.sql(query)
+    lines = frame.execution_plan().display_indent().splitlines()
+    first = next(line for line in lines if "DatasetExec" in line)
+    assert "v" not in first.partition("projection=")[2]
+    assert_same_result(frame, in_memory({"big": rows, "middle": tables["middle"]}).sql(query))
 
 
 @pytest.mark.parametrize(

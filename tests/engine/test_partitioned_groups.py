@@ -232,6 +232,28 @@ def test_few_rows_and_few_groups_are_made_as_a_whole(root, monkeypatch):
     assert ctx.explain_scan("SELECT count(*) FROM by_user").joins == ()
 
 
+def test_groups_that_are_joined_are_left_to_the_sizes_of_tables(root, memory, monkeypatch):
+    monkeypatch.setattr(partitioned_join_gain, "_WORTH_GROUPED_ROWS", 0)
+    monkeypatch.setattr(partitioned_join_gain, "_WORTH_GROUPS", 0)
+    ctx = lance_df.connect(root)
+    groups = 'SELECT "user" FROM by_user GROUP BY "user" HAVING count(*) > 3'
+
+    def effects(query):
+        assert_same_result(ctx.sql(query), memory.sql(query))
+        return [step.effect for step in ctx.explain_scan(query).joins if step.join.startswith("Aggregate: ")]
+
+    joined = f'SELECT id, x FROM by_weight WHERE "user" IN ({groups})'
+    [effect] = effects(joined)
+    assert effect.endswith("the sizes of what is joined decide how")
+    # a union joins nothing
+    both = effects(f"{groups} UNION ALL {groups}")
+    assert [effect.startswith("by partition: ") for effect in both] == [True, True]
+    ctx.join_memory_limit = 1 << 30
+    assert effects(joined)[0].startswith("by partition: ")
+    ctx.join_memory_limit, ctx.partitioned_joins = None, "always"
+    assert effects(joined)[0].startswith("by partition: ")
+
+
 def test_many_groups_are_made_in_more_units(root, monkeypatch):
     ctx = lance_df.connect(root, partitioned_joins="always")
     monkeypatch.setattr(partitioned_join_units, "num_cores", lambda: 4)

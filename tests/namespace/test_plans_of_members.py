@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import lance_df
+from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.scan.options import ALL
+from lance_df.scan.request import ScanRequest
+from lance_df.scan.run import num_cores, run_tasks
+from lance_df.storage import open_location
 from lance_df.table.scan import cached_plans
+from lance_df.table.writing.limits import SCAN_LIMITS
 
 NUM_MEMBERS = 70  # more than share a plan of the namespace, fewer than plans are kept of
 ROWS = pa.table(
@@ -76,3 +84,16 @@ def test_members_are_planned_once(root: Path, monkeypatch: pytest.MonkeyPatch) -
     before = len(planned)
     assert ctx.sql(query).to_pylist() == [{"n": 1}]
     assert len(planned) == before
+
+
+@pytest.mark.parametrize("num_members", [1, 4, 40, 300])
+def test_members_share_the_tasks_of_a_scan(tmp_path: Path, num_members: int) -> None:
+    rows = pa.table({"p": np.arange(24_000) % num_members, "k": np.arange(24_000)})
+    lance_df.PartitionedNamespace.create(tmp_path / "n", rows.schema, ["p"]).append(rows)
+    wanted = SCAN_LIMITS.current.tasks_per_core * num_cores()
+    snapshot = NamespaceSnapshot.open(open_location(tmp_path / "n"))
+    with SCAN_LIMITS.replaced(min_task_rows=10, task_alignment=1, max_joined_fragments=1):
+        plan = snapshot.plan(ScanRequest(columns=("k",), options=replace(ALL, joined_members=False)))
+        assert max(num_members, wanted // 2) <= len(plan.tasks) <= num_members + wanted
+        batches = list(run_tasks(plan.tasks))
+    assert sorted(pa.Table.from_batches(batches)["k"].to_pylist()) == list(range(24_000))

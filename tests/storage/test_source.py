@@ -1,16 +1,19 @@
 import gc
 import os
+import subprocess
+import sys
 
 import fsspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lance_df.errors import CorruptDataError, NotFoundError, StorageError
 from lance_df.storage import ByteRange, MappedSource, RemoteSource
+from lance_df.storage import source as source_module
 from lance_df.storage.local_files import read_start
-from lance_df.storage.source import MAX_GAP_BYTES, read_whole
+from lance_df.storage.source import MAX_GAP_BYTES, UnmappedSource, open_local, read_whole
 
 CONTENT = np.random.default_rng(1).bytes(3_000_000)
 
@@ -41,10 +44,10 @@ def counting():
     return CountingFileSystem(fs)
 
 
-@pytest.fixture(params=["mapped", "remote"])
+@pytest.fixture(params=["mapped", "unmapped", "remote"])
 def source(request, local, counting):
-    if request.param == "mapped":
-        return MappedSource(str(local))
+    if request.param != "remote":
+        return (MappedSource if request.param == "mapped" else UnmappedSource)(str(local))
     return RemoteSource(counting, "/source/data.bin", name="memory://source/data.bin", size=len(CONTENT))
 
 
@@ -143,3 +146,62 @@ def test_mapped_files_hold_no_descriptor(local):
     del sources
     gc.collect()
     assert whole.to_pybytes() == local.read_bytes()
+
+
+@given(st.lists(st.tuples(st.integers(0, len(CONTENT)), st.integers(0, 400_000)), max_size=12))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_unmapped_ranges_equal_slices(local, pairs):
+    unmapped = UnmappedSource(str(local))
+    ranges = [ByteRange(start, min(start + size, len(CONTENT))) for start, size in pairs]
+    assert [b.to_pybytes() for b in unmapped.read_ranges(ranges)] == [
+        CONTENT[r.start : r.stop] for r in ranges
+    ]
+
+
+def test_unmapped_files_that_are_gone_replaced_or_shorter(tmp_path):
+    local = tmp_path / "file"
+    local.write_bytes(CONTENT)
+    unmapped = UnmappedSource(str(local))
+    local.write_bytes(CONTENT[:1000])
+    assert unmapped.read_range(0, 1000).to_pybytes() == CONTENT[:1000]
+    with pytest.raises(CorruptDataError, match="ends at byte 1000, it had 3000000 when"):
+        unmapped.read_range(990, 1010)
+    other = local.with_name("other")
+    other.write_bytes(CONTENT)
+    other.replace(local)
+    with pytest.raises(CorruptDataError, match="replaced"):
+        unmapped.read_range(0, 10)
+    local.unlink()
+    with pytest.raises(NotFoundError, match="no such file"):
+        unmapped.read_range(0, 10)
+
+
+def test_files_that_cannot_be_mapped_are_read(local, tmp_path, monkeypatch):
+    assert open_local(str(local)).is_memory_mapped
+    monkeypatch.setattr(source_module, "_mapped", _refused)
+    source = open_local(str(local))
+    assert not source.is_memory_mapped
+    assert source.read_tail(1 << 40).to_pybytes() == CONTENT
+    with pytest.raises(NotFoundError, match="nowhere"):
+        open_local(str(tmp_path / "nowhere"))
+    with pytest.raises(CorruptDataError, match="is a folder"):
+        open_local(str(tmp_path))
+
+
+def _refused(path):
+    raise OSError("Memory mapping file failed: Cannot allocate memory")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
+def test_an_address_space_without_room(local):
+    program = f"""
+import resource
+from lance_df.storage.source import open_local
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+for limit, is_mapped in ((used + 50_000_000, False), (4 * used, True)):
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    source = open_local({str(local)!r})
+    assert source.is_memory_mapped is is_mapped, (limit, used)
+    assert source.read_tail(7).to_pybytes() == {CONTENT[-7:]!r}
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

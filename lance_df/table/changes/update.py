@@ -22,7 +22,7 @@ from lance_df.table.reading.prefetch import map_ahead
 from lance_df.table.reading.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 64 * 1024
 _BATCHES_AHEAD = 2
+_COLUMNS_AT_ONCE = 4
 
 
 @contextmanager
@@ -103,7 +104,7 @@ class MovedRows:
         """Return whole rows in one batch, or in several where they do not fit into arrays of their types."""
         addresses = values.column(ROW_ADDRESS).to_numpy()
         try:
-            others = take_whole(self._table, addresses, columns=self._others)
+            others = self._stored(addresses)
         except OversizedArrayError:
             if len(addresses) < 2:
                 raise
@@ -111,11 +112,25 @@ class MovedRows:
             return [*self._completed(values.slice(0, middle)), *self._completed(values.slice(middle))]
         return [(addresses, _joined(values, others, self._names))]
 
+    def _stored(self, addresses: Addresses) -> dict[str, pa.ChunkedArray]:
+        """Return the columns that are not updated.
 
-def _joined(batch: pa.RecordBatch, others: pa.Table, names: list[str]) -> pa.RecordBatch:
+        Scattered rows touch most pages of a mapped file, and these are memory of the process until they are
+        released.
+        """
+        columns: dict[str, pa.ChunkedArray] = {}
+        fragments = [self._table.fragment(int(id_)) for id_ in np.unique(addresses >> np.uint64(32))]
+        for start in range(0, len(self._others), _COLUMNS_AT_ONCE):
+            names = self._others[start : start + _COLUMNS_AT_ONCE]
+            taken = take_whole(self._table, addresses, columns=names)
+            columns |= zip(names, taken.columns, strict=True)
+            self._table.release_pages(fragments)
+        return columns
+
+
+def _joined(batch: pa.RecordBatch, others: Mapping[str, pa.ChunkedArray], names: list[str]) -> pa.RecordBatch:
     arrays = [
-        batch.column(name) if name in batch.schema.names else others.column(name).combine_chunks()
-        for name in names
+        batch.column(name) if name in batch.schema.names else others[name].combine_chunks() for name in names
     ]
     arrays = [each.chunk(0) if isinstance(each, pa.ChunkedArray) else each for each in arrays]
     return pa.RecordBatch.from_arrays(arrays, names)
