@@ -96,8 +96,10 @@ def _joined(how: str, on: Sequence[tuple[Any, Any]], left: Size, right: Size) ->
         return semi_joined(on, left, right)
     if how == "RightSemi":
         return semi_joined([(other, one) for one, other in on], right, left)
-    if how in ("LeftAnti", "RightAnti"):
-        return left if how == "LeftAnti" else right
+    if how in ("LeftAnti", "LeftMark"):
+        return left
+    if how in ("RightAnti", "RightMark"):
+        return right
     # one of both keys is unique, and all values of the other are among its values
     among = max((min(left.among(one), right.among(other)) for one, other in on), default=1.0)
     rows = max(1.0, left.rows * right.rows / max(1.0, among))
