@@ -39,6 +39,7 @@ __all__ = [
     "col",
     "default_schema_name",
     "functions",
+    "joined_subqueries_settings",
     "plain_context",
     "plan_from_bytes",
     "plan_to_bytes",
@@ -125,6 +126,12 @@ def shows_null_aware_joins() -> bool:
 def key_array_settings(density: float) -> dict[str, str]:
     """Return what lets joins look up integer keys in an array of which no less than ``density`` is filled."""
     return {"datafusion.execution.perfect_hash_join_min_key_density": str(density)} if _RELEASE >= 53 else {}
+
+
+def joined_subqueries_settings() -> dict[str, str]:
+    """Return what lets plans join the results of scalar subqueries; earlier releases always do."""
+    name = "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery"
+    return {name: "false"} if _RELEASE >= 55 else {}
 
 
 def plan_to_bytes(plan: Any) -> bytes:

@@ -38,7 +38,7 @@ class ScanOptions:
         Columns of small fragments are cached decoded.
     prefetched_windows
         While one window of rows is processed, the next ones are read.
-    partial_aggregate, string_views, decided_filters, join_side, join_keys, join_mode
+    partial_aggregate, string_views, decided_filters, scalar_subqueries, join_side, join_keys, join_mode
         The rules of these names in `lance_df.engine.optimizer.rules` apply. The rule of joins by partition
         has a switch of its own, ``partitioned_joins``.
     """
@@ -56,6 +56,7 @@ class ScanOptions:
     partial_aggregate: bool = True
     string_views: bool = True
     decided_filters: bool = True
+    scalar_subqueries: bool = True
     join_side: bool = True
     join_keys: bool = True
     join_mode: bool = True

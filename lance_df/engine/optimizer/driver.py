@@ -62,6 +62,7 @@ RULES: Final = (
     Rule("partitioned_join", _reads_namespaces),
     Rule("string_views", lambda planned: not planned.over_runs and _has_aggregate(planned)),
     Rule("decided_filters", _reads_namespaces),
+    Rule("scalar_subqueries", lambda planned: planned.may_be_large and planned.read.has_subquery),
     Rule("join_side", _has_large_joins),
     Rule("join_keys", _has_large_joins),
     Rule("join_mode", _has_large_joins),

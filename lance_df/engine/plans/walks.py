@@ -86,7 +86,7 @@ def scans_joined_without_keys(plan: PlanNode) -> set[Path]:
         if isinstance(node, Aggregate):
             is_joined = False
         elif _has_no_keys(node):
-            is_joined = is_joined or not any(map(_has_one_row, node.inputs))
+            is_joined = is_joined or not any(map(has_one_row, node.inputs))
         pending += [(each, (*path, number), is_joined) for number, each in enumerate(node.inputs)]
     return joined
 
@@ -95,7 +95,7 @@ def _has_no_keys(node: PlanNode) -> bool:
     return isinstance(node, Join) and not node.on
 
 
-def _has_one_row(node: PlanNode) -> bool:
+def has_one_row(node: PlanNode) -> bool:
     """Return whether a node is known to have no more than one row."""
     match node:
         case Aggregate():
@@ -103,9 +103,9 @@ def _has_one_row(node: PlanNode) -> bool:
         case EmptyRelation():
             return True
         case Filter() | Limit() | Projection() | Sort() | SubqueryAlias():
-            return all(map(_has_one_row, node.inputs))
+            return all(map(has_one_row, node.inputs))
         case Join() if not node.on:
-            return all(map(_has_one_row, node.inputs))
+            return all(map(has_one_row, node.inputs))
         case _:
             return False
 
