@@ -134,3 +134,12 @@ def test_several_rows_are_refused(root: Path, subquery: str, operator: str) -> N
         ctx = lance_df.connect(root, scan_options=options)
         with pytest.raises(lance_df.LanceError, match="more than one row"):
             ctx.sql(query).to_arrow_table()
+
+
+def test_what_is_derived_from_a_frame_refuses_several_rows(root: Path) -> None:
+    ctx = lance_df.connect(root)
+    joined = ctx.sql(APPLIED["filter"])
+    assert joined.count()
+    several = ctx.sql("SELECT k AS other FROM u WHERE w = (SELECT w FROM u)")
+    with pytest.raises(Exception, match="more than one row"):
+        joined.join(several, left_on=["k"], right_on=["other"], how="left").collect()

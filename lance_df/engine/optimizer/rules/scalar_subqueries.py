@@ -57,7 +57,8 @@ def scalar_subqueries(planned: Planned, context: Context) -> Planned | None:
         raise DoesNotApplyError("a subquery may have several rows")
     if frame.schema() != planned.frame.schema():
         raise DoesNotApplyError("the columns of the result would differ in what may be NULL")
-    return planned.replanned(frame, optimized).with_settings(settings)
+    # the frame stays as it is: what is derived from it may have subqueries of several rows
+    return planned.replanned(planned.frame, optimized)
 
 
 def _is_above_groups(node: PlanNode) -> bool:
