@@ -16,7 +16,7 @@ from lance_df.engine.optimizer.rules.partitioned_join import units as partitione
 from lance_df.engine.optimizer.rules.partitioned_join.shares import Share
 from lance_df.errors import InvalidInputError
 from lance_df.hashing.arrays import murmur3
-from lance_df.namespace import member_subset
+from lance_df.table import table as table_module
 from tests.engine.query_results import assert_same_result, collected, rows_of
 
 pytestmark = pytest.mark.engine
@@ -647,7 +647,7 @@ def test_enabled_contexts_join_by_partition_too(root, memory):
 
 def test_joins_within_a_limit_give_back_what_they_have_read(tmp_path, monkeypatch):
     released = []
-    monkeypatch.setattr(member_subset, "release_pages", lambda paths: released.extend(paths))
+    monkeypatch.setattr(table_module, "release_pages", released.extend)
     rows = pa.table({"k": range(64), "v": range(64)})
     for name in ("a", "b"):
         by = [partition.bucket("k", 4)]
