@@ -31,6 +31,10 @@ class DataFileWriter(Protocol):
         """Add rows: one array of storage type for each field of the schema."""
         ...
 
+    def flush(self) -> None:
+        """Write what is pending, as far as the format has no groups of as many rows each."""
+        ...
+
     def finish(self) -> WrittenFile:
         """Write what is pending and the metadata, and make the file durable."""
         ...

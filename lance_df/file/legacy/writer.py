@@ -139,6 +139,9 @@ class LegacyFileWriter:
             column_indices=(),
         )
 
+    def flush(self) -> None:
+        """Do nothing: groups have as many rows each, so the rest waits for more."""
+
     def abort(self) -> None:
         """Remove the unfinished file."""
         self._sink.abort()

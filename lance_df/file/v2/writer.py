@@ -153,11 +153,7 @@ class FileWriter:
         metadata
             Replaces the schema metadata in the file.
         """
-        for column in range(len(self._pending)):
-            self._flush(column)
-        while self._encoder_pool.num_pages:
-            self._write_next()
-        self._encoder_pool.close()
+        self.flush()
         if not self.num_rows:
             self._add_headers()
         schema = self._schema
@@ -192,6 +188,14 @@ class FileWriter:
             fields=tuple(fields),
             column_indices=tuple(range(len(fields))),
         )
+
+    def flush(self) -> None:
+        """Write what is pending as pages, and hold no rows and no threads until more are added."""
+        for column in range(len(self._pending)):
+            self._flush(column)
+        while self._encoder_pool.num_pages:
+            self._write_next()
+        self._encoder_pool.close()
 
     def abort(self) -> None:
         """Remove the unfinished file."""

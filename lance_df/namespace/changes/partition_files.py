@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lance_df.interrupts import check_stopped
 from lance_df.namespace.changes.waiting_rows import WaitingRows
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.spec.transforms import TransformKind
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE
 from lance_df.table.metadata.base_paths import DATA_DIR
-from lance_df.table.writing.fragment_writer import fragments_written, remove_data_file
+from lance_df.table.writing.fragment_writer import FragmentWriter, remove_data_file
 from lance_df.table.writing.small_fragment import SMALL_BYTES, SmallFragments
 from lance_df.table.writing.zone_map_writer import ZoneMapBuilder, ZoneMaps
 
@@ -46,6 +47,8 @@ class WrittenPartition:
         Where its table is, or will be.
     num_rows
         How many rows were handed over to be written.
+    writer
+        Writes the fragments that are not finished; None where there are none.
     zone_maps
         Of the fragments from the first one on that is large enough.
     made
@@ -58,6 +61,7 @@ class WrittenPartition:
     location: PartitionLocation
     fragments: list[Fragment] = field(default_factory=list)
     waiting: WaitingRows = field(default_factory=WaitingRows)
+    writer: FragmentWriter | None = None
     num_rows: int = 0
     zone_maps: ZoneMaps | None = None
     made: tuple[int, int] | None = None
@@ -109,6 +113,7 @@ class PartitionFiles:
         *,
         num_rows: int,
         num_encoders: int | None,
+        stays_open: bool = False,
     ) -> None:
         """Write rows of a partition.
 
@@ -120,13 +125,15 @@ class PartitionFiles:
             How many they have together, at least one.
         num_encoders
             See :func:`lance_df.table.writing.fragment_writer.fragments_written`.
+        stays_open
+            Whether more rows may come that go to the same file.
         """
         partition.num_rows += num_rows
         is_large = self._least_rows is not None and num_rows >= self._least_rows
         if is_large and partition.zone_maps is None:
             partition.zone_maps = ZoneMaps(ZoneMapBuilder(self._columns, without=self._constant))
         zone_maps = partition.zone_maps
-        if zone_maps is None:
+        if zone_maps is None and partition.writer is None:
             first = next(batches)
             if first.num_rows == num_rows and self._is_small(first):
                 partition.fragments.append(
@@ -134,19 +141,42 @@ class PartitionFiles:
                 )
                 return
             batches = itertools.chain([first], batches)
-        with fragments_written(
-            partition.location.folder,
-            self._columns,
-            batches,
-            version=FILE_VERSION,
-            limits=self._limits,
-            zone_maps=None if zone_maps is None else zone_maps.builder,
-            unsynced=self._unsynced,
-            num_encoders=num_encoders,
-        ) as fragments:
-            partition.fragments += fragments
-        if zone_maps is not None:
-            zone_maps.fragments.extend(fragments)
+        if partition.writer is None:
+            partition.writer = FragmentWriter(
+                partition.location.folder,
+                self._columns,
+                version=FILE_VERSION,
+                limits=self._limits,
+                zone_maps=None if zone_maps is None else zone_maps.builder,
+                unsynced=self._unsynced,
+                num_encoders=num_encoders,
+            )
+        for batch in batches:
+            check_stopped()
+            partition.writer.write(batch)
+        if stays_open:
+            partition.writer.flush()
+        else:
+            self.finish(partition)
+
+    def finish(self, partition: WrittenPartition) -> None:
+        """Finish the open file of a partition, if there is one."""
+        if partition.writer is None:
+            return
+        fragments = partition.writer.finish()
+        partition.writer = None
+        partition.fragments += fragments
+        if partition.zone_maps is not None:
+            partition.zone_maps.fragments.extend(fragments)
+
+    def may_stay_open(self, partition: WrittenPartition) -> bool:
+        """Whether it pays to add more rows to a file than those of a partition that wait now."""
+        # stores other than local ones keep what is not finished in memory
+        return (
+            partition.location.folder.is_local
+            and not self._has_blobs
+            and partition.waiting.num_rows > ROWS_PER_ZONE
+        )
 
     def _is_small(self, rows: pa.RecordBatch) -> bool:
         limits = self._limits

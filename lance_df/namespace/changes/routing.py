@@ -57,6 +57,8 @@ _FEW_ROWS: Final = 64
 _FEW_PARTS: Final = 1000
 # Rows of partitions that have few in each batch are taken together, so many bytes at once.
 _GATHERED_BYTES: Final = 64 * 1024 * 1024
+# Files that stay open for more rows of their partitions. Systems let a process have 256 or more open.
+_MOST_OPEN: Final = 64
 _LIMITS: Final = FileLimits()
 
 
@@ -112,6 +114,7 @@ class PartitionWriter:
         self._waiting_bytes = 0
         self._partitions: dict[bytes, WrittenPartition] = {}
         self._num_brought = 0
+        self._open: set[bytes] = set()
         self.files = UncommittedFiles()
 
     def __enter__(self) -> Self:
@@ -125,6 +128,8 @@ class PartitionWriter:
 
     def _remove(self) -> None:
         for partition in self._partitions.values():
+            if partition.writer is not None:
+                partition.writer.abort()
             note_files(self.files, partition)
         self.files.remove()
         for partition in self._partitions.values():
@@ -250,15 +255,32 @@ class PartitionWriter:
         while left and num_bytes > self._buffer_bytes // 2:
             largest.append(left.pop())
             num_bytes -= largest[-1].waiting.num_bytes
-        self._write_all(largest, threads)
+        self._write_all(largest, threads, may_stay_open=True)
         left = [partition for partition in left if partition.waiting.num_rows]
         for partition, rows in zip(left, gathered([each.waiting for each in left]), strict=True):
             partition.waiting = rows
         self._waiting_bytes = int(sum(partition.waiting.num_bytes for partition in left))
 
-    def _write_all(self, partitions: Iterable[WrittenPartition], threads: WriterThreads) -> None:
-        """Have what waits of some partitions written, the largest first."""
-        full = [partition for partition in partitions if partition.waiting.num_rows]
+    def _write_all(
+        self,
+        partitions: Iterable[WrittenPartition],
+        threads: WriterThreads,
+        *,
+        may_stay_open: bool = False,
+    ) -> None:
+        """Have what waits of some partitions written, the largest first.
+
+        Parameters
+        ----------
+        may_stay_open
+            Whether more rows may come, and files of large partitions stay open for these.
+        """
+        full = []
+        for partition in partitions:
+            if partition.waiting.num_rows:
+                full.append(partition)
+            elif partition.writer is not None and not may_stay_open:
+                threads.run(partial(self._files.finish, partition))
         full.sort(key=lambda each: each.waiting.num_bytes, reverse=True)
         num_rows = sum(partition.waiting.num_rows for partition in full)
         num_begun = 0
@@ -270,6 +292,7 @@ class PartitionWriter:
                 threads.wait(but=num_begun)
                 rows_of_group, num_begun = gathered(waiting), len(group)
             for partition, rows in zip(group, rows_of_group, strict=True):
+                stays_open = may_stay_open and self._stays_open(partition)
                 partition.waiting = WaitingRows()
                 # pages of one file are encoded at once where too little else is left to do meanwhile
                 num_encoders = 1 if rows.num_rows * num_threads() <= num_rows else None
@@ -280,8 +303,17 @@ class PartitionWriter:
                         self._all_conformed(rows.batches()),
                         num_rows=rows.num_rows,
                         num_encoders=num_encoders,
+                        stays_open=stays_open,
                     )
                 )
+
+    def _stays_open(self, partition: WrittenPartition) -> bool:
+        if partition.key not in self._open and (
+            len(self._open) == _MOST_OPEN or not self._files.may_stay_open(partition)
+        ):
+            return False
+        self._open.add(partition.key)
+        return True
 
 
 def _are_large(batches: Sequence[pa.RecordBatch]) -> bool:

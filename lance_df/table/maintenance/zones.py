@@ -115,6 +115,12 @@ class ZoneCollector:
         self._zones += [each._replace(fragment=each.fragment + first) for each in other._zones]
         self.is_worthwhile = self.is_worthwhile and other.is_worthwhile
 
+    def copy_pending(self) -> None:
+        """Copy the values of the zone that is not complete, which are slices of larger arrays."""
+        if self._num_values:
+            values = pa.concat_arrays(self._values)
+            self._values = [values.take(pa.array(np.arange(len(values))))]
+
     def end_fragment(self) -> None:
         """Say that the fragment has no more rows; what was shown of it is not needed any more."""
         self._close_zone()

@@ -149,17 +149,18 @@ def fragments_written(
     ------
     The new fragments, all with id 0: ids are given out by the commit.
     """
-    writer = _FragmentWriter(
-        tuple(targets) or (DataTarget(table / DATA_DIR),),
+    writer = FragmentWriter(
+        table,
         schema,
-        version,
-        limits,
-        zone_maps,
-        {} if dictionaries is None else dictionaries,
-        progress,
-        unsynced,
-        references or BlobReferences(table),
-        num_encoders,
+        version=version,
+        limits=limits,
+        zone_maps=zone_maps,
+        dictionaries=dictionaries,
+        targets=targets,
+        progress=progress,
+        unsynced=unsynced,
+        references=references,
+        num_encoders=num_encoders,
     )
     try:
         with writer.files_watched():
@@ -172,31 +173,33 @@ def fragments_written(
         raise
 
 
-class _FragmentWriter:
-    """Cuts a stream of batches into data files."""
+class FragmentWriter:
+    """Cuts batches into data files, of which one is open at a time. See `fragments_written`."""
 
     def __init__(
         self,
-        targets: tuple[DataTarget, ...],
+        table: Location,
         schema: Schema,
+        *,
         version: str,
         limits: FileLimits,
-        zone_maps: ZoneMapBuilder | None,
-        dictionaries: dict[int, pa.Array],
-        progress: WriteProgress | None,
-        unsynced: Unsynced | None,
-        references: BlobReferences,
-        num_encoders: int | None,
+        zone_maps: ZoneMapBuilder | None = None,
+        dictionaries: dict[int, pa.Array] | None = None,
+        targets: Sequence[DataTarget] = (),
+        progress: WriteProgress | None = None,
+        unsynced: Unsynced | None = None,
+        references: BlobReferences | None = None,
+        num_encoders: int | None = None,
     ) -> None:
-        self._targets = targets
+        self._targets = tuple(targets) or (DataTarget(table / DATA_DIR),)
         self._schema = schema
         self._version = version
         self._limits = limits
         self._zone_maps = zone_maps
-        self._dictionaries = dictionaries
+        self._dictionaries = {} if dictionaries is None else dictionaries
         self._progress = progress
         self._unsynced = unsynced
-        self._references = references
+        self._references = references or BlobReferences(table)
         self._num_encoders = num_encoders
         self._has_blobs = any(field.is_blob for field in schema.walk())
         self._max_rows = limits.rows_of_file(version)
@@ -206,6 +209,7 @@ class _FragmentWriter:
         self._files = UncommittedFiles()
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows, which may begin and finish files."""
         if batch.num_rows and not self._schema.fields:
             raise InvalidInputError(f"{batch.num_rows} rows without any column cannot be stored")
         for part in parts_of_texts(batch):
@@ -226,7 +230,22 @@ class _FragmentWriter:
             if self._open.num_rows >= self._max_rows or self._open.position >= self._limits.max_bytes:
                 self._finish_file()
 
+    def flush(self) -> None:
+        """Write all rows that were added, and hold none of them; the open file takes more."""
+        if self._open is not None:
+            self._open.flush()
+        if self._zone_maps is not None:
+            self._zone_maps.copy_pending()
+
+    def abort(self) -> None:
+        """Remove the files, whether they are finished or not."""
+        if self._open is not None:
+            undisturbed(self._open.abort)
+        self._files.remove()
+        self.remove_empty_folders()
+
     def finish(self) -> tuple[Fragment, ...]:
+        """Finish the open file and return all fragments, with id 0: ids are given out by the commit."""
         self._finish_file()
         return tuple(self._fragments)
 

@@ -80,6 +80,11 @@ class ZoneMapBuilder:
             column.add(self._fragment, arrays[position], offsets)
         self._num_rows = stop
 
+    def copy_pending(self) -> None:
+        """Hold nothing of the rows that were added but a copy of those of zones that are not complete."""
+        for column in self._columns.values():
+            column.copy_pending()
+
     def end_fragment(self) -> None:
         """Say that the rows that follow belong to the next fragment."""
         for column in self._columns.values():
