@@ -115,6 +115,21 @@ def test_a_stream_that_fails_leaves_nothing(namespace: lance_df.PartitionedNames
     assert lance_df.connect(tmp_path).sql("SELECT count(*) AS n FROM n").to_pylist() == [{"n": 30}]
 
 
+def test_an_append_that_fails_in_a_transaction_leaves_nothing(
+    namespace: lance_df.PartitionedNamespace, tmp_path: Path
+) -> None:
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from batches(300_000, 3)
+        raise ValueError("the source is gone")
+
+    with namespace.transaction() as transaction:
+        with pytest.raises(Exception, match="the source is gone"):
+            transaction.append(pa.RecordBatchReader.from_batches(SCHEMA, failing()))
+        transaction.append(pa.Table.from_batches(batches(30, 3)))
+    assert list(files_of(tmp_path).values()) == [1] * 3
+    assert lance_df.connect(tmp_path).sql("SELECT count(*) AS n FROM n").to_pylist() == [{"n": 30}]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_streams(
     namespace: lance_df.PartitionedNamespace, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch

@@ -164,8 +164,8 @@ class PartitionFiles:
         if partition.writer is None:
             return
         fragments = partition.writer.finish()
-        partition.writer = None
         partition.fragments += fragments
+        partition.writer = None
         if partition.zone_maps is not None:
             partition.zone_maps.fragments.extend(fragments)
 

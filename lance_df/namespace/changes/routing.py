@@ -142,12 +142,20 @@ class PartitionWriter:
         ----------
         batches
             A sequence is in memory anyway: its rows stay there until the files are written that they go to.
+            After an error no file is left of any call.
 
         Raises
         ------
         RowCountMismatchError
             Not all rows have come to be in files.
         """
+        try:
+            return self._written(batches)
+        except BaseException:
+            undisturbed(self._remove)
+            raise
+
+    def _written(self, batches: Iterable[pa.RecordBatch]) -> list[WrittenPartition]:
         counted = CountedBatches(batches)
         rest: Iterable[pa.RecordBatch] = counted
         with WriterThreads() as threads:
