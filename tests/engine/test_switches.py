@@ -23,9 +23,11 @@ from tools.conformance.random_statements import RandomStatements
 pytestmark = pytest.mark.engine
 
 NAMES = [field.name for field in dataclasses.fields(ScanOptions)]
-RULES = ["partial_aggregate", "string_views", "decided_filters", "join_side", "join_keys", "join_mode"]
-if int(datafusion.__version__.partition(".")[0]) >= 55:  # earlier releases do this themselves
-    RULES.append("scalar_subqueries")
+RELEASE = int(datafusion.__version__.partition(".")[0])
+RULES = [
+    *("partial_aggregate", "string_views", "decided_filters", "scalar_subqueries"),
+    *("join_side", "join_keys", "join_mode"),
+]
 
 
 def subset(seed: int) -> ScanOptions:
@@ -115,6 +117,8 @@ STATEMENTS = {
 @pytest.mark.usefixtures("low")
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_that_is_switched_off_is_not_asked(rule: str, root: Path, memory: Any) -> None:
+    if rule == "scalar_subqueries" and RELEASE < 55:
+        pytest.skip("earlier releases do this themselves")
     statement = STATEMENTS[rule]
     options = ScanOptions(partial_aggregate=rule == "partial_aggregate")  # it leaves nothing to string_views
     on = lance_df.connect(root, scan_options=options)
