@@ -28,7 +28,8 @@ from lance_df.forks import Origin
 from lance_df.interrupts import apart, raised_at_the_end
 
 _MAX_STATEMENT = 200
-_EXHAUSTED: Final = ("Resources exhausted", "Not enough memory to continue")
+# as a message and, of DataFusion 51, as the name of an error inside another
+_EXHAUSTED: Final = ("Resources exhausted", "ResourcesExhausted(", "Not enough memory to continue")
 _MORE_MEMORY: Final = (
     "Raise the limit, as with SET datafusion.runtime.memory_limit = '4G': sorts and groups spill to disk, "
     "the smaller side of a hash join has to fit"
