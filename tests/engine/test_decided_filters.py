@@ -8,6 +8,8 @@ import pytest
 
 import lance_df
 from lance_df import partition
+from tests.engine.query_results import assert_same_result, in_memory
+from tools.conformance.contexts import low_thresholds
 
 pytestmark = pytest.mark.engine
 
@@ -115,3 +117,21 @@ def test_the_report_says_what_is_read(root):
     report = context.explain_scan("SELECT id FROM n WHERE date_part('month', ts) = 3 AND id % 7 = 1")
     assert 0 < report.partitions.kept < report.partitions.total
     assert "partition_field_ts_month = 3" in str(report)
+
+
+def test_conditions_that_become_literals_besides_others(tmp_path):
+    sizes = {"i": 100, "k": 7, "g": 5, "p": 3}
+    rows = pa.table({name: [number % size for number in range(100)] for name, size in sizes.items()})
+    tables = {"a": rows, "b": rows.slice(0, 0)}
+    for name, part in tables.items():
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, ["p"]).append(part)
+    memory = in_memory(tables)
+    query = (
+        "SELECT a.k, count(*) AS n FROM a LEFT JOIN b ON a.k = b.g AND coalesce(a.i, 0) IS NULL "
+        "WHERE coalesce(b.p, 3) IN (4, NULL) AND b.k NOT IN (2, 3) GROUP BY a.k ORDER BY 1"
+    )
+    with low_thresholds():
+        ctx = lance_df.connect(tmp_path)
+        rules = {report.rule: report.effect for report in ctx.explain_scan(query).rules}
+        assert_same_result(ctx.sql(query), memory.sql(query))
+    assert "literal" in rules["decided_filters"]

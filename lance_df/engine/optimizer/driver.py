@@ -80,6 +80,10 @@ def optimized(planned: Planned, context: Context, rules: tuple[Rule, ...] = RULE
         changed = _applied(rule, planned, context)
         if changed is None:
             continue
+        if changed.read.blocked:  # see `LogicalScan.is_blocked`
+            context.statement.forget_units()
+            _skipped(rule, context, "a condition of a scan would be a literal")
+            continue
         lost = _lost(given, planned, changed, context)
         if lost is None:
             planned = changed
