@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import datafusion
-from datafusion import DataFrame, Expr, SessionConfig, SQLOptions, col, functions, udf, udtf
+from datafusion import (
+    DataFrame,
+    Expr,
+    RuntimeEnvBuilder,
+    SessionConfig,
+    SQLOptions,
+    col,
+    functions,
+    udf,
+    udtf,
+)
 from datafusion import SessionContext as PlainSessionContext
 from datafusion.catalog import Catalog, CatalogProvider, Schema, SchemaProvider, Table
 from datafusion.plan import LogicalPlan
@@ -29,6 +39,7 @@ __all__ = [
     "PlainSessionContext",
     "RecordBatch",
     "RecordBatchStream",
+    "RuntimeEnvBuilder",
     "SQLOptions",
     "Schema",
     "SchemaProvider",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from lance_df.compute.compat import (
     Expr,
     PlainSessionContext,
+    RuntimeEnvBuilder,
     SessionConfig,
     SQLOptions,
     as_view,
@@ -386,7 +387,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
     def __init__(
         self,
         config: SessionConfig | None = None,
-        runtime: Any = None,
+        runtime: RuntimeEnvBuilder | None = None,
         *,
         root: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -398,6 +399,8 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         JoinOptions(partitioned_joins, join_memory_limit)
         if not isinstance(scan_options, ScanOptions):
             raise InvalidInputError(f"scan_options is {scan_options!r}, expected a lance_df.ScanOptions")
+        if runtime is not None and not isinstance(runtime, RuntimeEnvBuilder):
+            raise InvalidInputError(f"runtime is {runtime!r}, expected a datafusion.RuntimeEnvBuilder")
         config = (config or SessionConfig()).with_information_schema(True)
         construct = super().__init__
         # native code makes a SystemError of a KeyboardInterrupt
@@ -434,7 +437,7 @@ def connect(
     storage_options: Mapping[str, Any] | None = None,
     allowed_base_schemes: Iterable[str] | None = None,
     config: SessionConfig | None = None,
-    runtime: Any = None,
+    runtime: RuntimeEnvBuilder | None = None,
     partitioned_joins: PartitionedJoins = "auto",
     join_memory_limit: int | None = None,
     scan_options: ScanOptions = ALL,

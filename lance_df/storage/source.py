@@ -172,16 +172,7 @@ class UnmappedSource(ByteSource):
     """A local file that is not mapped: ranges are read when they are asked for.
 
     No file descriptor stays open, as scans have thousands of files open. A file that was removed cannot be
-    read any more.
-
-    Raises
-    ------
-    NotFoundError
-        There is no such file.
-    CorruptDataError
-        It is something else than a regular file.
-    StorageError
-        It cannot be read.
+    read any more. Raises what `MappedSource` does.
     """
 
     def __init__(self, path: str) -> None:

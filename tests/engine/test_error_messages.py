@@ -98,3 +98,11 @@ def test_statements_that_need_more_memory_than_they_may_take(tmp_path: Path, que
     assert isinstance(raised.value, MemoryError)
     ctx.sql(LIMITED.replace("1M", "2G"))
     assert ctx.sql(query).to_arrow_table().equals(before)
+
+
+@pytest.mark.parametrize("wrong", ["4G", 4, datafusion.SessionConfig()])
+def test_a_runtime_is_one_of_datafusion(tmp_path: Path, wrong: Any) -> None:
+    with pytest.raises(lance_df.LanceError, match=r"expected a datafusion\.RuntimeEnvBuilder"):
+        lance_df.connect(tmp_path, runtime=wrong)
+    runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(1 << 30)
+    assert lance_df.connect(tmp_path, runtime=runtime).sql("SELECT 1 AS n").to_pylist() == [{"n": 1}]

@@ -138,11 +138,12 @@ class PartitionWriter:
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[WrittenPartition]:
         """Write all rows and return their partitions, in the order in which they first appeared.
 
+        An error removes all files of this writer.
+
         Parameters
         ----------
         batches
             A sequence is in memory anyway: its rows stay there until the files are written that they go to.
-            After an error no file is left of any call.
 
         Raises
         ------
