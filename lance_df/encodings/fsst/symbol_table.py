@@ -75,7 +75,8 @@ class SymbolTable:
         if not self.is_compressed:
             return offsets, codes
         table, bounds = self.table(), offsets.view(np.uint8)
-        ends = np.zeros_like(offsets)
+        ends = np.empty_like(offsets)
+        ends[0] = 0
         state = np.array([0, offsets[0], 0], np.int64)
         buffer = pa.allocate_buffer(
             self._likely_bytes(codes[offsets[0] : offsets[-1]]) + _SLACK_BYTES, resizable=True
@@ -102,8 +103,8 @@ class SymbolTable:
     def _likely_bytes(self, codes: npt.NDArray[np.uint8]) -> int:
         """Return what ``codes`` probably expand to, and some more: a wrong guess costs a second pass."""
         sample = codes[:: max(len(codes) // _SAMPLE_CODES, 1)]
-        mean = self.lengths[sample].mean() if len(sample) else 0
-        return int(len(codes) * mean * 1.2)
+        sampled = int(self.lengths[sample].sum()) * len(codes) // max(len(sample), 1)
+        return sampled * 6 // 5
 
 
 def expand(

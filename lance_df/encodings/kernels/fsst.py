@@ -54,8 +54,9 @@ def _expand(
     """
     i: cython.Py_ssize_t = 0
     k: cython.Py_ssize_t
-    start: cython.Py_ssize_t = to
+    end: cython.Py_ssize_t = 0
     stop: cython.Py_ssize_t
+    room: cython.uchar[::1] = out[to:]
     code: cython.Py_ssize_t
     block: cython.ulonglong
     low_bits: cython.ulonglong = 0x7F7F7F7F7F7F7F7F
@@ -70,30 +71,30 @@ def _expand(
                 for k in range(8):
                     code = block & 255
                     block >>= 8
-                    marks[i + k] = to - start
-                    store_64(out, to, load_64(table, 8 * code))
-                    to += table[2048 + code]
+                    marks[i + k] = end
+                    store_64(room, end, load_64(table, 8 * code))
+                    end += table[2048 + code]
                 i += 8
                 continue
         stop = min(i + 8, count)
         for k in range(i, stop):
-            marks[k] = -1 if is_escaped else to - start
+            marks[k] = -1 if is_escaped else end
             code = codes[at + k]
             if is_escaped:
-                out[to] = code
-                to += 1
+                room[end] = code
+                end += 1
                 literals |= code
                 is_escaped = False
             elif code == 255:
                 is_escaped = True
             else:
-                store_64(out, to, load_64(table, 8 * code))
-                to += table[2048 + code]
+                store_64(room, end, load_64(table, 8 * code))
+                end += table[2048 + code]
         i = stop
-    marks[count] = -1 if is_escaped else to - start
+    marks[count] = -1 if is_escaped else end
     state[3] = is_escaped
     state[4] |= literals
-    return to
+    return to + end
 
 
 @cython.cfunc
