@@ -9,13 +9,13 @@ only one side. Predicates on several columns combine by Kleene's rules.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from enum import IntEnum
 from typing import TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_df.expr import zone_values
 from lance_df.expr.literals import bind_literals
@@ -70,9 +70,19 @@ class ZoneBounds:
     null_count: npt.NDArray[np.int64] | None = None
     nan_count: npt.NDArray[np.int64] | None = None
     num_rows: npt.NDArray[np.int64]
+    _values: ZoneValues | None = field(default=None, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.num_rows)
+
+    @property
+    def values(self) -> ZoneValues:
+        """The bounds in a form that compares."""
+        values = self._values
+        if values is None:
+            values = zone_values.from_bounds(self)
+            object.__setattr__(self, "_values", values)
+        return values
 
 
 def bounds_of_legacy_pages(
@@ -114,27 +124,14 @@ def classify(
     """
     if num_zones == 0:
         return np.empty(0, dtype=np.int8)
-    values = {path: zone_values.from_bounds(zone) for path, zone in bounds.items()}
+    values = {path: zone.values for path, zone in bounds.items()}
     outcomes = _judge(simplify(predicate), values, num_zones)
     result = np.full(num_zones, Match.MIGHT, dtype=np.int8)
     result[outcomes.true & ~outcomes.false & ~outcomes.null] = Match.MUST
     result[~outcomes.true] = Match.CANNOT
-    for zone in bounds.values():
-        result[_contradictory(zone)] = Match.MIGHT
+    for zone in values.values():
+        result[zone.is_contradictory] = Match.MIGHT
     return result
-
-
-def _contradictory(zone: ZoneBounds) -> npt.NDArray[np.bool_]:
-    """Return the zones whose bounds cannot be true, and so prove nothing: they come from damaged files."""
-    wrong = np.zeros(len(zone), dtype=bool)
-    for counts in (zone.null_count, zone.nan_count):
-        if counts is not None:
-            wrong |= (counts < 0) | (counts > zone.num_rows)
-    try:
-        reversed_bounds = pc.greater(zone.min, zone.max)
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # no order that Arrow knows
-        return wrong
-    return wrong | reversed_bounds.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def _judge(predicate: Predicate, values: Mapping[_Path, ZoneValues], num_zones: int) -> Outcomes:

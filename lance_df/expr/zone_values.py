@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Self, assert_never
+from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from lance_df.expr.bounds import ZoneBounds
 
 _Flags = npt.NDArray[np.bool_]
+
+# decimals of no more have their value in the lower of their two words
+_INT64_DIGITS: Final = 18
 
 
 class Case(Enum):
@@ -84,35 +87,88 @@ class Outcomes:
 class ZoneValues:
     """Bounds in a form that compares: plain types, unknown bounds null, and the cases each zone may hold.
 
-    ``type`` is the type of the bounds as they were given, which literals have, too.
+    Attributes
+    ----------
+    type
+        That of the bounds as they were given, which literals have, too.
+    numbers
+        ``min`` and ``max`` as numpy compares them, where it does: a call of pyarrow takes longer than the few
+        bounds of most tables.
+    has_min, has_max
+        Which bounds are known.
+    is_contradictory
+        Of which zones the bounds cannot be true, and so prove nothing: they come from damaged files.
     """
 
     type: pa.DataType
     min: pa.Array
     max: pa.Array
+    numbers: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None
+    has_min: _Flags
+    has_max: _Flags
     cases: Mapping[Case, _Flags]
+    is_contradictory: _Flags
 
     def __len__(self) -> int:
         return len(self.min)
 
+    def below(self, literal: pa.Array) -> tuple[_Flags, _Flags]:
+        """Return which zones have a known minimum, and which a known maximum, below a literal."""
+        return self._compared(np.less, pc.less, literal)
+
+    def above(self, literal: pa.Array) -> tuple[_Flags, _Flags]:
+        """Return which zones have a known minimum, and which a known maximum, above a literal."""
+        return self._compared(np.greater, pc.greater, literal)
+
+    def _compared(self, ufunc: np.ufunc, kernel: Any, literal: pa.Array) -> tuple[_Flags, _Flags]:
+        number = None if self.numbers is None else _numbers(literal)
+        if self.numbers is not None and number is not None:
+            low, high = self.numbers
+            return ufunc(low, number) & self.has_min, ufunc(high, number) & self.has_max
+        low, high = (
+            np.asarray(pc.fill_null(kernel(bound, literal[0]), False)) for bound in (self.min, self.max)
+        )
+        return low, high
+
 
 def from_bounds(bounds: ZoneBounds) -> ZoneValues:
     """Derive the cases from the counts, and forget bounds that are NaN."""
-    data_type = storage_type(bounds.min.type)
     minimum, maximum = _comparable(bounds.min), _comparable(bounds.max)
+    is_contradictory = _contradictory(bounds)
     everything = np.ones(len(bounds), dtype=np.bool_)
     nulls = bounds.null_count
     only_null = ~everything if nulls is None else nulls >= bounds.num_rows
-    cases = {Case.NULL: everything if nulls is None else nulls > 0}
-    if not pa.types.is_floating(minimum.type):
-        return ZoneValues(data_type, minimum, maximum, {Case.VALUE: ~only_null, **cases})
-    nan_bound = _is_nan(minimum) | _is_nan(maximum)
-    has_nan = (~only_null if bounds.nan_count is None else bounds.nan_count > 0) | nan_bound
-    no_value = only_null
-    if nulls is not None and bounds.nan_count is not None:
-        no_value = nulls + bounds.nan_count >= bounds.num_rows
-    cases |= {Case.VALUE: ~no_value, Case.NAN_ABOVE: has_nan, Case.NAN_BELOW: has_nan}
-    return ZoneValues(data_type, _without_nan(minimum), _without_nan(maximum), cases)
+    cases = {Case.VALUE: ~only_null, Case.NULL: everything if nulls is None else nulls > 0}
+    if pa.types.is_floating(minimum.type):
+        nan_bound = _is_nan(minimum) | _is_nan(maximum)
+        has_nan = (~only_null if bounds.nan_count is None else bounds.nan_count > 0) | nan_bound
+        if nulls is not None and bounds.nan_count is not None:
+            cases[Case.VALUE] = nulls + bounds.nan_count < bounds.num_rows
+        cases |= {Case.NAN_ABOVE: has_nan, Case.NAN_BELOW: has_nan}
+        minimum, maximum = _without_nan(minimum), _without_nan(maximum)
+    low, high = _numbers(minimum), _numbers(maximum)
+    return ZoneValues(
+        storage_type(bounds.min.type),
+        minimum,
+        maximum,
+        None if low is None or high is None else (low, high),
+        _is_valid(minimum),
+        _is_valid(maximum),
+        cases,
+        is_contradictory,
+    )
+
+
+def _contradictory(bounds: ZoneBounds) -> _Flags:
+    wrong = np.zeros(len(bounds), dtype=bool)
+    for counts in (bounds.null_count, bounds.nan_count):
+        if counts is not None:
+            wrong |= (counts < 0) | (counts > bounds.num_rows)
+    try:
+        reversed_bounds = pc.greater(bounds.min, bounds.max)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # no order that Arrow knows
+        return wrong
+    return wrong | reversed_bounds.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def judge_leaf(predicate: Comparison | In | Truth, zone: ZoneValues, case: Case) -> Outcomes:
@@ -121,12 +177,12 @@ def judge_leaf(predicate: Comparison | In | Truth, zone: ZoneValues, case: Case)
         return Outcomes.constant(None, len(zone))
     match predicate:
         case Truth():
-            return _judge_value(Operator.EQ, pa.scalar(True), zone)
+            return _judge_value(Operator.EQ, pa.array([True]), zone)
         case Comparison(_, operator, value):
             literal = _comparable(pa.repeat(value, 1))
             side = _literal_side(literal, case)
             if side is None:
-                return _judge_value(operator, literal[0], zone)
+                return _judge_value(operator, literal, zone)
             return _judge_apart(operator, side, len(zone))
         case In():
             return _judge_list(predicate, zone, case)
@@ -165,27 +221,25 @@ def _judge_apart(operator: Operator, side: int, num_zones: int) -> Outcomes:
     return Outcomes.constant(operator in true_on[side], num_zones)
 
 
-def _judge_value(operator: Operator, literal: pa.Scalar, zone: ZoneValues) -> Outcomes:
-    """Judge rows whose values lie within the bounds. A null bound compares as NULL, which proves nothing."""
-
-    def proven(kernel: Any, bound: pa.Array) -> _Flags:
-        return np.asarray(pc.fill_null(kernel(bound, literal), False))
-
+def _judge_value(operator: Operator, literal: pa.Array, zone: ZoneValues) -> Outcomes:
+    """Judge rows whose values lie within the bounds. An unknown bound proves nothing."""
+    never = np.zeros(len(zone), dtype=np.bool_)
     match operator:
         case Operator.LT | Operator.GE:
-            all_below = proven(pc.less, zone.max)
-            none_below = proven(pc.greater_equal, zone.min)
-            outcomes = Outcomes(~none_below, ~all_below, np.zeros_like(all_below))
+            min_below, all_below = zone.below(literal)
+            none_below = zone.has_min & ~min_below
+            outcomes = Outcomes(~none_below, ~all_below, never)
             return outcomes if operator is Operator.LT else outcomes.negated()
         case Operator.LE | Operator.GT:
-            all_within = proven(pc.less_equal, zone.max)
-            none_within = proven(pc.greater, zone.min)
-            outcomes = Outcomes(~none_within, ~all_within, np.zeros_like(all_within))
+            none_within, max_above = zone.above(literal)
+            all_within = zone.has_max & ~max_above
+            outcomes = Outcomes(~none_within, ~all_within, never)
             return outcomes if operator is Operator.LE else outcomes.negated()
         case Operator.EQ | Operator.NE:
-            none_equal = proven(pc.greater, zone.min) | proven(pc.less, zone.max)
-            all_equal = proven(pc.equal, zone.min) & proven(pc.equal, zone.max)
-            outcomes = Outcomes(~none_equal, ~all_equal, np.zeros_like(all_equal))
+            min_below, max_below = zone.below(literal)
+            min_above, max_above = zone.above(literal)
+            all_equal = zone.has_min & zone.has_max & ~(min_below | max_below | min_above | max_above)
+            outcomes = Outcomes(~(min_above | max_below), ~all_equal, never)
             return outcomes if operator is Operator.EQ else outcomes.negated()
         case _:
             assert_never(operator)
@@ -201,13 +255,16 @@ def _judge_list(predicate: In, zone: ZoneValues, case: Case) -> Outcomes:
             may_be_listed, all_listed = np.full(len(zone), is_listed), np.zeros(len(zone), dtype=np.bool_)
             return _list_outcomes(predicate, may_be_listed, all_listed)
         items = items.filter(pa.array(~nans))
-    keys, low, high = order_keys_of(items, zone.min, zone.max)
+    numbers = None if zone.numbers is None else _numbers(items)
+    if zone.numbers is not None and numbers is not None:
+        keys, (low, high) = numbers, zone.numbers
+    else:
+        keys, low, high = _order_keys_of(items, zone.min, zone.max)
     keys = np.sort(keys)
-    known_low, known_high = _is_valid(zone.min), _is_valid(zone.max)
-    first = np.where(known_low, np.searchsorted(keys, low, side="left"), 0)
-    last = np.where(known_high, np.searchsorted(keys, high, side="right"), len(keys))
+    first = np.where(zone.has_min, np.searchsorted(keys, low, side="left"), 0)
+    last = np.where(zone.has_max, np.searchsorted(keys, high, side="right"), len(keys))
     may_be_listed = last > first
-    all_listed = may_be_listed & known_low & known_high & (low == high)
+    all_listed = may_be_listed & zone.has_min & zone.has_max & (low == high)
     if pa.types.is_floating(items.type):
         all_listed &= low != 0  # lists distinguish -0.0 from 0.0, bounds do not
     return _list_outcomes(predicate, may_be_listed, all_listed)
@@ -223,19 +280,39 @@ def _list_outcomes(predicate: In, may_be_listed: _Flags, all_listed: _Flags) -> 
     )
 
 
-def order_keys_of(*arrays: pa.Array) -> list[npt.NDArray[Any]]:
+def _numbers(values: pa.Array) -> npt.NDArray[Any] | None:
+    """Return a view of values that compares as they do, but for NaN; None where numpy does not compare them.
+
+    Nulls are whatever their slots hold.
+    """
+    data_type = values.type
+    types = pa.types
+    if types.is_floating(data_type):
+        return float_values(values)
+    if types.is_decimal128(data_type) and data_type.precision <= _INT64_DIGITS:
+        words = _words(values, np.dtype((np.int64, 2)))
+        low, high = words[:, 0], words[:, 1]
+        is_whole = high == low >> 63
+        return low if is_whole.all() or is_whole[_is_valid(values)].all() else None
+    if types.is_integer(data_type):
+        return _words(values, np.dtype(data_type.to_pandas_dtype()))
+    if types.is_temporal(data_type) and not types.is_interval(data_type):
+        return _words(values, np.dtype(f"i{data_type.bit_width // 8}"))
+    return None
+
+
+def _words(values: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    data = values.buffers()[1]
+    if data is None or not len(values):
+        return np.zeros(len(values), dtype)
+    return np.frombuffer(data, dtype, len(values), values.offset * dtype.itemsize)
+
+
+def _order_keys_of(*arrays: pa.Array) -> list[npt.NDArray[Any]]:
     """Return numpy arrays that compare among each other as the values do; keys of nulls are arbitrary.
 
     All arrays have the same type, and hold no NaN.
     """
-    data_type = arrays[0].type
-    if pa.types.is_floating(data_type):
-        return [float_values(array) for array in arrays]
-    width = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
-    is_number = pa.types.is_integer(data_type) or pa.types.is_temporal(data_type)
-    if is_number and not pa.types.is_interval(data_type):
-        plain = data_type if pa.types.is_integer(data_type) else width[data_type.bit_width]
-        return [np.asarray(array.view(plain).fill_null(0)) for array in arrays]
     both = pa.concat_arrays(arrays)
     order = np.asarray(pc.array_sort_indices(both))
     ordered = both.take(pa.array(order))

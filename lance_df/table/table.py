@@ -69,6 +69,7 @@ TRANSACTIONS_DIR = "_transactions"
 # Bitmaps take less where many rows are deleted.
 _BYTES_PER_DELETED_ROW = 2
 _MAX_SCAN_PLANS = 64
+_MAX_INDEX_ANSWERS = 256
 # What a table takes, and how much more than the file what is made of a manifest.
 _TABLE_BYTES = 8 * 1024
 _PARSED_COPIES = 3
@@ -119,6 +120,11 @@ class Table:
     def scan_plans(self) -> Entries[Any]:
         """What engines have planned of this version lately."""
         return self.shared.cache.part(_MAX_SCAN_PLANS).entries(CacheKind.PLANS)
+
+    @cached_property
+    def index_answers(self) -> Entries[Any]:
+        """What indices have said of this version lately: plans with other conditions ask that again."""
+        return self.shared.cache.part(_MAX_INDEX_ANSWERS).entries(CacheKind.PLANS)
 
     @property
     def num_bytes(self) -> int:

@@ -10,8 +10,12 @@ import fsspec
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+import lance_df
+from lance_df.encodings.arrays import OversizedArrayError
+from lance_df.encodings.plan import RowRange
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, NotFoundError
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Operator, Or, Predicate, Unknown
 from lance_df.scan.options import NO_STATISTICS
@@ -21,6 +25,7 @@ from lance_df.scan.run import run_tasks
 from lance_df.storage import RemoteSource
 from lance_df.table.open import open_table
 from lance_df.table.scan.plan import plan_scan
+from lance_df.table.scan.window_reader import WindowReader
 from lance_df.table.table import Table
 from lance_df.table.writing.limits import SCAN_LIMITS
 
@@ -151,6 +156,96 @@ def test_scattered_matches_share_batches(table: Table) -> None:
     batches = [batch for task in plan.tasks for batch in task.read()]
     assert sum(batch.num_rows for batch in batches) == 200
     assert len(batches) <= len(plan.tasks)
+
+
+@pytest.fixture(scope="module")
+def selective(tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, pa.Table]:
+    """A table of three columns, of which conditions on each leave few rows in every window."""
+    rng = np.random.default_rng(7)
+    rows = pa.table(
+        {
+            "a": rng.integers(0, 50, NUM_ROWS),
+            "b": pa.array(rng.integers(0, 4, NUM_ROWS), mask=rng.random(NUM_ROWS) < 0.1),
+            "c": pa.array([f"c{number}" for number in rng.integers(0, 5, NUM_ROWS)]),
+            "at": np.arange(NUM_ROWS),
+        }
+    )
+    folder = tmp_path_factory.mktemp("selective") / "t.lance"
+    return open_table(lance_df.write_dataset(rows, folder).uri), rows
+
+
+SELECTIVE = And(
+    (
+        Comparison(Column(("a",)), Operator.EQ, pa.scalar(7)),
+        Comparison(Column(("b",)), Operator.GE, pa.scalar(2)),
+        Comparison(Column(("c",)), Operator.NE, pa.scalar("c3")),
+    )
+)
+
+
+def selected(rows: pa.Table) -> pa.Table:
+    return rows.filter((pc.field("a") == 7) & (pc.field("b") >= 2) & (pc.field("c") != "c3"))
+
+
+@pytest.mark.parametrize("gathered", [1, 100, 10**6])
+@pytest.mark.parametrize("columns", [("at",), ("c", "at", "a"), ("b",)], ids=str)
+def test_few_rows_of_several_windows_pass_the_other_conditions_together(
+    selective: tuple[Table, pa.Table],
+    columns: tuple[str, ...],
+    gathered: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table, rows = selective
+    kinds: list[bool] = []
+    take = WindowReader.read
+    monkeypatch.setattr(
+        WindowReader,
+        "read",
+        lambda self, rows: kinds.append(isinstance(rows, RowRange)) or take(self, rows),
+    )
+    with SCAN_LIMITS.replaced(max_window_rows=1000, gathered_rows=gathered, max_task_rows=NUM_ROWS):
+        answer = read(table, predicate=SELECTIVE, columns=columns)
+    assert answer.equals(selected(rows).select(columns))
+    # the first condition leaves some 20 rows of a window: a few windows have 100 together
+    num_windows, num_takes = kinds.count(True), kinds.count(False)
+    assert NUM_ROWS // 1000 <= num_windows <= NUM_ROWS // 1000 + 3
+    if gathered == 1:
+        assert num_takes >= 2 * num_windows
+    else:
+        assert num_takes <= {100: num_windows // 2, 10**6: 10}[gathered]
+
+
+def test_a_limit_ends_the_scan_at_the_first_matches(
+    selective: tuple[Table, pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, rows = selective
+    sizes: list[int] = []
+    compare = WindowReader.read
+    monkeypatch.setattr(
+        WindowReader, "read", lambda self, rows: sizes.append(len(rows)) or compare(self, rows)
+    )
+    with SCAN_LIMITS.replaced(max_window_rows=1000, first_limited_rows=1000, max_task_rows=NUM_ROWS):
+        plan = plan_scan(table, ScanRequest(predicate=SELECTIVE, columns=("at",), limit=5))
+        batches = list(plan.tasks[0].read())
+    answer = pa.Table.from_batches(batches)
+    assert answer["at"].to_pylist() == selected(rows)["at"].to_pylist()[:5]
+    assert sum(sizes) < 5000
+
+
+def test_rows_that_do_not_fit_into_one_array_are_read_apart(
+    selective: tuple[Table, pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, rows = selective
+    take = WindowReader.read
+
+    def few_at_once(self: WindowReader, rows: Any) -> Any:
+        if len(rows) > 100 and not isinstance(rows, RowRange):
+            raise OversizedArrayError("too many")
+        return take(self, rows)
+
+    monkeypatch.setattr(WindowReader, "read", few_at_once)
+    with SCAN_LIMITS.replaced(max_window_rows=1000, max_task_rows=NUM_ROWS):
+        assert read(table, predicate=SELECTIVE).equals(selected(rows))
 
 
 def test_no_match_reads_the_filter_column_only(remote: tuple[Table, Reads]) -> None:

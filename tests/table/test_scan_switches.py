@@ -151,11 +151,11 @@ def test_windows_of_a_store_are_read_ahead_or_on_demand(monkeypatch: pytest.Monk
     uri = f"memory://{uuid.uuid4()}/t.lance"
     table = open_table(lance_df.write_dataset(BIG, uri).uri)
     threads: set[str] = set()
-    match = RowSlice._match
+    process = RowSlice._process
     monkeypatch.setattr(
         RowSlice,
-        "_match",
-        lambda self, rows: threads.add(threading.current_thread().name) or match(self, rows),
+        "_process",
+        lambda self, rows: threads.add(threading.current_thread().name) or process(self, rows),
     )
     for is_on in (True, False):
         threads.clear()

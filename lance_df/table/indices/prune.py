@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +27,15 @@ from lance_df.table.indices.segments import Segment, segments_by_index
 from lance_df.table.reading.selection import RowRanges
 
 if TYPE_CHECKING:
+    from lance_df.cache import Entries
     from lance_df.format.schema import Field
     from lance_df.table.table import Table
 
 _ALL_OFFSETS = 1 << FRAGMENT_BITS
 # fragments with higher ids do not fit the signed addresses that are used here; they are never pruned
 _MAX_FRAGMENT_ID = (1 << 31) - 1
+# of an answer and its predicate, beside the rows
+_ANSWER_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,19 @@ class PruneResult:
         return None if within.num_rows == stop - start else within.shift(-start)
 
 
-def prune(table: Table, predicate: Predicate, fragment_ids: Sequence[int]) -> PruneResult:
+def prune(
+    table: Table, predicate: Predicate, fragment_ids: Sequence[int], *, keeps_answers: bool = False
+) -> PruneResult:
     """Ask the table's indices which rows of ``fragment_ids`` may match ``predicate``.
 
-    ``predicate`` may hold `Unknown`. Fragments that no usable index covers are selected whole.
+    Fragments that no usable index covers are selected whole.
+
+    Parameters
+    ----------
+    predicate
+        May hold `Unknown`.
+    keeps_answers
+        Whether what is asked of all fragments is kept for later plans of the version.
 
     Raises
     ------
@@ -89,7 +101,8 @@ def prune(table: Table, predicate: Predicate, fragment_ids: Sequence[int]) -> Pr
     positions = table.fragments.positions(asked)
     if (positions < 0).any():
         raise InvalidInputError(f"{table.uri}: there is no fragment {asked[positions < 0][0]}")
-    pruner = _Pruner(table, asked, np.asarray(table.fragments.physical_rows)[positions])
+    answers = table.index_answers if keeps_answers and len(asked) == len(table.fragments) else None
+    pruner = _Pruner(table, asked, np.asarray(table.fragments.physical_rows)[positions], answers)
     simple = simplify(predicate)
     selection, reasons = pruner.explain(simple)
     return PruneResult(
@@ -103,11 +116,37 @@ def prune(table: Table, predicate: Predicate, fragment_ids: Sequence[int]) -> Pr
     )
 
 
+class _Asked(NamedTuple):
+    """What the indices of a column say, and the queries that they have answered."""
+
+    answer: Answer
+    queries: tuple[IndexQuery, ...] = ()
+
+
+def _size_of(asked: _Asked) -> int:
+    return _ANSWER_BYTES + asked.answer.rows.bounds.nbytes
+
+
+def _is_hashable(predicate: Predicate) -> bool:
+    try:
+        hash(predicate)
+    except TypeError:  # a list of values
+        return False
+    return True
+
+
 class _Pruner:
     """Set algebra over the addresses of the fragments that are asked about."""
 
-    def __init__(self, table: Table, fragment_ids: FragmentIds, num_rows: npt.NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        table: Table,
+        fragment_ids: FragmentIds,
+        num_rows: npt.NDArray[np.int64],
+        answers: Entries[_Asked] | None,
+    ) -> None:
         self._table = table
+        self._answers = answers
         self._fragment_ids = fragment_ids
         self._in_reach = fragment_ids <= _MAX_FRAGMENT_ID
         starts = fragment_starts(np.where(self._in_reach, fragment_ids, 0))
@@ -157,23 +196,31 @@ class _Pruner:
                 return Answer(self._everything, is_exact=False)
 
     def _ask(self, path: tuple[str, ...], predicate: Predicate) -> Answer:
-        """Intersect what the indices of one column say."""
-        result = Answer(self._everything, is_exact=False)
+        """Return what the indices of one column say together."""
+        if self._answers is None or not _is_hashable(predicate):
+            asked = self._asked(path, predicate)
+        else:
+            asked = self._answers.get((path, predicate), lambda: self._asked(path, predicate), _size_of)
+        self.queries += asked.queries
+        return asked.answer
+
+    def _asked(self, path: tuple[str, ...], predicate: Predicate) -> _Asked:
+        rows, queries = self._everything, list[IndexQuery]()
         column = _field_at(self._table.schema.fields, path)
         if column is None:
-            return result
+            return _Asked(Answer(rows, is_exact=False))
         bound = bind_literals(predicate, column.arrow_type())
         if has_unknown(bound):
-            return result
+            return _Asked(Answer(rows, is_exact=False))
         for name, segments in self._indices_of(column).items():
             answer = self._ask_segments(segments, bound, column)
             if answer is None:
                 continue
-            self.queries.append(IndexQuery(name, to_text(predicate)))
+            queries.append(IndexQuery(name, to_text(predicate)))
             if answer.is_exact:
-                return answer
-            result = Answer(result.rows.intersect(answer.rows), is_exact=False)
-        return result
+                return _Asked(answer, tuple(queries))
+            rows = rows.intersect(answer.rows)
+        return _Asked(Answer(rows, is_exact=False), tuple(queries))
 
     def _ask_segments(self, segments: list[Segment], predicate: Predicate, column: Field) -> Answer | None:
         """Unite what the segments of one index say, each about the fragments that it covers.

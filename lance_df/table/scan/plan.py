@@ -202,7 +202,13 @@ def _pruned(scan: Scan, request: ScanRequest, positions: Positions) -> Scan:
     if not request.options.statistics or request.include_deleted_rows:
         return scan
     ids = np.sort(scan.table.fragments.ids[positions])
-    pruning = plan_pruning(scan.table, scan.predicate, request.pruning_predicate, ids.tolist())
+    pruning = plan_pruning(
+        scan.table,
+        scan.predicate,
+        request.pruning_predicate,
+        ids.tolist(),
+        keeps_answers=request.options.cached_plans,
+    )
     predicate = None if pruning.is_exact else scan.predicate
     return replace(
         scan,

@@ -82,6 +82,8 @@ def plan_pruning(
     predicate: Predicate | None,
     pruning_predicate: Predicate | None,
     fragment_ids: Sequence[int],
+    *,
+    keeps_answers: bool = False,
 ) -> Pruning:
     """Ask the indices of a table about the conditions of a scan of some fragments.
 
@@ -91,6 +93,8 @@ def plan_pruning(
         What is applied to each row; the indices may show that this is not needed.
     pruning_predicate
         What prunes only; may hold `Unknown`.
+    keeps_answers
+        Whether what indices say of all fragments is kept for later plans of the version.
     """
     conditions = tuple(condition for condition in (predicate, pruning_predicate) if condition is not None)
     if not conditions or not table.indices or not len(fragment_ids):
@@ -98,7 +102,7 @@ def plan_pruning(
     from lance_df.table.indices import prune
 
     asked = _without_repetition(predicate, pruning_predicate)
-    results = tuple(prune(table, condition, fragment_ids) for condition in asked)
+    results = tuple(prune(table, condition, fragment_ids, keeps_answers=keeps_answers) for condition in asked)
     return Pruning(
         table.schema,
         conditions,

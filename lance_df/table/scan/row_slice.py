@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from lance_df.table.scan.windows import window_rows, windows
 from lance_df.table.writing.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lance_df.encodings.plan import Rows
     from lance_df.scan.aggregate import PartialAggregator
@@ -39,19 +39,30 @@ if TYPE_CHECKING:
 _PREFETCHED_WINDOWS = 4
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Rows to return, and their values as far as they are known.
+    """Rows that match the first steps of the filter, or all of them.
 
-    ``selection`` says which of ``rows`` are meant. ``known`` has a value for each of these: the columns that
-    are returned and that the filter reads too. ``scattered`` says that ``rows`` are a few of a window.
+    Attributes
+    ----------
+    rows, selection
+        Rows, and those of them that are meant.
+    known
+        The values of ``rows``, by the path of their column: of columns that later steps read, or that are
+        returned.
+    num_steps
+        How many steps they match.
+    scattered
+        Whether ``rows`` are a few of a window.
     """
 
     rows: Rows
     selection: SelectedRows
-    known: Sequence[pa.Array] = ()
+    known: Mapping[tuple[str, ...], pa.Array]
+    num_steps: int
     scattered: bool = False
 
     @property
@@ -94,6 +105,7 @@ class RowSlice:
         self._reader = source.reader
         self._deleted = source.deleted
         self._types = [column.output.type for column in scan.columns]
+        self._compared_types = {column.path: column.output.type for column in scan.filter_columns}
         filtered_by = [column for step in scan.filter_steps for column in step.columns]
         # places in what is returned: of columns that the filter reads, and of the others
         self._reused = [index for index, column in enumerate(scan.columns) if column in filtered_by]
@@ -102,7 +114,7 @@ class RowSlice:
         # the paths that each step of the filter, or what comes after it, reads
         self._wanted_from_step = [
             returned.union(*(step.paths for step in scan.filter_steps[number:]))
-            for number in range(len(scan.filter_steps))
+            for number in range(len(scan.filter_steps) + 1)
         ]
 
     @cached_property
@@ -136,10 +148,10 @@ class RowSlice:
 
     def read_whole(self, num_rows: int) -> pa.RecordBatch:
         """Return what is wanted of the first ``num_rows`` rows, read at once."""
-        result = self._process(RowRange(0, num_rows))
-        if result is None:
+        match = self._match(self._live_rows(RowRange(0, num_rows)), waits=False)
+        if match is None:
             return pa.RecordBatch.from_pylist([], self._scan.schema)
-        return self._gather([result]) if isinstance(result, _Match) else result
+        return self._gather([match]) if match.is_sparse else self._finish(match)
 
     def read(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         scan = self._scan
@@ -153,7 +165,7 @@ class RowSlice:
         cuts = self._windows(start, stop, selected)
         promising = (rows for rows in cuts if not self._is_ruled_out(rows))
         with closing(map_ahead(self._processed, promising, ahead=self._num_ahead)) as results:
-            yield from self._joined(chain.from_iterable(results))
+            yield from self._joined(self._continued(chain.from_iterable(results)))
 
     def values(self, start: int, stop: int) -> Iterator[Sequence[pa.Array]]:
         """Yield the columns that are returned, window by window, of rows that are all wanted.
@@ -187,21 +199,81 @@ class RowSlice:
         is_local = self._scan.table.location.is_local
         return _PREFETCHED_WINDOWS if self._scan.options.prefetched_windows and not is_local else 0
 
+    @cached_property
+    def _num_gathered(self) -> int:
+        """The scattered rows that are read at once: no more than a window may have, or are wanted."""
+        scan = self._scan
+        is_local = scan.table.location.is_local
+        most = window_rows(self._reader, scan.fields(), wanted=scan.rows_at_once(), is_local=is_local)
+        return min(SCAN_LIMITS.current.gathered_rows, most if scan.limit is None else min(most, scan.limit))
+
+    def _continued(
+        self, results: Iterator[_Match | pa.RecordBatch | None]
+    ) -> Iterator[_Match | pa.RecordBatch | None]:
+        """Apply the steps of the filter that are left to scattered rows of several windows at once."""
+        enough = self._num_gathered if self._scan.limit is None else 1
+        waiting: list[_Match] = []
+        for result in results:
+            next_one = self._waiting(result)
+            if waiting and result is not None:
+                is_same = next_one is not None and next_one.num_steps == waiting[0].num_steps
+                if not is_same or sum(match.selection.count for match in waiting) >= enough:
+                    yield from self._in_parts(waiting, self._match_together)
+                    waiting = []
+            if next_one is None:
+                yield result
+            else:
+                waiting.append(next_one)
+        if waiting:
+            yield from self._in_parts(waiting, self._match_together)
+
+    def _waiting(self, result: _Match | pa.RecordBatch | None) -> _Match | None:
+        """Return a result that steps of the filter are left for."""
+        if not isinstance(result, _Match) or result.num_steps == len(self._scan.filter_steps):
+            return None
+        return result
+
+    def _match_together(self, matches: Sequence[_Match]) -> _Match | None:
+        """Apply the steps that are left to scattered rows that match the same steps."""
+        if len(matches) == 1:
+            return self._match(matches[0], waits=False)
+        rows = np.concatenate([match.rows for match in matches])
+        known = {}
+        for path in matches[0].known:
+            values = [self._compared(match.known[path], path) for match in matches]
+            known[path] = concat_arrays(values, values[0].type)
+        everything = SelectedRows.everything(len(rows))
+        return self._match(_Match(rows, everything, known, matches[0].num_steps, scattered=True), waits=False)
+
+    def _in_parts(self, matches: Sequence[_Match], read: Callable[[Sequence[_Match]], T]) -> Iterator[T]:
+        """Yield what is read of some matches, at once if that fits into arrays of their types."""
+        try:
+            result = read(matches)
+        except OversizedArrayError:
+            if len(matches) == 1:
+                raise
+        else:
+            yield result
+            return
+        middle = len(matches) // 2
+        yield from self._in_parts(matches[:middle], read)
+        yield from self._in_parts(matches[middle:], read)
+
     def _joined(self, results: Iterator[_Match | pa.RecordBatch | None]) -> Iterator[pa.RecordBatch]:
         """Yield batches; scattered matches of neighbouring windows share one."""
         gathered: list[_Match] = []
         for result in results:
             if isinstance(result, _Match):
                 gathered.append(result)
-                if sum(match.selection.count for match in gathered) < SCAN_LIMITS.current.gathered_rows:
+                if sum(match.selection.count for match in gathered) < self._num_gathered:
                     continue
             if gathered and result is not None:
-                yield self._gather(gathered)
+                yield from self._in_parts(gathered, self._gather)
                 gathered = []
             if isinstance(result, pa.RecordBatch):
                 yield result
         if gathered:
-            yield self._gather(gathered)
+            yield from self._in_parts(gathered, self._gather)
 
     def _processed(self, rows: Rows) -> Sequence[_Match | pa.RecordBatch | None]:
         """Return the result of a window, or several where its rows do not fit into arrays of their types."""
@@ -216,7 +288,7 @@ class RowSlice:
 
     def _process(self, rows: Rows) -> _Match | pa.RecordBatch | None:
         """Return the batch of a window, or where only few rows match, what is known of these."""
-        match = self._match(rows)
+        match = self._match(self._live_rows(rows), waits=True)
         if match is None or match.is_sparse:
             return match
         return self._finish(match)
@@ -225,32 +297,53 @@ class RowSlice:
         ruled_out = self._scan.ruled_out
         return ruled_out is not None and isinstance(rows, RowRange) and ruled_out.covers(self._reader, rows)
 
-    def _match(self, rows: Rows) -> _Match | None:
-        scan = self._scan
-        live = None if scan.include_deleted_rows else self._live(rows)
+    def _live_rows(self, rows: Rows) -> _Match:
+        """Return the rows that are not deleted, before the first step of the filter."""
+        live = None if self._scan.include_deleted_rows else self._live(rows)
         selection = SelectedRows.everything(len(rows)) if live is None else SelectedRows(live)
-        if not selection.count:
+        return _Match(rows, selection, {}, 0)
+
+    def _match(self, match: _Match, *, waits: bool) -> _Match | None:
+        """Apply the steps of the filter that are left.
+
+        Parameters
+        ----------
+        waits
+            Whether to return before the next step where few rows are left, to go on with those of other
+            windows.
+        """
+        if not match.selection.count:
             return None
-        known: dict[tuple[str, ...], pa.Array] = {}
-        scattered = False
-        for number, step in enumerate(scan.filter_steps):
-            if number and _is_sparse(selection):
-                wanted = self._wanted_from_step[number]
-                known = {path: selection.of(known[path]) for path in known if path in wanted}
-                rows, selection, scattered = (
-                    _positions(rows, selection),
-                    SelectedRows.everything(selection.count),
-                    True,
-                )
-            values = self._step_readers[number].read(rows)
-            known.update(zip((column.path for column in step.columns), values, strict=True))
-            selection = selection & step.matcher.rows(known, len(rows))
+        steps = self._scan.filter_steps
+        known = dict(match.known)
+        first = match.num_steps
+        for number in range(first, len(steps)):
+            if number > first and match.is_sparse:
+                match = self._alone(match)
+                if waits:
+                    return match
+                known = dict(match.known)
+            known.update(self._values_of_step(number, match.rows))
+            selection = match.selection & steps[number].matcher.rows(known, len(match.rows))
             if not selection.count:
-                if scan.learns_bounds and isinstance(rows, RowRange):
-                    self._learn(rows, known)
+                if self._scan.learns_bounds and isinstance(match.rows, RowRange):
+                    self._learn(match.rows, known)
                 return None
-        reused = [selection.of(known[scan.columns[index].path]) for index in self._reused]
-        return _Match(rows, selection, reused, scattered)
+            match = _Match(match.rows, selection, known, number + 1, match.scattered)
+        return self._alone(match) if match.is_sparse else match
+
+    def _values_of_step(self, number: int, rows: Rows) -> Mapping[tuple[str, ...], pa.Array]:
+        """Return what a step of the filter reads that those before have not read."""
+        columns = self._scan.filter_steps[number].columns
+        values = self._step_readers[number].read(rows)
+        return dict(zip((column.path for column in columns), values, strict=True))
+
+    def _alone(self, match: _Match) -> _Match:
+        """Return the rows that are meant without the others, and only the values that are still needed."""
+        wanted = self._wanted_from_step[match.num_steps]
+        known = {path: match.selection.of(match.known[path]) for path in match.known if path in wanted}
+        everything = SelectedRows.everything(match.selection.count)
+        return _Match(match.positions(), everything, known, match.num_steps, scattered=True)
 
     def _learn(self, rows: RowRange, known: Mapping[tuple[str, ...], pa.Array]) -> None:
         read = (column for column in self._scan.filter_columns if column.path in known)
@@ -259,32 +352,35 @@ class RowSlice:
 
     def _finish(self, match: _Match) -> pa.RecordBatch:
         """Read whole windows and leave out what does not match."""
+        reused = [match.selection.of(match.known[self._scan.columns[index].path]) for index in self._reused]
         if self._scan.aggregator is not None and self._scan.aggregator.takes_dictionaries:
-            return self._grouped(match, self._scan.aggregator)
-        if match.selection.is_all:
-            return self._batch(match.known, self._whole_reader.read(match.rows), match.selection)
-        return self._batch(match.known, self._part_reader.read(match.rows), match.selection)
+            return self._grouped(match, reused, self._scan.aggregator)
+        reader = self._whole_reader if match.selection.is_all else self._part_reader
+        return self._batch(reused, reader.read(match.rows), match.selection)
 
-    def _grouped(self, match: _Match, aggregator: PartialAggregator) -> pa.RecordBatch:
+    def _grouped(
+        self, match: _Match, reused: Sequence[pa.Array], aggregator: PartialAggregator
+    ) -> pa.RecordBatch:
         """Return an aggregate over keys that may be stored as dictionaries."""
         others = self._part_reader.read(match.rows)
-        values: dict[int, pa.Array] = dict(zip(self._reused, match.known, strict=True))
+        values: dict[int, pa.Array] = dict(zip(self._reused, reused, strict=True))
         values.update(
             (index, match.selection.of(each)) for index, each in zip(self._missing, others, strict=True)
         )
         columns = [values[index] for index in range(len(values))]
         groups = aggregator.of_dictionaries(columns)
         if groups is None:
-            return self._batch(match.known, others, match.selection)
+            return self._batch(reused, others, match.selection)
         keys = [self._finished(each, index) for index, each in enumerate(groups[: len(columns)])]
         return pa.RecordBatch.from_arrays([*keys, *groups[len(columns) :]], schema=self._scan.schema)
 
     def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
-        """Read single rows."""
-        rows = np.concatenate([match.positions() for match in matches])
+        """Read the rest of single rows."""
+        rows = np.concatenate([match.rows for match in matches])
         known = []
-        for number, index in enumerate(self._reused):
-            arrays = [self._plain(match.known[number], index) for match in matches]
+        for index in self._reused:
+            path = self._scan.columns[index].path
+            arrays = [self._plain(match.known[path], index) for match in matches]
             known.append(concat_arrays(arrays, arrays[0].type))
         return self._batch(known, self._part_reader.read(rows), SelectedRows.everything(len(rows)))
 
@@ -306,6 +402,10 @@ class RowSlice:
             live[self._deleted[low:high] - rows.start] = False
             return live
         return ~np.isin(rows, self._deleted, assume_unique=True)
+
+    def _compared(self, values: pa.Array, path: tuple[str, ...]) -> pa.Array:
+        """Return values of a column of the filter, looked up where they come as a dictionary."""
+        return self._scan.table.shared.dictionaries.expand(values, self._compared_types[path])
 
     def _plain(self, values: pa.Array, index: int, selection: SelectedRows | None = None) -> pa.Array:
         """Return values for a index of what is returned, looked up where they may come as a dictionary."""
