@@ -28,7 +28,7 @@ from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.scanner_options import ColumnOrdering, Columns, Filter, ScannerOptions, ScanStatistics
 from lance_df.table.metadata.row_counts import live_rows
-from lance_df.table.reading.batches import resized, window
+from lance_df.table.reading.batches import count_batch, resized, take_rows, window
 from lance_df.table.reading.system_columns import ROW_ADDRESS, system_schema
 from lance_df.table.reading.take import check_row_numbers, row_numbers
 from lance_df.table.scan.columns import resolve_columns, resolve_name, row_columns
@@ -132,7 +132,7 @@ class LanceScanner(ArrowScanner):
         numbers = row_numbers(indices)
         result = self.to_table()
         check_row_numbers(numbers, result.num_rows, self._table.uri)
-        return result.take(numbers)
+        return take_rows(result, numbers)
 
     def scan_batches(self) -> list[pa.RecordBatch]:
         """Return all batches."""
@@ -359,10 +359,11 @@ class LanceScanner(ArrowScanner):
         try:
             order = row_order(table, [(keys[key.column_name], _sql(key)) for key in options.order_by])
             stop = len(order) if options.limit is None else start + options.limit
-            result = table.select(wanted).take(order[start:stop])
+            result = take_rows(table.select(wanted), order[start:stop])
         except pa.ArrowInvalid as err:
             raise InvalidInputError(f"{self._table.uri}: the rows cannot be sorted in memory: {err}") from err
-        return result.schema, _shown(iter(result.to_batches()), result.schema, options)
+        batches = result.to_batches() if wanted else [count_batch(result.num_rows)]
+        return result.schema, _shown(iter(batches), result.schema, options)
 
     def _with_keys(self, wanted: Sequence[str]) -> dict[str, str]:
         """Return the keys to sort by, once each, and what the columns with their values are called.

@@ -78,7 +78,10 @@ def to_batches(
         is_the_callers = source is given
         return _cast(source.schema, iterate_ahead(source) if is_the_callers else _read(source), schema)
     if schema is None:
-        raise InvalidInputError("an iterable of batches needs its schema: pass schema=…")
+        raise InvalidInputError(
+            f"this {type(data).__name__} needs its schema: pass a table, a list of dictionaries or a "
+            "RecordBatchReader; where there is an argument schema, batches and that"
+        )
     return schema, _checked(source, schema)
 
 

@@ -29,6 +29,11 @@ def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[
                 writer.write_batch(batch)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as err:
         raise InvalidInputError(f"Parquet cannot hold the rows: {err}") from err
+    except OSError as err:
+        if err.errno is not None:
+            raise
+        # of a type that Parquet does not have pyarrow says so
+        raise InvalidInputError(f"Parquet cannot hold the rows: {err}") from err
 
 
 def _bytes_below(out: IO[str], style: str) -> Any:

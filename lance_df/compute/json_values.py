@@ -155,6 +155,8 @@ def _at(value: Any, key: str) -> Any:
 def _string(value: Any) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else str(value)
     if isinstance(value, bool | int | float):
         return document_text(value)
     raise ValueError

@@ -9,7 +9,8 @@
     entry      4 bits kind | 28 bits length of the payload
 
 A payload is UTF-8 text, a number (kind byte, then 0, 1, 2, 4 or 8 bytes), or a document. Layout and text
-form as observed in files written by pylance 14: compact, with the shortest digits that name a float.
+form as observed in files written by pylance 14: compact, with the shortest digits that name a float. pylance
+stores the numbers NaN and Infinity, and Infinity for what is too large; their text is ``null``.
 """
 
 from __future__ import annotations
@@ -18,15 +19,22 @@ import json
 import math
 import struct
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _SCALAR, _OBJECT, _ARRAY = 0x2, 0x4, 0x8
 _NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = range(6)
 _CONSTANTS = {_NULL: "null", _FALSE: "false", _TRUE: "true"}
-_ZERO, _INT, _UINT, _FLOAT = 0x00, 0x40, 0x50, 0x60
+_ZERO, _NAN, _INFINITY, _NEGATIVE_INFINITY = 0x00, 0x10, 0x20, 0x30
+_INT, _UINT, _FLOAT = 0x40, 0x50, 0x60
+_SHOWN = dict.fromkeys((_NAN, _INFINITY, _NEGATIVE_INFINITY), "null")
+_PARSED = {_NAN: "NaN", _INFINITY: "Infinity", _NEGATIVE_INFINITY: "-Infinity"}  # as `json.loads` takes them
 _COUNT_MASK = 0x1FFFFFFF
 _LENGTH_MASK = 0x0FFFFFFF
 _MAX_DEPTH = 200
@@ -97,12 +105,12 @@ def document_value(document: bytes) -> object:
     CorruptDataError, UnsupportedFeatureError
         See `decode_jsonb`.
     """
-    return json.loads(_decode(document), strict=False)
+    return json.loads(_decode(document, _PARSED), strict=False)
 
 
 def document_of(value: object) -> bytes:
     """Return what `document_value` returned, or a part of it, as it is stored."""
-    return _encode_document(value, 0)
+    return _encode_document(value, 0, has_constants=True)
 
 
 def document_text(value: object) -> str:
@@ -115,7 +123,7 @@ def _encode(text: str) -> bytes:
         value = json.loads(
             text or "null", strict=False, object_pairs_hook=_members, parse_constant=_refuse_constant
         )
-        return _encode_document(value, 0)
+        return _encode_document(value, 0, has_constants=False)
     except (ValueError, OverflowError, RecursionError) as err:
         raise InvalidInputError(f"{text[:80]!r} cannot be stored as JSON: {err}") from err
 
@@ -131,19 +139,19 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def _encode_document(value: object, depth: int) -> bytes:
+def _encode_document(value: object, depth: int, *, has_constants: bool) -> bytes:
     if depth > _MAX_DEPTH:
         raise ValueError(f"it is nested deeper than {_MAX_DEPTH} levels")
     if isinstance(value, dict):
         ordered = sorted(value.items())
         entries = [(_STRING, name.encode()) for name, _ in ordered]
-        entries += [_encode_value(member, depth) for _, member in ordered]
+        entries += [_encode_value(member, depth, has_constants) for _, member in ordered]
         kind, count = _OBJECT, len(ordered)
     elif isinstance(value, list):
-        entries = [_encode_value(item, depth) for item in value]
+        entries = [_encode_value(item, depth, has_constants) for item in value]
         kind, count = _ARRAY, len(value)
     else:
-        entries = [_encode_value(value, depth)]
+        entries = [_encode_value(value, depth, has_constants)]
         kind, count = _SCALAR, 0
     if count > _COUNT_MASK or any(len(payload) > _LENGTH_MASK for _, payload in entries):
         raise ValueError("it is too large")
@@ -151,7 +159,7 @@ def _encode_document(value: object, depth: int) -> bytes:
     return struct.pack(f">{len(words)}I", *words) + b"".join(payload for _, payload in entries)
 
 
-def _encode_value(value: object, depth: int) -> tuple[int, bytes]:
+def _encode_value(value: object, depth: int, has_constants: bool) -> tuple[int, bytes]:
     match value:
         case None:
             return _NULL, b""
@@ -164,10 +172,13 @@ def _encode_value(value: object, depth: int) -> tuple[int, bytes]:
         case int() | float():
             number = float(value)
             if not math.isfinite(number):
-                raise ValueError("a number is too large")
+                if not has_constants:
+                    raise ValueError("a number is too large")
+                kind = _NAN if math.isnan(number) else _INFINITY if number > 0 else _NEGATIVE_INFINITY
+                return _NUMBER, bytes([kind])
             return _NUMBER, struct.pack(">Bd", _FLOAT, number)
         case _:
-            return _CONTAINER, _encode_document(value, depth + 1)
+            return _CONTAINER, _encode_document(value, depth + 1, has_constants=has_constants)
 
 
 def _encode_integer(value: int) -> bytes:
@@ -178,14 +189,14 @@ def _encode_integer(value: int) -> bytes:
     return bytes([_UINT if value > 0 else _INT]) + value.to_bytes(width, "big", signed=value < 0)
 
 
-def _decode(document: bytes) -> str:
+def _decode(document: bytes, constants: Mapping[int, str] = _SHOWN) -> str:
     try:
-        return _document(memoryview(document), 0)
+        return _document(memoryview(document), 0, constants)
     except (struct.error, IndexError, UnicodeDecodeError) as err:
         raise CorruptDataError(f"a value of {len(document)} bytes is no JSONB document") from err
 
 
-def _document(data: memoryview, depth: int) -> str:
+def _document(data: memoryview, depth: int, constants: Mapping[int, str]) -> str:
     if depth > _MAX_DEPTH:
         raise UnsupportedFeatureError(f"a JSON document is nested deeper than {_MAX_DEPTH} levels")
     (header,) = struct.unpack_from(">I", data)
@@ -201,7 +212,7 @@ def _document(data: memoryview, depth: int) -> str:
         stop = position + (entry & _LENGTH_MASK)
         if stop > len(data):
             raise CorruptDataError(f"a JSONB document of {len(data)} bytes refers to byte {stop}")
-        values.append(_value(entry >> 28, data[position:stop], depth))
+        values.append(_value(entry >> 28, data[position:stop], depth, constants))
         position = stop
     if kind == _SCALAR:
         return values[0]
@@ -210,22 +221,24 @@ def _document(data: memoryview, depth: int) -> str:
     return "{" + ",".join(map(":".join, zip(values[:count], values[count:], strict=True))) + "}"
 
 
-def _value(kind: int, payload: memoryview, depth: int) -> str:
+def _value(kind: int, payload: memoryview, depth: int, constants: Mapping[int, str]) -> str:
     if kind == _STRING:
         return _quote(str(payload, "utf-8"))
     if kind == _NUMBER:
-        return _number(payload)
+        return _number(payload, constants)
     if kind == _CONTAINER:
-        return _document(payload, depth + 1)
+        return _document(payload, depth + 1, constants)
     if kind in _CONSTANTS:
         return _CONSTANTS[kind]
     raise UnsupportedFeatureError(f"JSONB values of kind {kind} have no JSON text")
 
 
-def _number(payload: memoryview) -> str:
+def _number(payload: memoryview, constants: Mapping[int, str]) -> str:
     kind, digits = payload[0], payload[1:]
     if kind == _ZERO:
         return "0"
+    if kind in constants and not digits:
+        return constants[kind]
     if kind in (_INT, _UINT) and len(digits) in (1, 2, 4, 8):
         return str(int.from_bytes(digits, "big", signed=kind == _INT))
     if kind == _FLOAT and len(digits) == 8:

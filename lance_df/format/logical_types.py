@@ -152,6 +152,10 @@ def from_arrow(data_type: pa.DataType) -> str:
     if types.is_fixed_size_binary(data_type):
         return f"fixed_size_binary:{data_type.byte_width}"
     if types.is_fixed_size_list(data_type):
+        if isinstance(data_type.value_type, pa.BaseExtensionType):
+            raise UnsupportedFeatureError(
+                f"Lance has no lists of fixed size of Arrow's {data_type.value_type}"
+            )
         inner = "struct" if types.is_struct(data_type.value_type) else from_arrow(data_type.value_type)
         return f"fixed_size_list:{inner}:{data_type.list_size}"
     if types.is_dictionary(data_type):

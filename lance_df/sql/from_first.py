@@ -12,6 +12,7 @@ from lance_df.records import dataclass
 from lance_df.sql.dialect import QUOTED, tokenize
 from lance_df.sql.splice import Edit, splice
 
+_PIPE: Final = "|>"
 _OPENS: Final = frozenset("([{")
 _CLOSES: Final = frozenset(")]}")
 _SET_OPERATORS: Final = frozenset({"UNION", "EXCEPT", "INTERSECT"})
@@ -53,6 +54,8 @@ def with_select(text: str) -> str:
     ("SELECT * FROM 'a.csv' LIMIT 1", 'CREATE TABLE u AS SELECT * FROM t')
     >>> with_select("FROM t SELECT a"), with_select("SELECT extract(day FROM d) FROM t")
     ('FROM t SELECT a', 'SELECT extract(day FROM d) FROM t')
+    >>> with_select("FROM t |> WHERE a > 1 |> SELECT a")
+    'SELECT * FROM t |> WHERE a > 1 |> SELECT a'
     """
     try:
         tokens = tokenize(text)
@@ -102,7 +105,7 @@ def _take(scope: _Scope, word: str, before: str, token: Token) -> None:
     scope.first = scope.first or word or token.text
     if word == "FROM" and (is_first or (scope.first == "INSERT" and not scope.has_query)):
         scope.start, scope.has_query = token.start, True
-    elif word == "SELECT":
+    elif word == "SELECT" and before != _PIPE:
         scope.start, scope.has_query = None, True
     elif word == "AS" and scope.is_statement and scope.first in _WITH_QUERY_AFTER_AS and not scope.has_query:
         scope.first, scope.has_query = "", True

@@ -15,6 +15,9 @@ from lance_df.sql.type_parts import WITH_PARTS, end_of_parts
 
 _CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
 _CLOSES: Final = frozenset({")", "]", "}"})
+_COMPARISONS: Final = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">="})
+_QUANTIFIERS: Final = frozenset({"ANY", "SOME", "ALL"})
+_QUERY_STARTS: Final = frozenset(("(", word) for word in ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "("))
 
 
 def token_reader(text: str) -> TokenReader | None:
@@ -72,6 +75,14 @@ class TokenReader:
         """Whether a string in single quotes comes next, which DataFusion takes for a name."""
         token = self._peek()
         return token is not None and token.token_type is TokenType.STRING
+
+    def compared_with_subquery(self) -> str | None:
+        """Return ANY, SOME or ALL if one of them compares with a query anywhere in the statement."""
+        words = [_plain_word(token) for token in self._tokens]
+        for operator, word, *following in zip(words, words[1:], words[2:], words[3:], strict=False):
+            if operator in _COMPARISONS and word in _QUANTIFIERS and tuple(following) in _QUERY_STARTS:
+                return word
+        return None
 
     def identifier(self) -> str:
         """Take one part of a name."""

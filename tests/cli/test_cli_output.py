@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lance_df
+
 NEEDS_MESSAGES = pytest.mark.skipif(
     int(datafusion.__version__.partition(".")[0]) < 53, reason="errors are printed as Rust writes them"
 )
@@ -162,3 +164,11 @@ def test_a_column_with_nulls_is_read_back_from_csv(process, root, tmp_path):
         rows = values.count("(")
         code, out, err = process("sql", sql, root, "--format", "csv")
         assert (code, out) == (0, f"n,x\n{rows},{rows - 1}\n"), err
+
+
+def test_a_type_that_parquet_does_not_have(process, tmp_path):
+    decimals = pa.array([5000, 0, None]).cast(pa.decimal128(19, 0)).cast(pa.decimal128(5, -3), safe=False)
+    lance_df.write_dataset(pa.table({"d": decimals}), tmp_path / "neg.lance")
+    code, _, err = process("sql", "-o", "neg.parquet", "SELECT d FROM neg", ".")
+    assert (code, (tmp_path / "neg.parquet").exists()) == (1, False)
+    assert "Parquet cannot hold the rows: Scale must be" in err

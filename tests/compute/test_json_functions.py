@@ -173,3 +173,20 @@ def test_filters_of_scans_and_changes(tmp_path: Path) -> None:
     assert sorted(dataset.to_table().column("id").to_pylist()) == [20, 40]
     dataset.delete("json_exists(j, '$.user')")
     assert dataset.count_rows() == 0
+
+
+@pytest.mark.parametrize(
+    "function", ["json_get_float", "json_get_string", "json_get", "json_extract", "json_exists"]
+)
+def test_numbers_that_json_has_not(tmp_path: Path, function: str) -> None:
+    documents = ['{"a": NaN}', '{"a": Infinity}', '{"a": -1e400}', '{"a": [NaN, 1]}', "NaN"]
+    stored = pa.ExtensionArray.from_storage(pa.json_(), pa.array(documents))
+    lance.write_dataset(pa.table({"id": range(5), "j": stored}), tmp_path / "t")
+    key = "$.a" if function in ("json_extract", "json_exists") else "a"
+    others = "id <> 3" if function in ("json_get_float", "json_get_string") else "true"
+    ours, theirs = (
+        library.dataset(tmp_path / "t").to_table({"x": f"{function}(j, '{key}')"}, filter=others)["x"]
+        for library in (lance_df, lance)
+    )
+    assert str(ours.to_pylist()) == str(theirs.to_pylist())
+    assert ours.type == theirs.type

@@ -221,6 +221,26 @@ def test_keys_to_sort_by_are_stored_columns(small, columns, order_by, limit) -> 
     assert read[0].equals(read[1])
 
 
+@pytest.mark.parametrize("order_by", [None, ["a"]], ids=str)
+@pytest.mark.parametrize("options", [{}, {"limit": 2, "offset": 1}, {"filter": "a > 1"}], ids=str)
+def test_rows_without_columns_are_counted(small, options, order_by) -> None:
+    for columns in ([], {}):
+        ours, theirs = (ds.to_table(columns, order_by=order_by, **options) for ds in small)
+        assert (ours.num_rows, ours.num_columns) == (theirs.num_rows, 0)
+        scanner = small[0].scanner(columns, order_by=order_by, **options)
+        assert sum(batch.num_rows for batch in scanner.to_batches()) == theirs.num_rows
+        assert scanner.take([1, 0, 1]).num_rows == 3
+
+
+def test_taken_rows_without_columns_are_counted(small, tmp_path: Path) -> None:
+    ours, _ = small
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", ours.schema, ["s"])
+    namespace.append(ours.to_table())
+    for each in (ours, namespace, namespace.get_fragments()[0], ours.filter(pc.field("a") > 0)):
+        assert each.take([0, 0], columns=[]).num_rows == 2
+        assert each.take([], columns=[]).num_rows == 0
+
+
 def test_keys_beside_computed_columns(small) -> None:
     ours, _ = small
     assert ours.to_table({"t.f": "a"}, order_by=["t.f"])["t.f"].to_pylist() == [2, 3, 1]

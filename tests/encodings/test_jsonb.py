@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
 
 import lance
 import pyarrow as pa
@@ -12,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lance.file import LanceFileReader
 
-from lance_df.encodings.jsonb import decode_jsonb
-from lance_df.errors import CorruptDataError, LanceError, UnsupportedFeatureError
+import lance_df
+from lance_df.encodings.jsonb import decode_jsonb, encode_jsonb
+from lance_df.errors import CorruptDataError, InvalidInputError, LanceError, UnsupportedFeatureError
 
 DOCUMENTS = [
     "null", "true", "false", "0", "-0", "1", "-1", "127", "-129", "65536", "9223372036854775808",
@@ -33,6 +35,22 @@ def test_text_is_what_pylance_shows(tmp_path) -> None:
     found = decode_jsonb(binaries)
     assert found.type == pa.string()
     assert found.to_pylist() == shown.to_pylist()
+
+
+def test_numbers_that_json_has_not_are_shown_as_null() -> None:
+    texts = ["NaN", "[Infinity, -Infinity]", '{"n": %s}' % ("1" * 400), '{"n": -1e400}', '{"n": 1.5}']
+    table = pa.table({"j": pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts))})
+    shown = ["null", "[null,null]", '{"n":null}', '{"n":null}', '{"n":1.5}']
+    with tempfile.TemporaryDirectory() as folder:
+        assert lance.write_dataset(table, folder).to_table()["j"].to_pylist() == shown
+        ours = lance_df.dataset(folder)
+        assert ours.to_table()["j"].to_pylist() == shown
+        ours.optimize.compact_files()
+        ours.update({"j": "j"})
+        assert lance.dataset(folder).to_table()["j"].to_pylist() == shown
+    for text in texts[:4]:
+        with pytest.raises(InvalidInputError, match="cannot be stored as JSON"):
+            encode_jsonb(pa.array([text]))
 
 
 def test_a_document_by_hand() -> None:

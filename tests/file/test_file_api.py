@@ -18,7 +18,7 @@ from lance_df.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from lance_df.file import LanceFileReader
+from lance_df.file import LanceFileReader, LanceFileWriter
 
 NUM_ROWS = 5000
 
@@ -146,3 +146,21 @@ def test_blobs(tmp_path: Path, version: str) -> None:
         assert found.to_pylist() == blobs
     else:
         assert [each and each["size"] for each in found.to_pylist()] == [3, None, 0, 5000]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_global_buffers_are_no_data(tmp_path: Path, first: bool) -> None:
+    path = str(tmp_path / "f.lance")
+    rows = pa.table({"a": [i * 7919 % 1000003 for i in range(5000)]})
+    with LanceFileWriter(path, rows.schema) as writer:
+        if first:
+            writer.add_global_buffer(b"hello")
+        writer.write_batch(rows)
+        writer.add_global_buffer(memoryview(b"more"))
+        with pytest.raises(InvalidInputError, match="bytes, not str"):
+            writer.add_global_buffer("text")
+        with pytest.raises(InvalidInputError, match="bytes, not int"):
+            writer.add_global_buffer(3)
+    ours, theirs = LanceFileReader(path), lance.file.LanceFileReader(path)
+    assert ours.metadata().num_data_bytes == theirs.metadata().num_data_bytes > 5000
+    assert ours.read_global_buffer(1 + first) == theirs.read_global_buffer(1 + first) == b"more"

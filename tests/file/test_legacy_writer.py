@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import lance_df
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import InvalidInputError, StorageError, UnsupportedFeatureError
+from lance_df.file.legacy import reader as legacy_reader
 from lance_df.file.legacy.opening import load_metadata
 from lance_df.file.legacy.reader import LegacyFileReader
 from lance_df.file.legacy.writer import LegacyFileWriter
@@ -326,6 +327,39 @@ def test_dictionaries_of_batches_become_one(tmp_path: Path) -> None:
     assert flat.to_pylist() == expected
     assert [each["d"] for each in structs.to_pylist()] == expected
     assert [each[0] for each in lists.to_pylist()] == expected
+
+
+def test_dictionaries_of_batches_that_hold_null(tmp_path: Path) -> None:
+    with_null = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array(["q", None]))
+    chunks = [with_null, dictionary(["z", "q"]), with_null, dictionary(["", "z"])]
+    struct = pa.struct([("d", with_null.type)])
+    table = pa.table(
+        {
+            "d": pa.chunked_array(chunks),
+            "s": pa.chunked_array(
+                [pa.StructArray.from_arrays([each], fields=list(struct)) for each in chunks]
+            ),
+            "l": pa.chunked_array([pa.ListArray.from_arrays([0, 1, 2], each) for each in chunks]),
+        }
+    )
+    write(tmp_path / "f", table, rows_per_group=3)
+    reader = reader_of(tmp_path / "f")
+    flat, structs, lists = reader.read(reader.schema.fields, np.arange(8))
+    expected = ["q", None, "z", "q", "q", None, None, "z"]  # empty text is read as NULL
+    assert flat.to_pylist() == expected
+    assert [each["d"] for each in structs.to_pylist()] == expected
+    assert [each[0] for each in lists.to_pylist()] == expected
+
+
+def test_the_sizes_of_pages_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = {f"c{number}": [number] for number in range(200)}
+    write(tmp_path / "f", pa.table(columns))
+    reader = reader_of(tmp_path / "f")
+    calls = []
+    sizes = legacy_reader.page_sizes
+    monkeypatch.setattr(legacy_reader, "page_sizes", lambda *given: calls.append(1) or sizes(*given))
+    assert [reader.page_bytes(field) for field in reader.schema.fields] == [[(0, 8)]] * 200
+    assert len(calls) == 1
 
 
 def test_a_dictionary_that_a_table_has_stays(tmp_path: Path) -> None:

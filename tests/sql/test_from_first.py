@@ -37,7 +37,12 @@ PLACES = [
     "MERGE INTO t USING (?) s ON t.a = s.a WHEN MATCHED THEN DELETE",
     "?; ?",
 ]
-QUERIES = ["FROM t", "from 'A.csv' x WHERE a > (SELECT max(a) FROM t) LIMIT 1", 'FROM (SELECT 1) s, "select"']
+QUERIES = [
+    "FROM t",
+    "FROM t |> WHERE a > 1 |> SELECT b |> LIMIT 2",
+    "from 'A.csv' x WHERE a > (SELECT max(a) FROM t) LIMIT 1",
+    'FROM (SELECT 1) s, "select"',
+]
 OTHERS = [
     "FROM t SELECT a",
     "SELECT 1 FROM t",

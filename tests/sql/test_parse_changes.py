@@ -3,7 +3,7 @@
 
 import pytest
 
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.sql.changes import (
     CreateTable,
     Delete,
@@ -173,3 +173,21 @@ def test_strings_have_no_words(string, word):
 )
 def test_time_travel(text, expected):
     assert with_versions(text, lambda *parts: "/".join(parts)) == expected
+
+
+@pytest.mark.parametrize(
+    "condition", ["a = ANY (SELECT 1)", "a > all ((SELECT 1))", "NOT a <> SOME (FROM s)"]
+)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM t WHERE ?",
+        "UPDATE t SET a = 1 WHERE ?",
+        "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED AND ? THEN DELETE",
+    ],
+)
+def test_comparisons_with_all_rows_of_a_query_are_refused(statement: str, condition: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"(ANY|ALL|SOME) \(SELECT …\).*use IN"):
+        parse_change(statement.replace("?", condition))
+    for other in ("a = ANY ([1, 2])", "a = any", "a IN (SELECT 1)", "a > (SELECT all FROM s)"):
+        parse_change(statement.replace("?", other))

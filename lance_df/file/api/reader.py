@@ -228,6 +228,7 @@ class LanceFileReader:
         described = describe_file(self._source, self._reader)
         footer = container.footer
         buffers = [container.global_buffer_range(index) for index in range(container.num_global_buffers)]
+        num_global_bytes = sum(buffer.num_bytes for buffer in buffers)
         columns = []
         for number in range(container.num_columns):
             info = container.column(number)
@@ -242,9 +243,9 @@ class LanceFileReader:
         return LanceFileMetadata(
             schema=_with_extensions(container.schema.to_arrow()),
             num_rows=container.num_rows,
-            num_data_bytes=min((buffer.start for buffer in buffers), default=footer.columns_start),
+            num_data_bytes=footer.columns_start - num_global_bytes,
             num_column_metadata_bytes=footer.global_buffer_table.start - footer.columns_start,
-            num_global_buffer_bytes=sum(buffer.num_bytes for buffer in buffers),
+            num_global_buffer_bytes=num_global_bytes,
             global_buffers=[_descriptor(buffer) for buffer in buffers],
             columns=columns,
             major_version=major,

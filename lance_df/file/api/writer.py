@@ -156,9 +156,19 @@ class LanceFileWriter:
         self._metadata[key] = value.encode()
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store application data, and return the number by which it is read, from 1 on."""
+        """Store application data, and return the number by which it is read, from 1 on.
+
+        Raises
+        ------
+        InvalidInputError
+            ``data`` is no bytes.
+        """
+        try:
+            stored = bytes(memoryview(data))
+        except TypeError as err:
+            raise InvalidInputError(f"a global buffer is bytes, not {type(data).__name__}") from err
         with self._lock:
-            self._global_buffers.append(bytes(data))
+            self._global_buffers.append(stored)
             return len(self._global_buffers)
 
     def __enter__(self) -> Self:

@@ -83,7 +83,9 @@ class DictionaryKeys:
         if len(array):
             self._with_keys.add(field.id)
         if values.equals(known) and not (array.null_count and known.null_count):
-            return array
+            if array.dictionary.equals(known):
+                return array
+            return pa.DictionaryArray.from_arrays(array.indices, known, ordered=array.type.ordered)
         new_of_old = pc.index_in(values, known)
         used = pc.unique(array.indices).drop_null().cast(pa.int64())
         missing = used.filter(new_of_old.take(used).is_null())

@@ -117,8 +117,7 @@ class LegacyFileReader:
 
     def page_bytes(self, field: Field) -> list[tuple[int, int]]:
         """Return (first row, stored bytes) of each page. See `FileReader`."""
-        with named_errors(self.path):
-            sizes = page_sizes(self.schema, self._pages)
+        sizes = self._page_sizes
         starts = self._metadata.batch_starts[:-1].tolist()
         return [
             page
@@ -126,6 +125,14 @@ class LegacyFileReader:
             if node.id in sizes
             for page in zip(starts, sizes[node.id].tolist(), strict=True)
         ]
+
+    @cached_property
+    def _page_sizes(self) -> Mapping[int, npt.NDArray[np.int64]]:
+        """The stored bytes of the pages of each field, by its id."""
+        with named_errors(self.path):
+            sizes = page_sizes(self.schema, self._pages)
+        self.footprint.add(sum(each.nbytes for each in sizes.values()))
+        return sizes
 
     def statistics(self, field: Field) -> LegacyStatistics | None:
         """Return the bounds of each batch of a field, or None where the file has none.

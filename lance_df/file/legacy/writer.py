@@ -155,6 +155,8 @@ class LegacyFileWriter:
         rest: list[pa.Array] = []
         for field, *parts in zip(self._schema.fields, *self._pending, strict=True):
             coded = [self._keys.recode(field, part) for part in parts]
+            if len(coded) > 1:  # a later part may have brought values
+                coded = [self._keys.recode(field, part) for part in coded]
             array = coded[0] if len(coded) == 1 else pa.concat_arrays(coded)
             rest.append(array.slice(num_rows))
             array = array.slice(0, num_rows)

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import numpy.typing as npt
 
 
 def close_source(batches: object) -> None:
@@ -112,6 +119,13 @@ def sliced(
                 return
 
 
-def count_batch(num_rows: int) -> pa.RecordBatch:
+def count_batch(num_rows: int, metadata: Mapping[bytes, bytes] | None = None) -> pa.RecordBatch:
     """Return a batch without columns that has ``num_rows`` rows."""
-    return pa.record_batch([pa.nulls(num_rows)], ["rows"]).select([])
+    return pa.record_batch([pa.nulls(num_rows)], ["rows"], metadata=metadata).select([])
+
+
+def take_rows(table: pa.Table, numbers: pa.Array | npt.NDArray[np.int64]) -> pa.Table:
+    """Return rows of a table by their numbers; pyarrow takes none of a table without columns."""
+    if table.num_columns:
+        return table.take(numbers)
+    return pa.Table.from_batches([count_batch(len(numbers), table.schema.metadata)])
