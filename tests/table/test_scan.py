@@ -212,7 +212,7 @@ def test_few_rows_of_several_windows_pass_the_other_conditions_together(
     if gathered == 1:
         assert num_takes >= 2 * num_windows
     else:
-        assert num_takes <= {100: num_windows // 2, 10**6: 10}[gathered]
+        assert num_takes <= {100: num_windows // 2, 10**6: 20}[gathered]  # no more than a window has
 
 
 def test_a_limit_ends_the_scan_at_the_first_matches(

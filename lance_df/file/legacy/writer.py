@@ -12,6 +12,7 @@ from lance_df.encodings.legacy.encode import encode_column
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.legacy.dictionary_writer import DictionaryKeys, check_dictionaries, write_dictionaries
 from lance_df.file.legacy.statistics_writer import StatisticsCollector, one_batch
+from lance_df.file.texts import check_texts
 from lance_df.file.v2.writer import WrittenFile
 from lance_df.format.legacy_metadata import (
     LENGTH_BYTES,
@@ -91,8 +92,8 @@ class LegacyFileWriter:
         Raises
         ------
         InvalidInputError
-            Arrays that do not fit the schema, a null where it allows none, a dictionary with values that the
-            table's does not have, or more rows than a 0.1 file can count.
+            Arrays that do not fit the schema, a null where it allows none, a string that is not UTF-8, a
+            dictionary with values that the table's does not have, or more rows than a 0.1 file can count.
         StorageError
             The store failed.
         """
@@ -101,6 +102,7 @@ class LegacyFileWriter:
                 f"{len(self._schema.fields)} arrays of one length are needed, "
                 f"got the lengths {[len(array) for array in arrays]}"
             )
+        check_texts(self._schema.fields, arrays)
         num_rows = len(arrays[0]) if arrays else 0
         if self.num_rows + num_rows > _MAX_ROWS:
             raise InvalidInputError(f"a 0.1 file holds at most {_MAX_ROWS} rows")

@@ -17,6 +17,7 @@ from lance_df.encodings.v2_1 import encode_columns as encode_v2_1
 from lance_df.errors import InvalidInputError
 from lance_df.file.blobs.columns import has_blobs
 from lance_df.file.blobs.writer import BlobMover
+from lance_df.file.texts import check_texts
 from lance_df.format.blobs import blob_description
 from lance_df.format.column_metadata import PageInfo
 from lance_df.format.file_metadata import ALIGNMENT_BYTES
@@ -123,7 +124,7 @@ class FileWriter:
         Raises
         ------
         InvalidInputError
-            Arrays that do not fit the schema, or a null where it allows none.
+            Arrays that do not fit the schema, a null where it allows none, or a string that is not UTF-8.
         StorageError
             The store failed.
         """
@@ -132,6 +133,7 @@ class FileWriter:
                 f"{len(self._schema.fields)} arrays of one length are needed, "
                 f"got the lengths {[len(array) for array in arrays]}"
             )
+        check_texts(self._schema.fields, arrays)
         for column, array in enumerate(self._without_blobs(arrays)):
             for piece, num_bytes in _pieces(array, self._page_bytes):
                 pending = self._pending[column]

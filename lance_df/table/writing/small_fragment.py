@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from lance_df.file.texts import check_texts
 from lance_df.file.v2.small_file import encode_small, field_ids, small_file
 from lance_df.file.v2.writer import WrittenFile
 from lance_df.format.file_tail import serialize_descriptor
@@ -50,10 +51,11 @@ class SmallFragments:
         Raises
         ------
         InvalidInputError
-            A null where the schema allows none.
+            A null where the schema allows none, or a string that is not UTF-8.
         StorageError
             The store failed; nothing is left.
         """
+        check_texts(self._schema.fields, rows.columns)
         num_rows = rows.num_rows
         pages = []
         for field, array in zip(self._schema.fields, rows.columns, strict=True):

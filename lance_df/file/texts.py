@@ -1,0 +1,76 @@
+"""What is written as strings has to be UTF-8, or no reader takes any string of the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.loaded_page import is_text
+from lance_df.encodings.text import check_utf8
+from lance_df.errors import CorruptDataError, InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_df.format.schema import Field
+
+_SHOWN_BYTES = 32
+
+
+def check_texts(fields: Sequence[Field], arrays: Sequence[pa.Array]) -> None:
+    """Check the strings of columns that are about to be written, at any depth.
+
+    Raises
+    ------
+    InvalidInputError
+        One is not UTF-8.
+    """
+    for field, array in zip(fields, arrays, strict=True):
+        if not field.is_blob:
+            _check(array, field.name)
+
+
+def _check(array: pa.Array, path: str) -> None:
+    types, data_type = pa.types, array.type
+    if is_text(data_type):
+        _check_values(array, path)
+    elif types.is_dictionary(data_type):
+        _check(array.dictionary, path)
+    elif types.is_struct(data_type):
+        for number, field in enumerate(data_type):
+            _check(array.field(number), f"{path}.{field.name}")
+    elif types.is_map(data_type):
+        offsets = array.offsets
+        start, stop = offsets[0].as_py(), offsets[-1].as_py()
+        for part in (array.keys, array.items):
+            _check(part.slice(start, stop - start), path)
+    elif types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
+        _check(array.flatten(), path)
+
+
+def _check_values(array: pa.Array, path: str) -> None:
+    _, offsets, data = array.buffers()
+    if not len(array) or data is None:
+        return
+    dtype = np.dtype(np.int64 if pa.types.is_large_string(array.type) else np.int32)
+    bounds = np.frombuffer(offsets, dtype, len(array) + 1, array.offset * dtype.itemsize)
+    try:
+        check_utf8(data, bounds)
+    except CorruptDataError:
+        # below a null may lie anything
+        for number, value in enumerate(array.cast(pa.large_binary()).to_pylist()):
+            if value is not None and not _is_utf8(value):
+                raise InvalidInputError(
+                    f"column {path!r}: the string {value[:_SHOWN_BYTES]!r}, number {number} of its batch, is "
+                    "not UTF-8; store such bytes as binary"
+                ) from None
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
