@@ -174,6 +174,44 @@ def json_columns(folder: Path) -> None:
         ours.to_table(filter=filtered)
 
 
+def json_table(*texts: str) -> pa.Table:
+    return pa.table({"j": pa.ExtensionArray.from_storage(pa.json_(pa.string()), pa.array(texts))})
+
+
+def json_numbers(folder: Path) -> None:
+    rows = json_table('{"a": NaN}', "[Infinity]", '{"a": 1e400}')
+    theirs = lance.write_dataset(rows, str(folder / "theirs"))
+    shown = ['{"a":null}', "[null]", '{"a":null}']
+    for library in (lance, lance_df):
+        assert library.dataset(theirs.uri).to_table()["j"].to_pylist() == shown
+    with pytest.raises(lance_df.InvalidInputError, match="cannot be stored as JSON"):
+        lance_df.write_dataset(rows, folder / "ours")
+
+
+def deep_json(folder: Path) -> None:
+    for depth in (200, 250):
+        rows = json_table("[" * depth + "]" * depth)
+        theirs = lance.write_dataset(rows, str(folder / str(depth)))
+        assert theirs.count_rows() == 1
+        assert len(theirs.to_table()["j"][0].as_py()) == 2 * depth
+        ours = lance_df.dataset(theirs.uri)
+        if depth == 200:
+            assert ours.to_table()["j"].to_pylist() == theirs.to_table()["j"].to_pylist()
+            continue
+        with pytest.raises(lance_df.UnsupportedFeatureError, match="deeper than 200"):
+            ours.to_table()
+
+
+def texts_without_utf8(folder: Path) -> None:
+    stored = pa.array([b"a", b"\xff"], pa.binary())
+    rows = pa.table({"s": pa.Array.from_buffers(pa.string(), 2, stored.buffers())})
+    theirs = lance.write_dataset(rows, str(folder / "theirs"))
+    with pytest.raises(pa.ArrowInvalid, match=r"(?i)utf"):
+        theirs.to_table()
+    with pytest.raises(lance_df.InvalidInputError, match="not UTF-8"):
+        lance_df.write_dataset(rows, folder / "ours")
+
+
 def stale_datasets(folder: Path) -> None:
     theirs, ours = both(folder)
     for library, dataset in ((lance, theirs), (lance_df, ours)):
@@ -309,6 +347,19 @@ DIFFERENCES = [
         "paths may have filters, and `**`",
         "the same functions (`json_get_int` …), without these",
         json_columns,
+    ),
+    Difference(
+        "NaN, Infinity and too large numbers in JSON",
+        "stored; their text is `null`",
+        "read as pylance does; refused when written",
+        json_numbers,
+    ),
+    Difference("JSON nested deeper than 200 levels", "read", "refused", deep_json),
+    Difference(
+        "strings that are not UTF-8",
+        "written, and no string of their page is read again",
+        "refused when written",
+        texts_without_utf8,
     ),
     Difference(
         "a commit of a dataset whose version was cleaned up",
