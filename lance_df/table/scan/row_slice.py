@@ -217,13 +217,16 @@ class RowSlice:
             next_one = self._waiting(result)
             if waiting and result is not None:
                 is_same = next_one is not None and next_one.num_steps == waiting[0].num_steps
-                if not is_same or sum(match.selection.count for match in waiting) >= enough:
+                if not is_same:
                     yield from self._in_parts(waiting, self._match_together)
                     waiting = []
             if next_one is None:
                 yield result
-            else:
-                waiting.append(next_one)
+                continue
+            waiting.append(next_one)
+            if sum(match.selection.count for match in waiting) >= enough:
+                yield from self._in_parts(waiting, self._match_together)
+                waiting = []
         if waiting:
             yield from self._in_parts(waiting, self._match_together)
 
