@@ -7,13 +7,15 @@ import os
 import shutil
 import sys
 import tempfile
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 from lance_df.cli.table_lines import SHOW_ALL, Screen
 from lance_df.errors import LanceError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_MAX_LINKS: Final = 40
 
 
 def screen_of(out: IO[str], hint: str = SHOW_ALL) -> Screen | None:
@@ -34,6 +36,9 @@ def screen_of(out: IO[str], hint: str = SHOW_ALL) -> Screen | None:
 def opened_output(path: str | None) -> Iterator[IO[str]]:
     """Yield stdout, or a new file that takes the place of ``path`` at the end if nothing is raised.
 
+    A symbolic link stays, and the file that it leads to is replaced. Devices and pipes are written as they
+    are, also ``/dev/stdout``, wherever that leads.
+
     Raises
     ------
     StorageError
@@ -44,13 +49,15 @@ def opened_output(path: str | None) -> Iterator[IO[str]]:
             raise StorageError("stdout is closed; --output writes to a file")
         yield sys.stdout
         return
-    folder = os.path.dirname(path) or "."
     try:
-        if os.path.exists(path) and not os.path.isfile(path):  # a device, a named pipe
-            with open(path, "w", encoding="utf-8", newline="") as out:
+        if _is_stream(path) or (os.path.exists(path) and not os.path.isfile(path)):
+            # what a shell has opened to append to keeps what it has
+            with open(path, "a", encoding="utf-8", newline="") as out:
                 yield out
             return
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{os.path.basename(path)}.")
+        target = os.path.realpath(path)
+        prefix = f".{os.path.basename(target)}."
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=prefix)
     except LanceError:
         raise
     except OSError as err:
@@ -59,7 +66,7 @@ def opened_output(path: str | None) -> Iterator[IO[str]]:
         with open(handle, "w", encoding="utf-8", newline="") as out:
             yield out
         os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except LanceError:
         raise
     except OSError as err:
@@ -67,6 +74,18 @@ def opened_output(path: str | None) -> Iterator[IO[str]]:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+
+
+def _is_stream(path: str) -> bool:
+    """Whether a path, or a link that it leads through, is one of the system's devices or open files."""
+    for _ in range(_MAX_LINKS):
+        path = os.path.abspath(path)
+        if path.startswith(("/dev/", "/proc/")):
+            return True
+        if not os.path.islink(path):
+            return False
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    return False
 
 
 def _umask() -> int:

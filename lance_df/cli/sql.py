@@ -100,6 +100,8 @@ def run(options: argparse.Namespace) -> int:
             if num_results and style in ("parquet", "arrow"):
                 raise InvalidInputError(f"--format {style} takes one result, and there are several")
             num_results += run_statement(ctx, statement, style=style, out=out, files=files, max_rows=max_rows)
+        if not num_results and style in ("parquet", "arrow"):
+            raise InvalidInputError(f"--format {style} takes one result, and there is none with columns")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, TypeGuard, cast
 
+from lance_df.errors import NotFoundError
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.table import Table
@@ -47,5 +48,15 @@ def holds_namespace(folder: Location) -> bool:
     from lance_df.namespace.manifest_table import open_manifest_table
     from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 
-    metadata = open_manifest_table(folder).manifest.table_metadata
+    try:
+        metadata = open_manifest_table(folder).manifest.table_metadata
+    except NotFoundError:  # who was to make it was stopped before its first version
+        return False
     return any(key.startswith(KEY_PREFIX) for key in metadata)
+
+
+def is_unmade_namespace(folder: Location) -> bool:
+    """Whether a folder is empty, or holds what is left of a namespace that was not made to its end."""
+    if any(entry.name != MANIFEST_FOLDER for entry in folder.list()):
+        return False
+    return not any(name.endswith(".manifest") for name in (folder / MANIFEST_FOLDER / VERSIONS_DIR).names())

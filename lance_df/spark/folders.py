@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from lance_df.engine.tables.folders import TableFolder
+from lance_df.engine.tables.folders import TableFolder, check_folder_name
 from lance_df.spark.opened import open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.storage import open_location
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lance_df.spark.opened import Source
+
+_log = logging.getLogger("lance_df")
 
 METADATA: Final = ("partitions", "files", "history", "specs")
 """The tables about a namespace, whose names have these after a ``$``."""
@@ -50,8 +53,20 @@ class Folder:
         return None if stored is None else stored.uri.removeprefix("file://")
 
     def new_path(self, name: str) -> str:
-        """Return where a table of a new name belongs."""
+        """Return where a table of a new name belongs.
+
+        Raises
+        ------
+        InvalidInputError
+            The name cannot be that of a folder.
+        """
+        check_folder_name(name, "table")
         return (self._location / name).uri.removeprefix("file://")
+
+    def has_other_case(self, name: str) -> bool:
+        """Return whether a table has this name in other case, and none has it as it is."""
+        names = self.names()
+        return name not in names and any(each.lower() == name.lower() for each in names)
 
     def open(self, name: str) -> Source | None:
         """Return the newest version of a table, None if there is none of the name."""
@@ -91,7 +106,13 @@ def show_folder(
     """Make all tables of a folder views of a session, at their newest versions."""
     folder = Folder(root, storage_options)
     known = [each for each in folders_of(spark) if each.uri != folder.uri]
-    folder.show(spark, folder.names())
+    names = folder.names()
+    folded = [name.lower() for name in names]
+    if hidden := [name for name in names if folded.count(name.lower()) > 1]:
+        _log.warning(
+            "%s: Spark takes %s for one name; read them by their paths", folder.uri, ", ".join(hidden)
+        )
+    folder.show(spark, names)
     _folders[spark] = [folder, *known]
 
 

@@ -27,6 +27,7 @@ _KNOWN: Final = frozenset(
         "maxrowsperfile",
         "maxbytesperfile",
         "partitionoverwritemode",
+        "overwriteschema",
         "statistics",
         "runid",
         "sinkid",
@@ -67,6 +68,9 @@ class SourceOptions:
     partition_overwrite
         What mode overwrite replaces of a namespace: ``"all"``, or the ``"partitions"`` that occur in the rows
         (``partitionOverwriteMode``: static, dynamic).
+    overwrite_schema
+        Whether mode overwrite gives a table the columns of the rows (``overwriteSchema``); else it keeps its
+        own.
     run_id
         Of a write that is done once, however often it is run.
     statistics
@@ -97,6 +101,7 @@ class SourceOptions:
     max_rows_per_file: int = 1024 * 1024
     max_bytes_per_file: int = 90 * 1024**3
     partition_overwrite: str = "all"
+    overwrite_schema: bool = True
     run_id: str | None = None
     statistics: bool = False
     sink_id: str | None = None
@@ -156,6 +161,7 @@ class SourceOptions:
             max_rows_per_file=_number("maxRowsPerFile", given.get("maxrowsperfile", str(1024 * 1024))),
             max_bytes_per_file=_number("maxBytesPerFile", given.get("maxbytesperfile", str(90 * 1024**3))),
             partition_overwrite=_partition_overwrite(given.get("partitionoverwritemode", "static")),
+            overwrite_schema=_flag("overwriteSchema", given.get("overwriteschema", "true")),
             run_id=given.get("runid"),
             statistics=_flag("statistics", given.get("statistics", "false")),
             sink_id=given.get("sinkid"),

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import functions as F  # noqa: N812
+
 from lance_df.errors import AlreadyExistsError, DatasetNotFoundError, InvalidInputError
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.appending import append, write_options
 from lance_df.spark.column_names import with_target_names
 from lance_df.spark.failures import errors_of_spark
-from lance_df.spark.sessions import overwrites_dynamically, register
+from lance_df.spark.routes import quoted
+from lance_df.spark.sessions import check_frame, overwrites_dynamically, register
 from lance_df.spark.source import LanceSource
+from lance_df.spark.types import spark_schema
 from lance_df.storage import open_location
 from lance_df.table.open import open_table
 
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from lance_df.namespace.spec.partition_by import PartitionBy
     from lance_df.table.table import Table
@@ -35,6 +39,7 @@ def write(
     partition_by: Sequence[PartitionBy | str] | None = None,
     partition_overwrite_mode: str | None = None,
     run_id: str | None = None,
+    overwrite_schema: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the rows of a DataFrame to a table or a partitioned namespace, in one version.
@@ -56,6 +61,9 @@ def write(
         in the rows (``"dynamic"``). By default what ``spark.sql.sources.partitionOverwriteMode`` says.
     run_id
         Names the rows: a second write of the same id adds nothing.
+    overwrite_schema
+        Whether ``"overwrite"`` gives a table the columns of the rows. Otherwise it keeps its own, in their
+        types; those that the rows lack are NULL. A namespace keeps its columns in any case.
     storage_options
         For the fsspec filesystem.
 
@@ -69,9 +77,13 @@ def write(
     LanceError
         What went wrong in a task or in the commit, with Spark's error as its cause.
     """
-    wanted = _AS_SPARK.get(mode.lower(), mode.lower())
+    wanted = str(mode).lower()
+    wanted = _AS_SPARK.get(wanted, wanted)
     if wanted not in _MODES:
         raise InvalidInputError(f"mode is {', '.join(_MODES)}, not {mode!r}")
+    check_frame(df, "write takes")
+    if not df.columns:
+        raise InvalidInputError("rows without columns cannot be stored")
     spark = df.sparkSession
     register(spark)
     location = open_location(path, storage_options)
@@ -93,10 +105,35 @@ def write(
     options = write_options(storage_options, runId=run_id, partitionOverwriteMode=overwrite)
     if is_namespace:
         df = with_target_names(df, NamespaceSnapshot.open(location).arrow_schema.names)
-    elif table is not None and wanted == "append":
+    elif table is not None and (wanted == "append" or not overwrite_schema):
         df = with_target_names(df, table.arrow_schema.names)
+        if wanted == "overwrite":
+            df = _with_all_columns(df, table)
+            options["overwriteSchema"] = "false"
     with errors_of_spark():
         df.write.format(LanceSource.name()).options(**options).mode(wanted).save(str(path))
+
+
+def _with_all_columns(df: DataFrame, table: Table) -> DataFrame:
+    """Return rows with NULL for the columns of a table that they lack, in its order.
+
+    Raises
+    ------
+    InvalidInputError
+        One of these must not be NULL, or the rows have others.
+    """
+    stored = table.arrow_schema
+    if unknown := [name for name in df.columns if name not in stored.names]:
+        raise InvalidInputError(f"{table.uri}: no column {unknown[0]!r}; there are {', '.join(stored.names)}")
+    columns: list[Column] = []
+    for field, plain in zip(spark_schema(stored), stored, strict=True):
+        if field.name in df.columns:
+            columns.append(F.col(quoted([field.name])))
+        elif plain.nullable:
+            columns.append(F.lit(None).cast(field.dataType).alias(field.name))
+        else:
+            raise InvalidInputError(f"{table.uri}: column {field.name!r} is missing, and must not be null")
+    return df.select(*columns)
 
 
 def _open_table(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> Table | None:

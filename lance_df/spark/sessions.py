@@ -86,6 +86,18 @@ def is_connect(spark: SparkSession) -> bool:
     return getattr(spark, "_sc", None) is None
 
 
+def check_frame(df: object, what: str) -> None:
+    """Check that an argument is a DataFrame of Spark.
+
+    Raises
+    ------
+    InvalidInputError
+        It is something else.
+    """
+    if not hasattr(df, "sparkSession"):
+        raise InvalidInputError(f"{what} a DataFrame of Spark, not {type(df).__name__}")
+
+
 def register(
     spark: SparkSession,
     root: str | os.PathLike[str] | None = None,

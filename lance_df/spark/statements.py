@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
 
 from lance_df.engine.session import SessionContext
 from lance_df.engine.tables.names import register as register_table
 from lance_df.engine.tables.source import TableSource
 from lance_df.engine.tables.version_text import VersionKind, VersionText
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.spark.column_names import is_case_sensitive
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.folders import METADATA, folders_of, quoted_name
 from lance_df.spark.pruning.plans import Plans, relations
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
 
 _OF_COLUMNS: Final = frozenset({"ADD", "DROP", "RENAME", "ALTER", "CHANGE", "REPLACE"})
 _PREFIX: Final = "__lance_df_"
+_DROP: Final = re.compile(
+    r"\s*DROP\s+(TABLE|VIEW)\s+(IF\s+EXISTS\s+)?(?:`([^`]+)`|(\w+))(?:\s+PURGE)?\s*;?\s*", re.IGNORECASE
+)
+_KEEPS_TEXT: Final = re.compile(r"\s*(CREATE|CACHE|ALTER)\b", re.IGNORECASE)
 
 
 def sql(spark: SparkSession, statement: str) -> DataFrame:
@@ -72,6 +79,8 @@ def sql(spark: SparkSession, statement: str) -> DataFrame:
             return _create(spark, change)
         elif isinstance(change, SparkAlter):
             _refuse_columns(spark, change)
+        else:
+            _refuse_drop(spark, statement)
         return _frame(spark, statement)
 
 
@@ -111,7 +120,17 @@ def _readable(spark: SparkSession, statement: str, made: dict[str, str]) -> str:
         return view
 
     text = with_versions(statement, version)
+    if made and (word := _KEEPS_TEXT.match(text)) is not None:
+        raise UnsupportedFeatureError(
+            f"{word[1].upper()} keeps the text of its query, which cannot name a version: make a view of "
+            "lance_df.spark.sql(spark, 'SELECT …') by createOrReplaceTempView, or cache() that"
+        )
     for view, name in made.items():
+        if re.search(rf'\.\s*"{view}"', text):
+            raise UnsupportedFeatureError(
+                f"VERSION AS OF takes the name of a table of the current database: USE the one of {name!r} "
+                "before"
+            )
         text = text.replace(f'"{view}" AS "{name}"', f"{quoted_name(view)} AS {quoted_name(name)}")
         text = text.replace(f'"{view}"', quoted_name(view))
     for name in set(names_in(statement)):
@@ -131,10 +150,18 @@ def _with_zone(spark: SparkSession, text: str) -> str:
         return text
     name = str(spark.conf.get("spark.sql.session.timeZone"))
     try:
-        zone: dt.tzinfo | None = ZoneInfo(name)
-    except (ValueError, ZoneInfoNotFoundError):  # such as +02:00
-        zone = dt.datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo
+        zone: dt.tzinfo = ZoneInfo(name)
+    except (ValueError, ZoneInfoNotFoundError):  # such as +2:00, GMT+2 or PST
+        zone = dt.timezone(_offset_of(spark, name, moment))
     return moment.replace(tzinfo=zone).isoformat()
+
+
+def _offset_of(spark: SparkSession, name: str, moment: dt.datetime) -> dt.timedelta:
+    """Return how far a zone that Spark knows is from UTC at a local time."""
+    local = moment.isoformat(sep=" ")
+    row = spark.range(1).select(F.to_utc_timestamp(F.lit(local), name).cast("string").alias("utc")).first()
+    assert row is not None
+    return moment - dt.datetime.fromisoformat(row["utc"])
 
 
 def _show_metadata(spark: SparkSession, name: str, kind: str) -> None:
@@ -173,7 +200,8 @@ def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataF
         )
     mode = "overwrite" if change.is_overwrite else "append"
     storage = target.options.storage or None
-    write(rows.toDF(*names), target.options.path, mode=mode, storage_options=storage)
+    # as for tables of Spark's own, the columns stay
+    write(rows.toDF(*names), target.options.path, mode=mode, overwrite_schema=False, storage_options=storage)
     return _nothing(spark)
 
 
@@ -195,7 +223,16 @@ def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
             f"CREATE TABLE {shown}: say LOCATION '…', or register a folder: "
             "lance_df.spark.register(spark, root)"
         )
-    path = change.path if change.path is not None else folders[0].new_path(change.name[0])
+    if change.path is not None:
+        path = change.path
+        if change.query is not None and _is_in_catalog(spark, change):
+            return _nothing(spark)
+    else:
+        path = folders[0].new_path(change.name[0])
+        if not is_case_sensitive(spark) and folders[0].has_other_case(change.name[0]):
+            if change.if_not_exists:
+                return _nothing(spark)
+            raise AlreadyExistsError(f"CREATE TABLE {shown}: there is one whose name differs in case")
     if change.query is not None:
         rows = _frame(spark, change.query)
         try:
@@ -210,6 +247,40 @@ def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
     location = path.replace("\\", "\\\\").replace("'", "\\'")
     name = ".".join(map(quoted_name, change.name))
     return spark.sql(f"CREATE TABLE {words}{name} USING lance_df LOCATION '{location}'")
+
+
+def _is_in_catalog(spark: SparkSession, change: SparkCreate) -> bool:
+    """Return whether the catalog has a table that a statement would make if it were not there.
+
+    Raises
+    ------
+    AlreadyExistsError
+        It has one, and the statement does not say IF NOT EXISTS.
+    NotFoundError
+        There is no such database.
+    """
+    shown = ".".join(change.name)
+    database = ".".join(map(quoted_name, change.name[:-1])) or None
+    if database is not None and not spark.catalog.databaseExists(database):
+        raise NotFoundError(f"CREATE TABLE {shown}: there is no database {database}")
+    tables = spark.catalog.listTables(database)
+    exists = any(not table.isTemporary and table.name.lower() == change.name[-1].lower() for table in tables)
+    if exists and not change.if_not_exists:
+        raise AlreadyExistsError(f"CREATE TABLE {shown}: the catalog has a table of this name")
+    return exists
+
+
+def _refuse_drop(spark: SparkSession, statement: str) -> None:
+    found = _DROP.fullmatch(statement)
+    if found is None:
+        return
+    name = (found[3] or found[4]).lower()
+    for folder in folders_of(spark):
+        if any(name == each.lower() for each in folder.names()):
+            raise UnsupportedFeatureError(
+                f"DROP {found[1].upper()} {name}: the table is in {folder.uri}, and would come back. "
+                f"lance_df.connect({folder.uri!r}).sql('DROP TABLE {name}') removes it"
+            )
 
 
 def _refuse_columns(spark: SparkSession, change: SparkAlter) -> None:

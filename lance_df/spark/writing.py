@@ -174,11 +174,16 @@ class TableWriter(LanceWriter):
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
         self._made: ManifestFile | None = None
-        if overwrite:
+        if overwrite and options.overwrite_schema:
             return
         with suppress(DatasetNotFoundError):
             table = open_table(options.path, storage_options=options.storage or None)
             self._schema = _target(self._schema, table.arrow_schema, table.uri)
+            if overwrite and (lost := set(table.arrow_schema.names).difference(self._schema.names)):
+                raise InvalidInputError(
+                    f"{table.uri}: column {min(lost)!r} is missing, and overwriteSchema is false: write "
+                    "with lance_df.spark.write(…, overwrite_schema=False), which adds NULLs"
+                )
 
     @property
     def _mode(self) -> Mode:

@@ -48,10 +48,25 @@ _QUERY_WORDS: Final = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "(")
 _CONSTRAINTS: Final = frozenset(
     [
         *("PRIMARY KEY", "PRIMARY", "UNIQUE", "FOREIGN KEY", "FOREIGN", "CHECK", "DEFAULT", "REFERENCES"),
-        *("GENERATED", "CONSTRAINT", "COLLATE", "COMMENT"),
+        *(
+            "GENERATED",
+            "CONSTRAINT",
+            "COLLATE",
+            "COMMENT",
+            "AUTO_INCREMENT",
+            "AUTOINCREMENT",
+            "IDENTITY",
+            "ON",
+        ),
+        *("INVISIBLE", "OPTIONS", "CHARACTER SET"),
     ]
 )
-_NAMES_TOO: Final = frozenset({"DEFAULT", "GENERATED", "COLLATE", "COMMENT"})
+_NAMES_TOO: Final = frozenset(
+    [
+        *("DEFAULT", "GENERATED", "COLLATE", "COMMENT", "AUTO_INCREMENT", "AUTOINCREMENT", "IDENTITY", "ON"),
+        *("INVISIBLE", "OPTIONS"),
+    ]
+)
 _SPEC_CHANGES: Final = (
     *(("ADD", "PARTITION"), ("DROP", "PARTITION"), ("REPLACE", "PARTITION"), ("CLUSTER BY",)),
     *(("SET", "PARTITIONED BY"), ("PARTITION BY",), ("PARTITIONED BY",)),

@@ -161,7 +161,7 @@ class TokenReader:
         """Whether a word comes from here on that is not the first one, nor the first in a list."""
         rest = self._tokens[self._next :]
         return any(
-            _plain_word(token) == word and before.text not in ("(", ",")
+            _plain_word(token) == word and before.text not in ("(", ",", "<")
             for before, token in itertools.pairwise(rest)
         )
 

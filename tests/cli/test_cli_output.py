@@ -172,3 +172,41 @@ def test_a_type_that_parquet_does_not_have(process, tmp_path):
     code, _, err = process("sql", "-o", "neg.parquet", "SELECT d FROM neg", ".")
     assert (code, (tmp_path / "neg.parquet").exists()) == (1, False)
     assert "Parquet cannot hold the rows: Scale must be" in err
+
+
+def test_links_stay_and_what_they_lead_to_is_written(process, tmp_path):
+    (tmp_path / "target.csv").write_text("old\n")
+    (tmp_path / "latest.csv").symlink_to("target.csv")
+    (tmp_path / "out").symlink_to("/proc/self/fd/1")
+    (tmp_path / "stdout").symlink_to("out")
+    assert process("sql", "SELECT 1 AS a", "-o", "latest.csv")[0] == 0
+    assert (tmp_path / "latest.csv").is_symlink()
+    assert (tmp_path / "target.csv").read_text() == "a\n1\n"
+    for name in ("out", "stdout", "/dev/stdout"):
+        assert process("sql", "SELECT 1 AS a", "-o", name, "--format", "csv")[:2] == (0, "a\n1\n")
+    with open(tmp_path / "log.csv", "w") as log:
+        log.write("before\n")
+        log.flush()
+        command = [
+            sys.executable,
+            "-m",
+            "lance_df.cli",
+            "sql",
+            "SELECT 1 AS a",
+            "-o",
+            "out",
+            "--format",
+            "csv",
+        ]
+        subprocess.run(command, stdout=log, cwd=tmp_path, check=True, timeout=120)
+    assert (tmp_path / "log.csv").read_text() == "before\na\n1\n"
+    assert (tmp_path / "out").is_symlink()
+    code, _, err = process("sql", "SELECT 1 AS a", "-o", "no/such/folder.csv")
+    assert (code, "No such file" in err) == (1, True)
+
+
+def test_results_without_columns(process, tmp_path):
+    (tmp_path / "e.json").write_text("[]")
+    code, _, err = process("sql", "FROM 'e.json'", "-o", "e.parquet")
+    assert (code, "there is none with columns" in err) == (1, True)
+    assert not (tmp_path / "e.parquet").exists()

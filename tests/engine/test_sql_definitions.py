@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import lance
 import pyarrow as pa
 import pytest
@@ -10,6 +16,7 @@ import lance_df
 from lance_df.errors import (
     AlreadyExistsError,
     ColumnNotFoundError,
+    CorruptDataError,
     DatasetNotFoundError,
     InvalidInputError,
     UnsupportedFeatureError,
@@ -300,3 +307,119 @@ def test_quoted_names_of_external_tables(ctx, tmp_path):
     ctx.sql(f"CREATE EXTERNAL TABLE \"t\" {external} '{tmp_path / 'sub' / 'x.lance'}'")
     assert ctx.sql("SELECT a FROM t").to_pylist() == [{"a": 2}]
     assert ctx.sql('SELECT a FROM "T"').to_pylist() == [{"a": 1}]
+
+
+KILLED = """
+import os, sys, lance_df
+ctx = lance_df.connect(sys.argv[1])
+
+def hook(event, arguments):
+    if event in sys.argv[3].split() and ".manifest" in str(arguments):
+        os._exit(9)
+
+sys.addaudithook(hook)
+ctx.sql(sys.argv[2])
+"""
+
+
+def killed(root: Path, statement: str, events: str = "open os.link os.rename") -> None:
+    """Run a statement in a process that ends before the first version of a table is there."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(root), statement, events], check=False)
+    assert done.returncode == 9
+
+
+@pytest.mark.parametrize("is_again", ["", "IF NOT EXISTS "])
+@pytest.mark.parametrize("by", ["", " PARTITIONED BY (a)"])
+def test_tables_whose_making_was_killed_are_made_again(ctx, tmp_path, by, is_again):
+    lance_df.write_dataset(pa.table({"x": [1]}), tmp_path / "s" / "inner.lance")
+    killed(tmp_path, f"CREATE TABLE p{by} AS SELECT 1 AS a" if not by else f"CREATE TABLE p (a BIGINT){by}")
+    assert next(tmp_path.glob("p*"), None) is not None
+    assert ctx.sql("SELECT x FROM s.inner").to_pylist() == [{"x": 1}]
+    assert "inner" in ctx.sql("SHOW TABLES").to_pydict()["table_name"]
+    assert count(ctx, "DROP TABLE IF EXISTS other") == 0
+    assert count(ctx, f"CREATE TABLE {is_again}p (a BIGINT){by}") == 0
+    assert count(ctx, "INSERT INTO p VALUES (5)") == 1
+    assert ctx.sql("SELECT a FROM p").to_pylist() == [{"a": 5}]
+    with pytest.raises(AlreadyExistsError):
+        ctx.sql(f"CREATE TABLE p (a BIGINT){by}")
+    assert count(ctx, "DROP TABLE p") == 0
+
+
+def test_an_empty_folder_may_become_a_namespace(ctx, tmp_path):
+    (tmp_path / "e").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    assert count(ctx, "CREATE TABLE e PARTITIONED BY (a) AS SELECT 1 AS a") == 1
+    with pytest.raises(AlreadyExistsError, match="there is a folder already"):
+        ctx.sql("CREATE TABLE full PARTITIONED BY (a) AS SELECT 1 AS a")
+    assert [each.name for each in (tmp_path / "full").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("content", [b"", b"half", bytes(100)], ids=["empty", "cut off", "zeros"])
+def test_a_damaged_namespace_is_alone(ctx, tmp_path, content):
+    one = pa.table({"a": [1]})
+    lance_df.write_dataset(one, tmp_path / "good.lance")
+    lance_df.write_dataset(one, tmp_path / "s" / "inner.lance")
+    lance_df.PartitionedNamespace.create(tmp_path / "p", one.schema, ["a"]).append(one)
+    for manifest in (tmp_path / "p" / "__manifest" / "_versions").iterdir():
+        manifest.write_bytes(content)
+    for name in ("good", "s.inner"):
+        assert ctx.sql(f"SELECT a FROM {name}").to_pylist() == [{"a": 1}]
+    assert {"good", "inner", "p"} <= set(ctx.sql("SHOW TABLES").to_pydict()["table_name"])
+    assert count(ctx, "DROP TABLE IF EXISTS other") == 0
+    with pytest.raises(CorruptDataError, match="manifest"):
+        ctx.sql("SELECT a FROM p")
+    with pytest.raises(AlreadyExistsError):
+        ctx.sql("CREATE TABLE p (a INT)")
+    assert count(ctx, "DROP TABLE p") == 0
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize("by", ["", " PARTITIONED BY (a)"])
+def test_several_sessions_make_a_table_if_it_is_not_there(tmp_path, by):
+    barrier = threading.Barrier(6)
+
+    def make(number: int) -> int:
+        session = lance_df.connect(tmp_path)
+        barrier.wait()
+        return count(session, f"CREATE TABLE IF NOT EXISTS t{by} AS SELECT {number} AS a")
+
+    with ThreadPoolExecutor(6) as threads:
+        counts = list(threads.map(make, range(6)))
+    assert sorted(counts) == [0, 0, 0, 0, 0, 1]
+    (row,) = lance_df.connect(tmp_path).sql("SELECT a FROM t").to_pylist()
+    assert counts[row["a"]] == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO nosuch.x VALUES (1)",
+        "DELETE FROM nosuch.x",
+        "UPDATE nosuch.x SET a = 1",
+        "TRUNCATE nosuch.x",
+        "ALTER TABLE nosuch.x ADD COLUMN z INT",
+        "MERGE INTO nosuch.x USING (SELECT 1 AS a) s ON x.a = s.a WHEN MATCHED THEN DELETE",
+        "INSERT INTO cat.nosuch.x VALUES (1)",
+    ],
+)
+def test_changes_of_schemas_that_are_not_there(ctx, statement):
+    with pytest.raises(DatasetNotFoundError, match=r"nosuch\.x' not found"):
+        ctx.sql(statement)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        *("a INT AUTO_INCREMENT", "a INT IDENTITY(1, 1)", "a INT ON UPDATE now()", "a INT INVISIBLE"),
+        *("a INT OPTIONS (description = 'x')", "a INT AUTOINCREMENT"),
+    ],
+)
+def test_what_columns_do_not_have_is_refused(ctx, tmp_path, column):
+    with pytest.raises(UnsupportedFeatureError, match="of a column is not supported"):
+        ctx.sql(f"CREATE TABLE t ({column})")
+    ctx.sql("CREATE TABLE t (options INT, identity INT, s STRUCT<invisible INT>)")
+    with pytest.raises(UnsupportedFeatureError, match="of a column is not supported"):
+        ctx.sql(f"ALTER TABLE t ADD COLUMN {column}")
+    with pytest.raises(InvalidInputError, match="has no IF NOT EXISTS"):
+        ctx.sql("CREATE OR REPLACE TABLE IF NOT EXISTS t AS SELECT 1 AS b")

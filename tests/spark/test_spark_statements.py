@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -102,6 +103,138 @@ def test_insert_needs_no_path(spark, root):
     spark.sql(f"CREATE TABLE listed USING lance_df LOCATION '{root / 'plain.lance'}'")
     sql(spark, "INSERT INTO listed VALUES (6, 'y')")
     assert lance_df.dataset(root / "plain.lance").count_rows() == 2
+
+
+def test_insert_overwrite_keeps_the_columns(spark, root):
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int64()),
+            "g": pa.array([3, None], pa.int32()),
+            "s": ["a", "b"],
+            "d": pa.array([Decimal("1.50"), None], pa.decimal128(12, 2)),
+        }
+    )
+    dataset = lance_df.write_dataset(rows, root / "kept.lance")
+    lance_df.spark.register(spark, root)
+    sql = lance_df.spark.sql
+    spark.sql(f"CREATE TABLE listed USING lance_df LOCATION '{root / 'kept.lance'}'")
+    for statement, expected in (
+        ("INSERT OVERWRITE kept SELECT 1, 2L, 'x', 1.5", (1, 2, "x", Decimal("1.50"))),
+        ("INSERT OVERWRITE kept (s, g) VALUES ('x', 2L)", (None, 2, "x", None)),
+        ("INSERT OVERWRITE TABLE listed (D) SELECT 7", (None, None, None, Decimal("7.00"))),
+    ):
+        sql(spark, statement)
+        dataset = lance_df.dataset(root / "kept.lance")
+        assert dataset.schema.equals(rows.schema)
+        assert [tuple(row.values()) for row in dataset.to_table().to_pylist()] == [expected]
+        assert sql(spark, "SELECT * FROM listed").collect() == [expected]
+    versions = dataset.version
+    for statement, message in (
+        ("INSERT OVERWRITE kept SELECT 1, 99999999999L, 'x', 1.5", "'g'.*not in range"),
+        ("INSERT OVERWRITE kept (s, nope) VALUES ('x', 1)", "no column 'nope'"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            sql(spark, statement)
+    assert lance_df.dataset(root / "kept.lance").version == versions
+    not_null = pa.schema([pa.field("k", pa.int64(), nullable=False), ("s", pa.string())])
+    lance_df.write_dataset(ROWS.cast(not_null), root / "strict.lance")
+    with pytest.raises(InvalidInputError, match="'k' is missing, and must not be null"):
+        sql(spark, "INSERT OVERWRITE strict (s) VALUES ('x')")
+    assert sql(spark, "SELECT count(*) FROM strict").collect() == [(10,)]
+
+
+def test_overwrite_schema(spark, root):
+    path = str(root / "plain.lance")
+    lance_df.spark.write(spark.range(3).toDF("K"), path, mode="overwrite", overwrite_schema=False)
+    assert lance_df.dataset(path).schema.equals(ROWS.schema)
+    assert lance_df.dataset(path).to_table()["k"].to_pylist() == [0, 1, 2]
+    rows = spark.range(3).toDF("k").write.format("lance_df").option("overwriteSchema", "false")
+    with pytest.raises(InvalidInputError, match="'s' is missing, and overwriteSchema is"), typed_errors():
+        rows.mode("overwrite").save(path)
+    lance_df.spark.write(spark.range(3).toDF("K"), path, mode="overwrite")
+    assert lance_df.dataset(path).schema.names == ["K"]
+
+
+def test_names_and_places_of_new_tables(spark, root, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    sql = lance_df.spark.sql
+    with pytest.raises(AlreadyExistsError, match="differs in case"):
+        sql(spark, "CREATE TABLE PLAIN USING lance_df AS SELECT 1 AS x")
+    assert sql(spark, "CREATE TABLE IF NOT EXISTS Plain USING lance_df AS SELECT 1 AS x").columns == []
+    for name in ("../outside", ".", "x/y", "memory://x"):
+        with pytest.raises(InvalidInputError, match="cannot be the name of a table"):
+            sql(spark, f"CREATE TABLE `{name}` USING lance_df AS SELECT 1 AS x")
+    first = f"CREATE TABLE made USING lance_df LOCATION '{elsewhere}/a' AS SELECT 1 AS x"
+    sql(spark, first)
+    again = first.replace("/a'", "/b'")
+    sql(spark, again.replace("made", "IF NOT EXISTS made"))
+    with pytest.raises(AlreadyExistsError, match="the catalog has a table of this name"):
+        sql(spark, again)
+    with pytest.raises(NotFoundError, match="there is no database `nowhere`"):
+        sql(spark, again.replace("made", "nowhere.made"))
+    assert [each.name for each in elsewhere.iterdir()] == ["a"]
+    assert sorted(each.name for each in root.iterdir()) == ["parted", "plain.lance"]
+    for statement in ("DROP TABLE plain", "drop view if exists `Plain`;"):
+        with pytest.raises(UnsupportedFeatureError, match="would come back"):
+            sql(spark, statement)
+    sql(spark, "DROP TABLE made")
+
+
+def test_versions_in_what_keeps_its_text(spark, root):
+    sql = lance_df.spark.sql
+    for statement in ("CREATE TEMP VIEW old AS ", "CACHE TABLE old AS "):
+        with pytest.raises(UnsupportedFeatureError, match="createOrReplaceTempView"):
+            sql(spark, f"{statement}SELECT * FROM plain VERSION AS OF 1")
+    spark.sql(f"CREATE TABLE listed USING lance_df LOCATION '{root / 'plain.lance'}'")
+    assert sql(spark, "SELECT count(*) FROM listed VERSION AS OF 1").collect() == [(10,)]
+    with pytest.raises(UnsupportedFeatureError, match="current database: USE the one of 'listed'"):
+        sql(spark, "SELECT count(*) FROM default.listed VERSION AS OF 1")
+    sql(spark, "SELECT * FROM plain VERSION AS OF 1").createOrReplaceTempView("old")
+    assert sql(spark, "SELECT count(*) FROM old").collect() == [(10,)]
+
+
+@pytest.mark.parametrize("zone", ["GMT+2", "UTC+2", "+2:00", "+02:00", "PST", "America/Los_Angeles"])
+def test_times_in_any_zone_of_spark(spark, root, zone):
+    dataset = lance_df.dataset(root / "plain.lance")
+    made = dataset.versions()[-1]["timestamp"].astimezone(dt.UTC)
+    hours = -8 if zone in ("PST", "America/Los_Angeles") else 2
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        after = (made + dt.timedelta(hours=hours, minutes=1)).replace(tzinfo=None)
+        query = "SELECT count(*) FROM plain TIMESTAMP AS OF '{}'"
+        if 60 < made.timetuple().tm_yday < 300:  # summer
+            after += dt.timedelta(hours=1 if hours < 0 else 0)
+        assert lance_df.spark.sql(spark, query.format(after.isoformat(sep=" "))).collect() == [(10,)]
+        before = after - dt.timedelta(minutes=3)
+        with pytest.raises(NotFoundError):
+            lance_df.spark.sql(spark, query.format(before.isoformat(sep=" ")))
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+
+
+def test_what_is_no_frame(spark, root):
+    path = str(root / "plain.lance")
+    for call in (
+        lambda: lance_df.spark.write(None, path),
+        lambda: lance_df.spark.write(spark.range(1), path, mode=None),
+        lambda: lance_df.spark.write(spark.range(9).select(), str(root / "nothing")),
+        lambda: lance_df.spark.merge(spark, path, None, "k"),
+        lambda: lance_df.spark.merge(spark, path, ROWS.to_pandas(), "k"),
+        lambda: lance_df.spark.prune(None),
+    ):
+        with pytest.raises(InvalidInputError):
+            call()
+    assert not (root / "nothing").exists()
+
+
+def test_pruning_keeps_what_may_be_null(spark, root):
+    not_null = pa.schema([pa.field("k", pa.int64(), nullable=False), ("s", pa.string())])
+    lance_df.write_dataset(ROWS.cast(not_null), root / "strict.lance")
+    given = spark.read.format("lance_df").schema("k BIGINT, s STRING").load(str(root / "strict.lance"))
+    for rows in (given.where("k = 2"), given.select("k").where("s = 'a'")):
+        pruned = lance_df.spark.prune(rows)
+        assert pruned.schema == rows.schema
+        assert sorted(pruned.collect()) == sorted(rows.collect())
 
 
 def test_create_table_as(spark, root):

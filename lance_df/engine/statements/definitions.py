@@ -18,12 +18,13 @@ from lance_df.engine.tables.folders import SUFFIX, check_folder_name, folder_for
 from lance_df.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
+    DatasetNotFoundError,
     InvalidInputError,
     LanceError,
     UnsupportedFeatureError,
 )
 from lance_df.format.schema import EXTENSION_NAME, STORED_JSON
-from lance_df.namespace.kind import is_table
+from lance_df.namespace.kind import is_table, is_unmade_namespace
 from lance_df.sql.changes import (
     AddColumn,
     CreateTable,
@@ -38,6 +39,8 @@ from lance_df.sql.splice import quote_identifier
 if TYPE_CHECKING:
     from lance_df.engine.session import LanceSession
     from lance_df.engine.tables.catalog import LanceSchema
+    from lance_df.engine.tables.parts import PartSource
+    from lance_df.engine.tables.source import TableSource
     from lance_df.namespace.spec.partition_by import PartitionBy
     from lance_df.storage import Location
 
@@ -52,9 +55,42 @@ def create_table(
     """Make a table or a namespace in the folder of a schema, and return how many rows it has."""
     name = change.name[-1]
     check_folder_name(name, "stored table")
-    existing = schema.stored(name)
+    if change.if_not_exists and change.or_replace:
+        raise InvalidInputError("CREATE OR REPLACE TABLE makes a table anew and has no IF NOT EXISTS")
+    existing = _existing(schema, name)
     if existing is not None and change.if_not_exists:
         return 0
+    try:
+        return _created(session, schema, change, existing, parameters, written)
+    except AlreadyExistsError:
+        # another session was first
+        if change.if_not_exists and _existing(schema, name) is not None:
+            return 0
+        raise
+
+
+def _existing(schema: LanceSchema, name: str) -> TableSource | PartSource | None:
+    """Return the table of a name; None also for what is left of one that has no version."""
+    stored = schema.stored(name)
+    try:
+        if stored is not None:
+            stored.current()
+    except DatasetNotFoundError:
+        return None
+    except LanceError:  # it is there, and cannot be opened
+        pass
+    return stored
+
+
+def _created(
+    session: LanceSession,
+    schema: LanceSchema,
+    change: CreateTable,
+    existing: TableSource | PartSource | None,
+    parameters: Parameters,
+    written: str,
+) -> int:
+    name = change.name[-1]
     if existing is not None and not change.or_replace:
         raise AlreadyExistsError(f"table {name!r} exists; CREATE OR REPLACE TABLE replaces it")
     folder = folder_for_tables(schema.folder)
@@ -195,7 +231,7 @@ def _create_namespace(
 ) -> None:
     from lance_df import PartitionedNamespace
 
-    if location.exists():
+    if location.exists() and not is_unmade_namespace(location):
         raise AlreadyExistsError(f"{location.uri}: there is a folder already")
     namespace = PartitionedNamespace.create(
         location.uri, rows.schema, _partition_by(terms), storage_options=storage_options

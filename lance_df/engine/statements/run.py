@@ -93,7 +93,10 @@ def _exists(session: LanceSession, schema: LanceSchema | None, name: Name) -> bo
     """Whether DataFusion has a table."""
     if schema is not None:
         return schema.is_created(name[-1])
-    return PlainSessionContext.table_exist(session, ".".join(map(quote_identifier, name)))
+    try:
+        return PlainSessionContext.table_exist(session, ".".join(map(quote_identifier, name)))
+    except Exception:  # noqa: BLE001 - DataFusion raises nothing narrower for a schema that is not there
+        return False
 
 
 def _check_schema(session: LanceSession, name: Name) -> None:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lance_df.engine.tables.parts import PartSource
 from lance_df.engine.tables.source import TableSource
-from lance_df.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import (
+    CorruptDataError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 from lance_df.forks import new_lock
 from lance_df.namespace.kind import holds_namespace
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 SUFFIX = ".lance"
+_DAMAGED: Final = "damaged"
 _NOT_IN_NAMES: Final = frozenset('/\\$\0:*?"<>|')
 
 
@@ -72,7 +78,7 @@ class TableFolder:
 
     def namespaces(self) -> list[str]:
         _, others, _ = self._listing()
-        return [name for name in self._tables_among(others) if self._kinds[name]]
+        return [name for name, is_namespace in self._kinds_among(others).items() if is_namespace]
 
     def subfolders(self) -> list[str]:
         """Return the names of the folders that are no tables: they are schemas."""
@@ -168,14 +174,20 @@ class TableFolder:
         return marked, [name for name in folders if not name.endswith(SUFFIX) and name[0] not in "._"], rows
 
     def _tables_among(self, folders: list[str]) -> list[str]:
+        return list(self._kinds_among(folders))
+
+    def _kinds_among(self, folders: list[str]) -> dict[str, bool]:
+        """Return the tables among some folders, and whether each is a partitioned namespace."""
         unknown = [name for name in folders if name not in self._kinds]
-        answers = map_reads(lambda name: _kind(self.location / name), unknown, where=self.location)
+        answers = map_reads(lambda name: _kind_or_damage(self.location / name), unknown, where=self.location)
+        damaged = {name for name, kind in zip(unknown, answers, strict=True) if kind is _DAMAGED}
         self._kinds.update(
-            (name, is_namespace)
-            for name, is_namespace in zip(unknown, answers, strict=True)
-            if is_namespace is not None
+            (name, kind) for name, kind in zip(unknown, answers, strict=True) if isinstance(kind, bool)
         )
-        return [name for name in folders if name in self._kinds]
+        # whoever names a damaged one gets the error
+        return {
+            name: self._kinds.get(name, True) for name in folders if name in self._kinds or name in damaged
+        }
 
 
 class DirectoryRows:
@@ -378,6 +390,14 @@ def spelt_like(name: str, names: list[str]) -> str | None:
             f"{name} may be any of {', '.join(map(repr, matches))}; quote the one that is meant"
         )
     return matches[0] if matches else None
+
+
+def _kind_or_damage(folder: Location) -> bool | str | None:
+    """Return what `_kind` does, or that a namespace is damaged: others in its folder are not."""
+    try:
+        return _kind(folder)
+    except (CorruptDataError, UnsupportedFeatureError):
+        return _DAMAGED
 
 
 def _kind(folder: Location) -> bool | None:

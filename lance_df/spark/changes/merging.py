@@ -25,6 +25,7 @@ from lance_df.spark.changes.targets import share_out
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.pipeline.tasks import map_batches, num_workers, rows_in_tasks
 from lance_df.spark.routes import quoted
+from lance_df.spark.sessions import check_frame
 from lance_df.spark.types import to_stored
 from lance_df.spark.writing import run_mark
 from lance_df.sql.changes import MergeAction, RowKind
@@ -201,6 +202,7 @@ def merge(
     ColumnNotFoundError, InvalidInputError
         There is no such key column, or neither a key here nor in the schema.
     """
+    check_frame(source, "merge takes")
     mark = None if run_id is None else run_mark(run_id)
     opened = Target(spark, target, storage_options, mark)
     return MergeBuilder(opened, source, key_columns(opened.schema, on))

@@ -24,7 +24,7 @@ from lance_df.spark.pruning.plans import (
     relations,
 )
 from lance_df.spark.pruning.relations import NOT_READ, Relation
-from lance_df.spark.sessions import is_connect, register
+from lance_df.spark.sessions import check_frame, is_connect, register
 from lance_df.spark.splits import Filter
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def prune(df: DataFrame, *, join_keys: bool = True) -> DataFrame:
     LanceError
         A job that asks for keys fails.
     """
+    check_frame(df, "prune takes")
     spark = df.sparkSession
     if is_connect(spark) or df.isStreaming:
         return df

@@ -108,7 +108,8 @@ class Relation:
     def read(self, spark: SparkSession, names: list[str] | None, filter: str | None) -> DataFrame | None:  # noqa: A002
         """Return the same columns, of which only some are read, and only rows that a filter is true for.
 
-        Returns None if Spark has other types for them, as it has for a schema that a user gave.
+        Returns None if Spark has other types for them, or another opinion on whether they may be NULL, as it
+        has for a schema that a user gave.
         """
         options = {name: value for name, value in self.given.items() if name.lower() not in _REPLACED}
         ref = SourceRef.of(self.source, self.options)
@@ -123,9 +124,9 @@ class Relation:
                 " AND ".join(f"({each}\n)" for each in filters) if len(filters) > 1 else filters[0]
             )
         rows = spark.read.format(LanceSource.name()).options(**options).load()
-        types = {field.name: field.dataType for field in rows.schema.fields}
+        types = {field.name: (field.dataType, field.nullable) for field in rows.schema.fields}
         fields = self.schema.fields
-        if any(types.get(each.name, each.dataType) != each.dataType for each in fields):
+        if any(types.get(each.name) not in (None, (each.dataType, each.nullable)) for each in fields):
             return None
         if rows.schema == self.schema:
             return rows
