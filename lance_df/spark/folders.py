@@ -9,6 +9,8 @@ from weakref import WeakKeyDictionary
 from lance_df.engine.tables.folders import TableFolder, check_folder_name
 from lance_df.spark.opened import open_source
 from lance_df.spark.options import SourceOptions
+from lance_df.spark.pruning.plans import Plans, relations
+from lance_df.spark.pruning.relations import Relation
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
@@ -85,11 +87,25 @@ class Folder:
                 continue
             path = self.path(name) or ""
             version = (path, source.version)
-            if self._shown.get(name) == version and spark.catalog.tableExists(quoted_name(name)):
+            if spark.catalog.tableExists(quoted_name(name)) and (
+                self._shown.get(name) == version or (name in self._shown and not _reads(spark, name, path))
+            ):
                 continue
             rows = read(spark, path, version=source.version, storage_options=self.storage_options or None)
             rows.createOrReplaceTempView(quoted_name(name))
             self._shown[name] = version
+
+
+def _reads(spark: SparkSession, name: str, path: str) -> bool:
+    """Return whether a view is one of the table at a path, and not one that the user has put in its place."""
+    from lance_df.spark.sessions import is_connect
+
+    if is_connect(spark):
+        return True
+    plans = Plans(spark)
+    held: Any = spark.table(quoted_name(name))._jdf
+    read = [Relation.of(each, plans) for each in relations(held.queryExecution().analyzed())]
+    return len(read) == 1 and read[0] is not None and read[0].options.path == path
 
 
 _folders: WeakKeyDictionary[SparkSession, list[Folder]] = WeakKeyDictionary()

@@ -271,14 +271,14 @@ def _is_in_catalog(spark: SparkSession, change: SparkCreate) -> bool:
 
 
 def _refuse_drop(spark: SparkSession, statement: str) -> None:
-    found = _DROP.fullmatch(statement)
-    if found is None:
+    drop = _DROP.fullmatch(statement)
+    if drop is None:
         return
-    name = (found[3] or found[4]).lower()
+    name = (drop[3] or drop[4]).lower()
     for folder in folders_of(spark):
         if any(name == each.lower() for each in folder.names()):
             raise UnsupportedFeatureError(
-                f"DROP {found[1].upper()} {name}: the table is in {folder.uri}, and would come back. "
+                f"DROP {drop[1].upper()} {name}: the table is in {folder.uri}, and would come back. "
                 f"lance_df.connect({folder.uri!r}).sql('DROP TABLE {name}') removes it"
             )
 

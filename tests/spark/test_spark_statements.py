@@ -48,6 +48,24 @@ def test_all_tables_of_a_folder_are_views_and_new(spark, root):
     assert (scan.partitions.kept, scan.partitions.total) == (1, 2)
 
 
+def test_a_view_of_the_user_stays(spark, root):
+    sql = lance_df.spark.sql
+    assert sql(spark, "SELECT count(*) FROM plain").collect() == [(10,)]
+    spark.range(50).createOrReplaceTempView("plain")
+    assert sql(spark, "SELECT count(*) FROM plain").collect() == [(50,)]
+    lance_df.dataset(root / "plain.lance").delete("k = 0")
+    assert sql(spark, "SELECT count(*) FROM plain").collect() == [(50,)]
+    spark.catalog.dropTempView("plain")
+    assert sql(spark, "SELECT count(*) FROM plain").collect() == [(9,)]
+
+
+def test_names_that_differ_in_case_are_told(spark, root, caplog):
+    lance_df.write_dataset(ROWS, root / "PLAIN.lance")
+    lance_df.spark.register(spark, root)
+    assert "Spark takes" in caplog.text
+    assert "plain" in caplog.text
+
+
 def test_versions_and_tables_about_namespaces(spark, root):
     dataset = lance_df.dataset(root / "plain.lance")
     dataset.tags.create("golden", 1)
