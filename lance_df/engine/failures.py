@@ -166,16 +166,17 @@ def streamed_batches(
 
 
 def _remembered(error: Exception, statements: Iterable[Statement]) -> LanceError | None:
-    text = _unescaped(error)
+    # Rust writes what Python has written of an error
+    texts = (str(error), once := _unescaped(error), _unescaped(once))
     for statement in statements:
         for known in reversed(statement.all_errors()):
             message = str(known)
-            if message and (message in text or message in str(error)):
+            if message and any(message in text for text in texts):
                 return known
     return None
 
 
-def _unescaped(error: Exception) -> str:
+def _unescaped(error: Exception | str) -> str:
     """Return a message that DataFusion 51 has escaped, as Rust writes texts in others."""
     return str(error).replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\")
 
