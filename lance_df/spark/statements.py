@@ -36,6 +36,15 @@ _PREFIX: Final = "__lance_df_"
 _DROP: Final = re.compile(
     r"\s*DROP\s+(TABLE|VIEW)\s+(IF\s+EXISTS\s+)?(?:`([^`]+)`|(\w+))(?:\s+PURGE)?\s*;?\s*", re.IGNORECASE
 )
+_OTHER_CREATE: Final = re.compile(
+    r"\s*CREATE\s+TABLE\b.*?\bUSING\s+`?lance_df\b.*?\bAS\s+(SELECT|WITH|TABLE|VALUES|FROM|\()",
+    re.IGNORECASE | re.DOTALL,
+)
+_OTHER_INSERT: Final = re.compile(
+    r"(?:WITH\b.*\)|FROM\s.*)?\s*INSERT\s+(?:INTO|OVERWRITE)\s+(?:TABLE\s+)?(?:`([^`]+)`|(\w+))"
+    r"(?!\s*\.)(?!.*\bWITH\s*\(\s*path)",
+    re.IGNORECASE | re.DOTALL,
+)
 _KEEPS_TEXT: Final = re.compile(r"\s*(CREATE|CACHE|ALTER)\b", re.IGNORECASE)
 
 
@@ -81,6 +90,7 @@ def sql(spark: SparkSession, statement: str) -> DataFrame:
             _refuse_columns(spark, change)
         else:
             _refuse_drop(spark, statement)
+            _refuse_other_forms(spark, statement)
         return _frame(spark, statement)
 
 
@@ -281,6 +291,20 @@ def _refuse_drop(spark: SparkSession, statement: str) -> None:
                 f"DROP {drop[1].upper()} {name}: the table is in {folder.uri}, and would come back. "
                 f"lance_df.connect({folder.uri!r}).sql('DROP TABLE {name}') removes it"
             )
+
+
+def _refuse_other_forms(spark: SparkSession, statement: str) -> None:
+    """Refuse what `parse_spark` does not read, and what Spark says of which does not help."""
+    if _OTHER_CREATE.match(statement):
+        raise UnsupportedFeatureError(
+            "CREATE TABLE … USING lance_df … AS takes PARTITIONED BY (…) and LOCATION '…', and nothing else"
+        )
+    insert = _OTHER_INSERT.match(statement)
+    if insert is not None and _target(spark, (insert[1] or insert[2],)) is not None:
+        raise UnsupportedFeatureError(
+            f"{insert[1] or insert[2]} takes INSERT INTO or OVERWRITE name [(columns)] query; BY NAME, PARTITION "
+            "and REPLACE WHERE are not supported"
+        )
 
 
 def _refuse_columns(spark: SparkSession, change: SparkAlter) -> None:

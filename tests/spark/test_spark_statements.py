@@ -198,6 +198,24 @@ def test_names_and_places_of_new_tables(spark, root, tmp_path_factory):
     sql(spark, "DROP TABLE made")
 
 
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CREATE TABLE c USING lance_df COMMENT 'x' AS SELECT 1 AS x", "PARTITIONED BY"),
+        ("CREATE TABLE c USING lance_df TBLPROPERTIES ('a' = 'b') AS SELECT 1 AS x", "PARTITIONED BY"),
+        ("INSERT INTO plain BY NAME SELECT 1L AS k, 'a' AS s", "BY NAME"),
+        ("INSERT INTO parted PARTITION (s = 'a') SELECT 1L", "PARTITION"),
+        ("INSERT INTO parted REPLACE WHERE s = 'a' SELECT 1L, 'a'", "REPLACE WHERE"),
+        ("WITH c AS (SELECT 1L, 'a') INSERT INTO plain SELECT * FROM c", "INSERT INTO or OVERWRITE name"),
+        ("FROM parted INSERT INTO plain SELECT k, s", "INSERT INTO or OVERWRITE name"),
+    ],
+)
+def test_other_forms_are_refused(spark, root, statement, message):
+    with pytest.raises(UnsupportedFeatureError, match=message):
+        lance_df.spark.sql(spark, statement)
+    assert lance_df.dataset(root / "plain.lance").version == 1
+
+
 def test_versions_in_what_keeps_its_text(spark, root):
     sql = lance_df.spark.sql
     for statement in ("CREATE TEMP VIEW old AS ", "CACHE TABLE old AS "):
