@@ -302,8 +302,8 @@ def _refuse_other_forms(spark: SparkSession, statement: str) -> None:
     insert = _OTHER_INSERT.match(statement)
     if insert is not None and _target(spark, (insert[1] or insert[2],)) is not None:
         raise UnsupportedFeatureError(
-            f"{insert[1] or insert[2]} takes INSERT INTO or OVERWRITE name [(columns)] query, without BY NAME, "
-            "PARTITION and REPLACE WHERE"
+            f"{insert[1] or insert[2]} takes INSERT INTO or OVERWRITE name [(columns)] query, and neither "
+            "BY NAME, PARTITION nor REPLACE WHERE"
         )
 
 
