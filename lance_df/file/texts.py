@@ -19,8 +19,17 @@ if TYPE_CHECKING:
 _SHOWN_BYTES = 32
 
 
-def check_texts(fields: Sequence[Field], arrays: Sequence[pa.Array]) -> None:
+def check_texts(
+    fields: Sequence[Field], arrays: Sequence[pa.Array], *, has_null_structs: bool = True
+) -> None:
     """Check the strings of columns that are about to be written, at any depth.
+
+    Parameters
+    ----------
+    fields, arrays
+        The columns.
+    has_null_structs
+        Whether the file can say that a struct is null. 0.1 cannot: it stores what lies below.
 
     Raises
     ------
@@ -29,25 +38,26 @@ def check_texts(fields: Sequence[Field], arrays: Sequence[pa.Array]) -> None:
     """
     for field, array in zip(fields, arrays, strict=True):
         if not field.is_blob:
-            _check(array, field.name)
+            _check(array, field.name, has_null_structs)
 
 
-def _check(array: pa.Array, path: str) -> None:
+def _check(array: pa.Array, path: str, has_null_structs: bool) -> None:
     types, data_type = pa.types, array.type
     if is_text(data_type):
         _check_values(array, path)
     elif types.is_dictionary(data_type):
-        _check(array.dictionary, path)
+        _check(array.dictionary, path, has_null_structs)
     elif types.is_struct(data_type):
-        for number, field in enumerate(data_type):
-            _check(array.field(number), f"{path}.{field.name}")
+        children = array.flatten() if has_null_structs else map(array.field, range(len(data_type)))
+        for field, child in zip(data_type, children, strict=True):
+            _check(child, f"{path}.{field.name}", has_null_structs)
     elif types.is_map(data_type):
         offsets = array.offsets
         start, stop = offsets[0].as_py(), offsets[-1].as_py()
         for part in (array.keys, array.items):
-            _check(part.slice(start, stop - start), path)
+            _check(part.slice(start, stop - start), path, has_null_structs)
     elif types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
-        _check(array.flatten(), path)
+        _check(array.flatten(), path, has_null_structs)
 
 
 def _check_values(array: pa.Array, path: str) -> None:

@@ -45,27 +45,15 @@ _BEGINNINGS: Final = {
 # without the second word
 _SHORTER: Final = {"INSERT": Verb.INSERT, "DELETE": Verb.DELETE, "MERGE": Verb.MERGE}
 _QUERY_WORDS: Final = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "(")
-_CONSTRAINTS: Final = frozenset(
-    [
-        *("PRIMARY KEY", "PRIMARY", "UNIQUE", "FOREIGN KEY", "FOREIGN", "CHECK", "DEFAULT", "REFERENCES"),
-        *(
-            "GENERATED",
-            "CONSTRAINT",
-            "COLLATE",
-            "COMMENT",
-            "AUTO_INCREMENT",
-            "AUTOINCREMENT",
-            "IDENTITY",
-            "ON",
-        ),
-        *("INVISIBLE", "OPTIONS", "CHARACTER SET"),
-    ]
-)
 _NAMES_TOO: Final = frozenset(
     [
         *("DEFAULT", "GENERATED", "COLLATE", "COMMENT", "AUTO_INCREMENT", "AUTOINCREMENT", "IDENTITY", "ON"),
         *("INVISIBLE", "OPTIONS"),
     ]
+)
+_CONSTRAINTS: Final = _NAMES_TOO.union(
+    ("PRIMARY KEY", "PRIMARY", "UNIQUE", "FOREIGN KEY", "FOREIGN", "CHECK", "REFERENCES", "CONSTRAINT"),
+    ("CHARACTER SET",),
 )
 _SPEC_CHANGES: Final = (
     *(("ADD", "PARTITION"), ("DROP", "PARTITION"), ("REPLACE", "PARTITION"), ("CLUSTER BY",)),

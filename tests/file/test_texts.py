@@ -73,6 +73,21 @@ def test_only_what_is_written_counts() -> None:
         check(lists.slice(1))
 
 
+@pytest.mark.parametrize("version", ["0.1", "2.1", "2.2"])
+def test_below_a_null_struct(tmp_path: Path, version: str) -> None:
+    mask = pa.array([False, True, False, False])
+    table = pa.table({"t": pa.StructArray.from_arrays([texts(BAD)], ["s"], mask=mask)})
+    path = tmp_path / "t.lance"
+    if version == "0.1":  # which has no null structs: the string would be stored
+        with pytest.raises(InvalidInputError, match=r"'t\.s'.*not UTF-8"):
+            lance_df.write_dataset(table, path, data_storage_version=version)
+        return
+    dataset = lance_df.write_dataset(table, path, data_storage_version=version)
+    rows = [{"t": {"s": "ok"}}, {"t": None}, {"t": {"s": ""}}, {"t": {"s": "x"}}]
+    assert dataset.to_table().to_pylist() == rows
+    assert lance.dataset(path).to_table().to_pylist() == rows
+
+
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
 def test_nothing_is_left_of_a_write(tmp_path: Path, version: str) -> None:
     table = pa.table({"i": [1, 2, 3, 4], "t": texts(BAD)})

@@ -102,7 +102,7 @@ class LegacyFileWriter:
                 f"{len(self._schema.fields)} arrays of one length are needed, "
                 f"got the lengths {[len(array) for array in arrays]}"
             )
-        check_texts(self._schema.fields, arrays)
+        check_texts(self._schema.fields, arrays, has_null_structs=False)
         num_rows = len(arrays[0]) if arrays else 0
         if self.num_rows + num_rows > _MAX_ROWS:
             raise InvalidInputError(f"a 0.1 file holds at most {_MAX_ROWS} rows")
