@@ -11,6 +11,7 @@ import traceback
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lance_df.cli.usage import UsageError
 from lance_df.errors import LanceError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _COMMANDS = ("sql", "shell", "explain", "inspect", "verify", "repair", "ingest",
 
 _MAX_TEXT = 2000
 
-OK, FAILED, INTERRUPTED = 0, 1, 130
+OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -79,7 +80,7 @@ def _add(commands: Any, name: str) -> tuple[str, argparse.ArgumentParser]:
 def _report(error: Exception, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error, file=sys.stderr)
-        return FAILED
+        return MISUSED if isinstance(error, UsageError) else FAILED
     text = " ".join(str(error).split()) or type(error).__name__
     if len(text) > _MAX_TEXT:  # names in damaged files may be of any length
         text = text[: _MAX_TEXT - 1] + "…"
@@ -93,7 +94,7 @@ def _report(error: Exception, *, debug: bool) -> int:
     elif not isinstance(error, LanceError):
         text = f"{type(error).__name__}: {text} (--debug shows where)"
     print(f"lance-df: error: {text}", file=sys.stderr)
-    return FAILED
+    return MISUSED if isinstance(error, UsageError) else FAILED
 
 
 def _leave(code: int) -> NoReturn:

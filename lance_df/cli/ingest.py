@@ -14,6 +14,7 @@ import warnings
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from lance_df.cli import session
+from lance_df.cli.usage import UsageError
 from lance_df.display.numbers import number_text, size_text
 from lance_df.errors import InvalidInputError
 
@@ -162,8 +163,10 @@ def job_of(options: argparse.Namespace) -> IngestJob:
 
     Raises
     ------
+    UsageError
+        The flags are not complete, or contradict each other.
     InvalidInputError
-        It is not complete, or contradicts itself.
+        The file does.
     """
     from lance_df.spark.ingesting.job_file import load_job, make_job
 
@@ -182,7 +185,10 @@ def job_of(options: argparse.Namespace) -> IngestJob:
     sources = _sources(options, words)
     if file is not None:
         return load_job(file, sources=sources, attributes=attributes)
-    return make_job(sources, attributes)
+    try:
+        return make_job(sources, attributes)
+    except InvalidInputError as err:  # all of it stands in flags
+        raise UsageError(str(err)) from err
 
 
 def _sources(options: argparse.Namespace, paths: list[str]) -> dict[str, dict[str, Any]]:
@@ -199,7 +205,7 @@ def _sources(options: argparse.Namespace, paths: list[str]) -> dict[str, dict[st
     }
     given = [flag for flag, value in flags.items() if value]
     if given and not sources:
-        raise InvalidInputError(f"{given[0]} is for paths in flags, and there are none")
+        raise UsageError(f"{given[0]} is for paths in flags, and there are none")
     for each in sources.values():
         if options.source_format is not None:
             each["format"] = options.source_format
@@ -210,7 +216,7 @@ def _sources(options: argparse.Namespace, paths: list[str]) -> dict[str, dict[st
     for text in options.table:
         name, table = _pair(text, "--table NAME=TABLE")
         if name in sources:
-            raise InvalidInputError(f"source {name!r} is given twice")
+            raise UsageError(f"source {name!r} is given twice")
         sources[name] = {"table": table}
     return sources
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df.cli.inspection import Section
-from lance_df.errors import InvalidInputError
+from lance_df.cli.usage import UsageError
 from lance_df.namespace.metadata.history import HistoryTable
 from lance_df.namespace.metadata.partitions import PartitionsTable, SpecsTable
 from lance_df.namespace.metadata.runtime_properties import values_as_text
@@ -30,7 +30,7 @@ def inspect_namespace(root: Location, version: int | str | None, *, limit: int) 
         How many partitions and versions to describe.
     """
     if isinstance(version, str):
-        raise InvalidInputError(f"{root.uri}: a version of a namespace is a number, not {version!r}")
+        raise UsageError(f"{root.uri}: a version of a namespace is a number, not {version!r}")
     snapshot = NamespaceSnapshot.open(root, version)
     schema = snapshot.manifest.schema
     partitions, history = PartitionsTable(snapshot), HistoryTable(snapshot)

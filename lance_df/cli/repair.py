@@ -9,7 +9,7 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from lance_df.cli import session
-from lance_df.errors import InvalidInputError
+from lance_df.cli.usage import UsageError
 from lance_df.storage import open_location
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE
 
@@ -54,7 +54,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         age = dt.timedelta(days=options.older_than_days)
     except (OverflowError, ValueError) as err:
-        raise InvalidInputError(f"--older-than-days: {err}") from err
+        raise UsageError(f"--older-than-days: {err}") from err
+    if age < dt.timedelta(0):
+        raise UsageError(f"--older-than-days is 0 or more, not {options.older_than_days:g}")
     chosen = RepairOptions(
         dry_run=options.dry_run,
         publish_newer=options.publish_newer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lance_df.errors import InvalidInputError
+from lance_df.cli.usage import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -57,17 +57,15 @@ def pairs(texts: list[str], form: str) -> dict[str, str]:
 
     Raises
     ------
-    InvalidInputError
+    UsageError
         One has no key or no value, or a key comes twice.
     """
     values = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not (key and equals and value):
-            raise InvalidInputError(
-                f"{form} is expected, got {text!r}" if not equals else f"{form} is expected"
-            )
+            raise UsageError(f"{form} is expected, got {text!r}" if not equals else f"{form} is expected")
         if key in values:
-            raise InvalidInputError(f"{form}: {key!r} is given twice")
+            raise UsageError(f"{form}: {key!r} is given twice")
         values[key] = value
     return values

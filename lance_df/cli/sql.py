@@ -17,6 +17,7 @@ from lance_df.cli.formats import FORMATS, format_of_file
 from lance_df.cli.output import opened_output, screen_of
 from lance_df.cli.running import run_statement
 from lance_df.cli.statements import split_statements
+from lance_df.cli.usage import UsageError
 from lance_df.errors import InvalidInputError, StorageError
 
 SUMMARY = "run SQL and print the rows"
@@ -110,14 +111,14 @@ def _format_of_output(name: str | None) -> str | None:
 
     Raises
     ------
-    InvalidInputError
+    UsageError
         Its suffix is that of files which are not written.
     """
     if name is None:
         return None
     style, suffix = format_of_file(name), Path(name).suffix
     if style is None and suffix not in ("", ".txt"):
-        raise InvalidInputError(
+        raise UsageError(
             f"{name}: {suffix} is the suffix of no format; give one with --format: {', '.join(FORMATS)}"
         )
     return style

@@ -64,6 +64,9 @@ _LOST: Final = re.compile(
     r"Lost task \S+ in stage \S+ \(TID \d+\) \(.*?\): (?:[\w.$]+(?:Exception|Error): )?(.*)$",
     re.MULTILINE,
 )
+# what has failed below, up to the stack of the JVM
+_CAUSE: Final = re.compile(r"^Caused by: ([\w.$]+): (.+?)(?=^\s+at |\Z)", re.MULTILINE | re.DOTALL)
+_OF_FILE, _WRONG_USE = "FAILED_READ_FILE", "IllegalArgumentException"
 _UNKNOWN_SOURCE: Final = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: lance_df"
 _NO_PARTITIONING: Final = "provided partitioning"
 _OF_SOURCE: Final = "lance_df"
@@ -156,7 +159,12 @@ def translated(error: Exception) -> LanceError:
     if reported is not None:
         condition, message, state = reported.groups()
         kind = _kind(condition, state) or (InvalidInputError if is_wrong_use else JobFailedError)
-        return kind(f"Spark: {message.splitlines()[0].rstrip('.')} [{condition}]")
+        said = message.splitlines()[0].rstrip(". ")
+        cause = _CAUSE.search(text, reported.end()) if condition.startswith(_OF_FILE) else None
+        if cause is not None:
+            kind = InvalidInputError if cause[1].endswith(_WRONG_USE) else kind
+            said += f": {' '.join(_without_state(cause[2]).split()).rstrip('.')}"
+        return kind(f"Spark: {said} [{condition}]")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if is_wrong_use:
         return InvalidInputError(f"Spark: {lines[0] if lines else type(error).__name__}")
@@ -166,6 +174,11 @@ def translated(error: Exception) -> LanceError:
     if _IN_PYTHON in lines:
         return JobFailedError(f"Spark: a Python function failed: {lines[-1]}")
     return JobFailedError(f"Spark: {_first(lines) or type(error).__name__}")
+
+
+def _without_state(message: str) -> str:
+    reported = _CONDITION.match(message)
+    return message if reported is None else reported[2]
 
 
 def _first(lines: list[str]) -> str:

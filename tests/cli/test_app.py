@@ -118,10 +118,7 @@ def test_ddl_prints_nothing(cli, root):
         (["sql", "SELECT * FROM nix", "{root}"], "nix"),
         (["sql", " -- nothing ", "{root}"], "no SQL statement"),
         (["sql", "SELECT 1", "{root}/nowhere"], "nowhere"),
-        (["sql", "SELECT 1", "{root}", "--table", "name"], "NAME=PATH"),
-        (["sql", "SELECT 1", "{root}", "--table", "a=x", "--table", "a=y"], "'a' is given twice"),
         (["sql", "-f", "{root}/nowhere.sql", "{root}"], "nowhere.sql"),
-        (["sql", "SELECT 1", "{root}", "--storage-option", "secret"], "KEY=VALUE"),
         (["explain", "SELECT * FROM nix", "{root}"], "nix"),
         (["inspect", "{root}/nowhere"], "nowhere"),
         (["inspect", "{root}/trips.lance/data"], "no Lance table"),
@@ -136,6 +133,29 @@ def test_errors_are_one_line_and_code_1(cli, root, arguments, found):
     [line] = err.splitlines()
     assert line.startswith("lance-df: error: ")
     assert found in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["sql", "SELECT 1", "{root}", "--table", "name"], "NAME=PATH"),
+        (["sql", "SELECT 1", "{root}", "--table", "a=x", "--table", "a=y"], "'a' is given twice"),
+        (["sql", "SELECT 1", "{root}", "--storage-option", "secret"], "KEY=VALUE"),
+        (["sql", "SELECT 1", "{root}", "-o", "rows.unknown"], ".unknown is the suffix of no format"),
+        (["repair", "{root}", "--older-than-days", "nan"], "--older-than-days"),
+        (["ingest"], "an ingest needs a target"),
+        (["ingest", "t.lance"], "an ingest needs a source"),
+        (["ingest", "a.csv", "t.lance", "--source", "a"], "--source NAME=PATH is expected, got 'a'"),
+        (["ingest", "a.csv", "t.lance", "--mode", "replace"], "mode is one of"),
+        (["ingest", "a.csv", "t.lance", "--max-rows-per-file", "0"], "max_rows_per_file is 1 or more"),
+    ],
+)
+def test_wrong_flags_are_one_line_and_code_2(cli, root, arguments, said):
+    code, out, err = cli(*(argument.format(root=root) for argument in arguments))
+    assert (code, out) == (2, "")
+    [line] = err.splitlines()
+    assert line.startswith("lance-df: error: ")
+    assert said in line
 
 
 def test_the_working_directory_may_be_gone(cli, root, tmp_path, monkeypatch):

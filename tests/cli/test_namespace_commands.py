@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import lance
 import lance_namespace as requests
@@ -62,8 +63,20 @@ def test_repair_takes_options(cli, namespace):
     assert not os.path.exists(orphan)
     for days in ("-1", "nan", "1e300"):
         code, _, err = cli("repair", root, "--remove-orphans", "--older-than-days", days)
-        assert code == 1
+        assert code == 2
         assert "older" in err
+
+
+def test_repair_tells_which_tables_are_missing(cli, namespace):
+    row = namespace.partitions().to_pylist()[0]
+    shutil.rmtree(f"{namespace.uri}/{row['location']}")
+    code, out, _ = cli("repair", namespace.uri)
+    assert code == 0
+    assert "nothing was repaired" in out
+    assert f"row of a missing table left: {row['object_id']}" in out
+    assert "--forget-missing" in out
+    assert "row of a missing table removed" in cli("repair", namespace.uri, "--forget-missing")[1]
+    assert "nothing to repair" in cli("repair", namespace.uri)[1]
 
 
 def test_tables_are_verified(cli, root):
@@ -87,5 +100,5 @@ def test_inspect(cli, namespace):
     assert [row["version"] for row in told["versions"]] == [2]
     assert told["specs"][0]["transform"] == "identity"
     assert cli("inspect", namespace.uri, "--version", "1")[0] == 0
-    for version in ("9", "tag"):
-        assert cli("inspect", namespace.uri, "--version", version)[0] == 1
+    for version, expected in (("9", 1), ("tag", 2)):
+        assert cli("inspect", namespace.uri, "--version", version)[0] == expected

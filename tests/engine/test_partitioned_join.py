@@ -426,6 +426,31 @@ def test_trap_59_a_key_in_tables_of_several_spec_versions(check, root):
     check(f"SELECT o.id FROM evolved o JOIN orders e ON o.customer = e.customer WHERE e.customer = {key}")
 
 
+@pytest.mark.parametrize("mode", ["always", "never"])
+def test_members_that_a_repartition_has_emptied_do_not_count(tmp_path, mode):
+    rows = pa.table({"k": pa.array([*range(200), None], pa.int64()), "n": range(201)})
+    moved = lance_df.PartitionedNamespace.create(tmp_path / "moved", rows.schema, [partition.identity("n")])
+    moved.append(rows.slice(0, 50))
+    moved.update_partition_spec([partition.bucket("k", 8)])
+    moved.append(rows.slice(50))
+    other = lance_df.PartitionedNamespace.create(tmp_path / "other", rows.schema, [partition.bucket("k", 4)])
+    other.append(rows.slice(25))
+    memory = datafusion.SessionContext()
+    memory.from_arrow(rows, name="moved")
+    memory.from_arrow(rows.slice(25), name="other")
+    query = "SELECT * FROM moved FULL JOIN other ON moved.k = other.k"
+    effects = []
+    for _ in range(2):
+        frame = lance_df.connect(tmp_path, partitioned_joins=mode).sql(query)
+        assert_same_result(frame, memory.sql(query))
+        effects += [join.effect for statement in frame.statements for join in statement.joins]
+        moved.repartition()
+    if mode == "always":
+        before, after = effects
+        assert "no common partition field" in before
+        assert after.startswith("by partition")
+
+
 def test_trap_60_a_heavy_key_and_an_empty_partition(tmp_path):
     rows = pa.table({"k": pa.array([7] * 3000 + list(range(50)), pa.int64()), "n": range(3050)})
     few = pa.table({"k": pa.array([*range(40, 60), 7, 7, None], pa.int64()), "m": range(23)})

@@ -526,7 +526,11 @@ def test_a_member_that_is_gone(tmp_path):
     opened = PartitionedNamespace.open(tmp_path)
     with pytest.raises(NotFoundError, match=row["location"].split("$")[1]):
         opened.to_table()
-    assert not PartitionedNamespace.repair(tmp_path).actions
+    report = PartitionedNamespace.repair(tmp_path)
+    assert [(action.kind, action.subject) for action in report.actions] == [
+        (RepairKind.MISSING, row["object_id"])
+    ]
+    assert not report.changes
     (action,) = PartitionedNamespace.repair(tmp_path, forget_missing=True).actions
     assert (action.kind, action.subject) == (RepairKind.FORGOTTEN, row["object_id"])
     left = PartitionedNamespace.open(tmp_path)

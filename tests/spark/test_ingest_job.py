@@ -261,7 +261,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     ],
 )
 def test_flags_that_mean_nothing_are_an_error_of_one_line(capsys, arguments, message):
-    assert run(["ingest", *arguments]) == 1
+    assert run(["ingest", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert len(err.splitlines()) == 1

@@ -111,6 +111,29 @@ def test_failures_of_queries_stay_sparks_own_where_the_code_is_not_ours(name):
         raise found
 
 
+@pytest.mark.parametrize(
+    ("cause", "kind", "said"),
+    [
+        (
+            "org.apache.spark.SparkException: [MALFORMED_RECORD] records are\nwrong.  SQLSTATE: 22023",
+            CorruptDataError,
+            "records are wrong",
+        ),
+        (
+            "org.apache.spark.SparkIllegalArgumentException: the header is wrong\n Header: a",
+            InvalidInputError,
+            "the header is wrong Header: a",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why(cause, kind, said):
+    report = f"{CALL}[FAILED_READ_FILE.NO_HINT] Error in f.  SQLSTATE: KD001\n\tat x\n"
+    causes = f"Caused by: {cause}\n\tat y\nCaused by: z.Inner: no\n"
+    with pytest.raises(kind) as raised, errors_of_spark():
+        raise Py4JError(report + causes)
+    assert str(raised.value) == f"Spark: Error in f: {said} [FAILED_READ_FILE.NO_HINT]"
+
+
 def test_other_errors_pass():
     for errors in (typed_errors, errors_of_spark):
         with pytest.raises(KeyError), errors():

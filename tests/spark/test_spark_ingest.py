@@ -370,6 +370,30 @@ def test_columns_match_whatever_their_case_unless_spark_says_otherwise(spark, tm
     assert rows_of_any(target, "Id") == expected + more
 
 
+def test_a_header_that_is_not_the_schema_stops_the_ingest(spark, tmp_path):
+    raw = tmp_path / "raw.csv"
+    raw.write_text("name,id\na,1\nb,2\n")
+
+    def job(options, target="t.lance"):
+        source = IngestSource(name="raw", paths=(str(raw),), schema="id STRING, name STRING", options=options)
+        return IngestJob(sources=(source,), target=str(tmp_path / target))
+
+    with pytest.raises(
+        InvalidInputError, match=r"raw\.csv: CSV header does not .*Header: name, id"
+    ) as raised:
+        ingest(job({}), spark)
+    assert "SQLSTATE" not in str(raised.value)
+    assert not (tmp_path / "t.lance").exists()
+    ingest(job({"enforceSchema": "true"}), spark)
+    assert lance_df.dataset(tmp_path / "t.lance").to_table()["id"].to_pylist() == ["a", "b"]
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "1.csv").write_text("id,name\n1,a\n")
+    (tmp_path / "two" / "2.csv").write_text("name,id\nb,2\n")
+    differing = IngestSource(name="raw", paths=(str(tmp_path / "two"),))
+    with pytest.raises(InvalidInputError, match="CSV header does not"):
+        ingest(IngestJob(sources=(differing,), target=str(tmp_path / "u.lance")), spark)
+
+
 def test_a_table_of_rejects_of_an_earlier_release_gets_the_new_column(spark, flights):
     old = ("run", "source", "column", "reason", "row")
     lance_df.write_dataset(pa.table({name: pa.array(["old"]) for name in old}), flights.rejects)

@@ -289,6 +289,19 @@ def test_what_cannot_be_joined_by_partition_says_why(roots, tmp_path):
         joined(*roots, sql="SELECT v FROM l")
 
 
+def test_a_repartitioned_namespace_is_joined_by_its_newest_spec(roots, tmp_path):
+    moved = lance_df.PartitionedNamespace.create(tmp_path / "moved", RIGHT, [partition.identity("w")])
+    moved.append(right_rows())
+    moved.update_partition_spec([partition.bucket("k", 4)])
+    with pytest.raises(UnsupportedFeatureError, match="no common partition field on the keys"):
+        joined(roots[0], moved.uri, on="k")
+    moved.repartition()
+    _, batches = joined(roots[0], moved.uri, on="k")
+    assert as_rows(pa.Table.from_batches(batches)) == as_rows(
+        pa.Table.from_batches(joined(*roots, on="k")[1])
+    )
+
+
 def test_wrong_arguments(roots, tmp_path):
     with pytest.raises(InvalidInputError, match="how is one of"):
         joined(*roots, on="k", how="cross")

@@ -44,6 +44,7 @@ from lance_df.namespace.object_account import check_none_lost
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 from lance_df.records import dataclass
+from lance_df.storage.listing import scan_folder
 from lance_df.table.changes.writing import rows_written
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS, RowChange
@@ -137,6 +138,8 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
     rows = rebuild.rows()
     if options.forget_missing:
         rows = _without_missing(survey, rows, actions, spread)
+    else:
+        actions += _missing(survey, rows)
     if options.publish_newer:
         rows = _with_newer(survey, rows, actions, spread)
     rows = _with_columns(survey, survey.schema, rows, actions, options)
@@ -218,6 +221,19 @@ def _without_missing(survey: Survey, rows: pa.Table, actions: list[RepairAction]
             gone.append(member.object_id)
             actions.append(RepairAction(RepairKind.FORGOTTEN, member.object_id, reason))
     return rows.filter(pc.invert(pc.is_in(rows["object_id"], pa.array(gone, pa.string()))))
+
+
+def _missing(survey: Survey, rows: pa.Table) -> list[RepairAction]:
+    """Return the rows of tables without a folder: somebody may bring it back."""
+    folders = {entry.name for entry in scan_folder(survey.root) if entry.is_directory}
+    text = "bring its folder back, or remove the row with forget_missing=True (--forget-missing)"
+    return [
+        RepairAction(RepairKind.MISSING, member.object_id, text)
+        for member in member_rows(survey, rows)
+        if member.location is not None
+        and member.location.split("/", 1)[0] not in folders
+        and _loss(survey.root, member) is not None
+    ]
 
 
 def _is_empty(root: Location, rows: pa.Table, name: str) -> bool:

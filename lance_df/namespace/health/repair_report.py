@@ -31,7 +31,11 @@ class RepairKind(StrEnum):
     PUBLISHED = "newer version shown"
     NOT_PUBLISHED = "newer version not shown"
     FORGOTTEN = "row of a missing table removed"
+    MISSING = "row of a missing table left"
     REMOVED = "folder that nothing needs removed"
+
+
+_NOT_DONE: Final = (RepairKind.NOT_PUBLISHED, RepairKind.MISSING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +89,4 @@ class RepairReport:
 
 def changes(actions: Iterable[RepairAction]) -> bool:
     """Whether actions are more than what was not done."""
-    return any(action.kind is not RepairKind.NOT_PUBLISHED for action in actions)
+    return any(action.kind not in _NOT_DONE for action in actions)

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from lance_df.spark.ingesting.job import IngestSource
 
-# as RFC 4180 has it
-_DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {"csv": {"header": "true", "escape": '"'}}
+# as RFC 4180 has it; and columns by the names in the header, which Spark passes over where it has a schema
+_DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "csv": {"header": "true", "escape": '"', "enforceSchema": "false"}
+}
 _TEXTUAL: Final = ("csv", "json")
 _LEAST_HASH: Final = -(2**63)
 # the line that `lance_df.spark.failures` looks for

@@ -39,7 +39,9 @@ from lance_df.engine.pruning.predicates import scan_condition
 from lance_df.namespace.joins.compatibility import Grouping, JoinSide, common_grouping
 from lance_df.namespace.joins.key_types import keeps_apart, key_class
 from lance_df.namespace.kind import namespace_of
+from lance_df.namespace.member_subset import MemberSubset
 from lance_df.namespace.pruning.selected_members import selected_members
+from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.records import dataclass
 from lance_df.scan.request import Rows
 
@@ -222,6 +224,7 @@ class _Walk:
         if condition is not None:
             needed[:] = False
             needed[selected_members(snapshot.manifest, condition).positions] = True
+        needed = _without_emptied(snapshot, needed)
         read = (made.get(name, name) for name in projected)
         stored_names = tuple(dict.fromkeys(name for name in read if name is not None))
         scan = JoinedScan(tables[0], snapshot, needed, stored_names)
@@ -363,6 +366,18 @@ class _Walk:
         if isinstance(grouping, str):
             return grouping
         return replace(part, grouping=grouping, sides=sides[1])
+
+
+def _without_emptied(snapshot: NamespaceSnapshot, needed: Flags) -> Flags:
+    """Leave out members of older specs that have no rows, such as a repartition leaves behind.
+
+    Their specs would count, and share less with those of other namespaces than the newest does.
+    """
+    older = spec_numbers(snapshot.manifest) != snapshot.manifest.specs.current.id
+    older &= needed
+    if not older.any():
+        return needed
+    return needed & (~older | (MemberSubset(snapshot, older).member_rows() > 0))
 
 
 def _sides(scans: Sequence[JoinedScan], keys: Sequence[_Key]) -> tuple[list[JoinSide], tuple[int, ...]] | str:
