@@ -389,7 +389,7 @@ def test_a_header_that_is_not_the_schema_stops_the_ingest(spark, tmp_path):
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "1.csv").write_text("id,name\n1,a\n")
     (tmp_path / "two" / "2.csv").write_text("name,id\nb,2\n")
-    differing = IngestSource(name="raw", paths=(str(tmp_path / "two"),))
+    differing = IngestSource(name="raw", format="csv", paths=(str(tmp_path / "two"),))
     with pytest.raises(InvalidInputError, match="CSV header does not"):
         ingest(IngestJob(sources=(differing,), target=str(tmp_path / "u.lance")), spark)
 
