@@ -14,7 +14,7 @@ from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, functi
 from lance_df.compute.expressions import AggregateCall
 from lance_df.engine.plans.nodes import Aggregate, PlanNode, frame_of
 from lance_df.engine.plans.qualified_columns import renaming
-from lance_df.engine.plans.rebuild import NotRebuiltError, checked, columns_of
+from lance_df.engine.plans.rebuild import NotRebuiltError, checked, columns_of, with_numbered_columns
 from lance_df.records import dataclass
 
 # by function, the one that merges what it gave for parts of a group
@@ -113,11 +113,7 @@ class PartialAggregate:
             for part in call.partial(stored)
         ]
         named = [part.alias(f"part{number}") for number, part in enumerate(parts)]
-        rows = below.aggregate(list(map(Expr, node.groups)), named)
-        columns = columns_of(rows)
-        return rows.select(
-            *(Expr.column(str(column)).alias(f"c{number}") for number, column in enumerate(columns))
-        )
+        return with_numbered_columns(below.aggregate(list(map(Expr, node.groups)), named))
 
     def merged(self, ctx: PlainSessionContext, parts: DataFrame) -> DataFrame:
         """Return the rows of the node, merged from what was computed of all frames.

@@ -160,7 +160,7 @@ def _node(
             # above grouping sets a frame has a projection that leaves out which set a row is of
             return frame_of(ctx, plan_of(grouped).inputs[0]) if node.has_grouping_sets else grouped
         case Sort(), [frame]:
-            ordered = DataFrame(frame.df.sort(*node.sort_exprs))
+            ordered = sorted_by(frame, node.sort_exprs)
             return ordered if node.fetch is None else ordered.limit(node.fetch)
         case Limit(), [frame]:
             count, skip = node.rows
@@ -187,11 +187,33 @@ def _with_alias(ctx: PlainSessionContext, frame: DataFrame, alias: SubqueryAlias
     return plain.select(*renaming(ctx, list(zip(plain.schema().names, renamed, strict=True))))
 
 
-def with_numbered_columns(frame: DataFrame) -> DataFrame:
-    """Return a frame whose columns, which may have equal names, are called ``c0``, ``c1`` and so on."""
-    columns = columns_of(frame)
+def sorted_by(frame: DataFrame, sort_exprs: Sequence[Any]) -> DataFrame:
+    """Return the rows of a frame sorted by columns that it has.
+
+    Directly above a projection such as ``a AS b, b AS a`` DataFusion takes ``a`` for the expression that is
+    called so below, and not for the column.
+    """
+    if isinstance(plan_of(frame), Projection):
+        frame = frame.filter(Expr.literal(True))
+    return DataFrame(frame.df.sort(*sort_exprs))
+
+
+def numbered_name(number: int) -> str:
+    """Return the name of a column that stands in for one whose name others may have, too."""
+    return f"__lance_df_{number}"
+
+
+def with_numbered_columns(frame: DataFrame, node: PlanNode | None = None) -> DataFrame:
+    """Return a frame whose columns, which may have equal names, have the names of their numbers.
+
+    Parameters
+    ----------
+    node
+        Its plan, if that is known.
+    """
+    columns = columns_of(frame, node)
     return frame.select(
-        *(Expr.column(str(column)).alias(f"c{number}") for number, column in enumerate(columns))
+        *(Expr.column(str(column)).alias(numbered_name(number)) for number, column in enumerate(columns))
     )
 
 

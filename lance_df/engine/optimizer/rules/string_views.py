@@ -30,7 +30,7 @@ from lance_df.engine.plans.nodes import (
 )
 from lance_df.engine.plans.order import sort_path
 from lance_df.engine.plans.qualified_columns import renaming
-from lance_df.engine.plans.rebuild import columns_of, rebuilt
+from lance_df.engine.plans.rebuild import columns_of, numbered_name, rebuilt, sorted_by
 from lance_df.engine.plans.walks import Path, may_call, node_at
 from lance_df.scan.request import Rows
 
@@ -134,7 +134,7 @@ def _with_types_of(ctx: PlainSessionContext, plan: PlanNode, anew: DataFrame) ->
         sort = node_at(logical, path)
         assert isinstance(sort, Sort)
         keys = sort.sort_exprs
-        cast = DataFrame(_cast(ctx, below.limit(limit), wanted).df.sort(*keys))
+        cast = sorted_by(_cast(ctx, below.limit(limit), wanted), keys)
     return rebuilt(ctx, logical, (), {path: cast})
 
 
@@ -151,7 +151,7 @@ def _limit_above(plan: PlanNode, path: Path) -> int | None:
 def _cast(ctx: PlainSessionContext, frame: DataFrame, wanted: pa.Schema) -> DataFrame:
     """Return a frame whose columns have other types, and the same names and tables."""
     columns = columns_of(frame)
-    names = [f"c{number}" for number in range(len(columns))]
+    names = list(map(numbered_name, range(len(columns))))
     cast = [
         (expr if actual.type == field.type else expr.cast(field.type)).alias(name)
         for column, name, actual, field in zip(columns, names, frame.schema(), wanted, strict=True)

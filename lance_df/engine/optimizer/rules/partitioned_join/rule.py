@@ -35,7 +35,14 @@ from lance_df.engine.plans.nodes import (
 )
 from lance_df.engine.plans.partial_aggregates import PartialAggregate
 from lance_df.engine.plans.qualified_columns import renaming
-from lance_df.engine.plans.rebuild import NotRebuiltError, columns_of, has_joins_above, rebuilt
+from lance_df.engine.plans.rebuild import (
+    NotRebuiltError,
+    columns_of,
+    has_joins_above,
+    numbered_name,
+    rebuilt,
+    with_numbered_columns,
+)
 from lance_df.engine.plans.walks import (
     Path,
     chain,
@@ -283,9 +290,9 @@ def _width(ctx: PlainSessionContext, at_once: int) -> Width | None:
 
 def _numbered(frame: DataFrame, plan: PlanNode) -> DataFrame:
     """Return the rows of a plan with other names; those without any column get one of no meaning."""
-    columns = enumerate(columns_of(frame, plan))
-    selected = [Expr.column(str(column)).alias(f"c{number}") for number, column in columns]
-    return frame.select(*(selected or [Expr.literal(True).alias("nothing")]))
+    if not plan.columns:
+        return frame.select(Expr.literal(True).alias(numbered_name(0)))
+    return with_numbered_columns(frame, plan)
 
 
 def _execution(memory_rows: int, limit: int | None, has_groups: bool) -> dict[str, str]:
