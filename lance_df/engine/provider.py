@@ -35,6 +35,7 @@ from lance_df.interrupts import callback
 from lance_df.records import dataclass, replace
 from lance_df.scan.request import PartialAggregate, Rows, ScanRequest
 from lance_df.scan.run import num_cores, run_ahead, run_tasks
+from lance_df.table.reading.batches import count_batch
 
 if TYPE_CHECKING:
     from lance_df.engine.join_keys import JoinFilter
@@ -531,8 +532,7 @@ def _importer(schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch] |
 def _row_counts(num_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield batches without columns; small ones, because DataFusion may take a batch apart by rows."""
     for start in range(0, num_rows, _COUNT_BATCH_ROWS):
-        size = min(_COUNT_BATCH_ROWS, num_rows - start)
-        yield pa.record_batch([pa.nulls(size)], ["rows"]).select([])
+        yield count_batch(min(_COUNT_BATCH_ROWS, num_rows - start))
 
 
 def _conform(batch: pa.RecordBatch, output: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
