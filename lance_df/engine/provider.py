@@ -34,7 +34,7 @@ from lance_df.forks import new_lock
 from lance_df.interrupts import callback
 from lance_df.records import dataclass, replace
 from lance_df.scan.request import PartialAggregate, Rows, ScanRequest
-from lance_df.scan.run import num_cores, run_ahead, run_tasks
+from lance_df.scan.run import num_cores, run_ahead, run_in_turn, run_tasks
 from lance_df.table.reading.batches import count_batch
 
 if TYPE_CHECKING:
@@ -408,7 +408,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             return run_tasks(list(tasks))
         scan = self.scan
         if scan.in_turn or scan.source.is_local or not scan.reads_ahead:
-            return _in_turn(tasks)
+            return run_in_turn(tasks)
         return run_ahead(tasks, _REMOTE_TASKS)
 
     def _counted(self, tasks: Iterator[ScanTask]) -> Iterator[ScanTask]:
@@ -466,11 +466,6 @@ def _requested(request: ScanRequest, output: tuple[str, ...]) -> PartialAggregat
         return None
     returned = {*aggregate.keys, *(call.name for call in aggregate.calls)}
     return aggregate if returned == set(output) and output else None
-
-
-def _in_turn(tasks: Iterator[ScanTask]) -> Generator[pa.RecordBatch]:
-    for task in tasks:
-        yield from task.read()
 
 
 class _Partition:
