@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lance_df.spark.opened import Source
+    from lance_df.namespace.kind import Source
 
 _log = logging.getLogger("lance_df")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lance_df.spark.opened import Source
+    from lance_df.namespace.kind import Source
     from lance_df.spark.pruning.plans import Plans
 
 _PYTHON_TABLE: Final = "PythonTable"
