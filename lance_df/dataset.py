@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from lance_df.api.blob_reading import BlobReading
 from lance_df.api.clones import Clones
 from lance_df.api.commits import BulkCommitResult, Commits
-from lance_df.api.dataset_calls import DatasetCalls
 from lance_df.api.descriptions import table_html
 from lance_df.api.information import (
     DatasetDelta,
@@ -222,7 +221,6 @@ class LanceDataset(
     Commits,
     Maintenance,
     Clones,
-    DatasetCalls,
 ):
     """One version of a table. Made by `dataset`.
 

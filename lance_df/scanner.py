@@ -21,6 +21,7 @@ from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import has_unknown
 from lance_df.file.arrow_types import show_batch, shown_schema
+from lance_df.format.column_path import format_path
 from lance_df.interrupts import imports_finished
 from lance_df.scan.options import ALL, NO_STATISTICS
 from lance_df.scan.plan import ScanPlan
@@ -381,8 +382,7 @@ class LanceScanner(ArrowScanner):
 
     def _stored_column(self, key: str) -> str:
         """Return the SQL expression of a column of the table, or of a field of a struct."""
-        path = resolve_name(self._stored_schema, key).path
-        return ".".join(f"`{name.replace('`', '``')}`" for name in path)
+        return format_path(resolve_name(self._stored_schema, key).path)
 
 
 class ScannerOfResult(LanceScanner):

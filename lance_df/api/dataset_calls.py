@@ -15,6 +15,7 @@ from lance_df.errors import InvalidInputError, MissingDependencyError, Unsupport
 from lance_df.interrupts import imports_finished
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars as pl
 
     from lance_df.api.filtered_dataset import FilteredDataset
@@ -48,6 +49,27 @@ class DatasetCalls(ArrowDataset):
     def _with_scan_options(self, options: Mapping[str, Any]) -> Self:
         """Return the same rows, with other defaults of scans."""
         raise NotImplementedError
+
+    def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002
+        """Read into memory; see `scanner`."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    def to_batches(
+        self,
+        columns: Columns = None,
+        filter: Filter = None,  # noqa: A002
+        **options: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches; see `scanner`."""
+        return self.scanner(columns, filter, **options).to_batches()
+
+    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:  # noqa: A002
+        """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
+        with imports_finished():
+            from lance_df.scanner_options import ScannerBuilder
+
+        scan_options = {name: options.pop(name) for name in list(options) if ScannerBuilder.knows(name)}
+        return self.scanner(columns, filter, **scan_options).to_pandas(**options)
 
     def to_polars(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pl.DataFrame:  # noqa: A002
         """Read into a Polars frame; see `scanner`. `lance_df.scan_lance` makes a lazy one.

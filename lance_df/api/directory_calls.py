@@ -12,14 +12,12 @@ from lance_df.namespace.directory.folders import holds_table
 from lance_df.namespace.directory.names import Parts, id_parts
 from lance_df.sources import to_batches
 from lance_df.table.metadata.refs import resolve
-from lance_df.table.reading.batches import close_source
+from lance_df.table.reading.batches import CountedBatches, close_source
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
 from lance_df.table.writing.write import Mode, write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from lance_df.dataset import LanceDataset
     from lance_df.namespace.directory.tables import DirectoryTables
     from lance_df.storage import Location
@@ -69,7 +67,7 @@ class CountedRows:
 
     def __init__(self, data: Any) -> None:
         self.schema, self._batches = to_batches(ipc_or_data(data))
-        self.num_rows = 0
+        self._counted = CountedBatches(self._batches)
 
     def __enter__(self) -> Self:
         return self
@@ -79,12 +77,11 @@ class CountedRows:
 
     def reader(self) -> pa.RecordBatchReader:
         """Return the rows, once."""
-        return pa.RecordBatchReader.from_batches(self.schema, self._counted(self._batches))
+        return pa.RecordBatchReader.from_batches(self.schema, self._counted)
 
-    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            self.num_rows += batch.num_rows
-            yield batch
+    @property
+    def num_rows(self) -> int:
+        return self._counted.num_rows
 
 
 def arguments(target: Any, **given: Any) -> tuple[Parts, list[Any]]:

@@ -65,10 +65,6 @@ class FilteredDataset(DatasetCalls):
         """
         return self._source.scanner(columns, filter, **options)
 
-    def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002
-        """Read into memory; see `scanner`."""
-        return self._source.to_table(columns, filter, **options)
-
     def to_batches(
         self,
         columns: Columns = None,

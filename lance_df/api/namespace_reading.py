@@ -20,8 +20,6 @@ from lance_df.scanner_options import ScannerBuilder
 from lance_df.sql.expressions import with_quoted_columns
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from lance_df.api.namespaces import PartitionedNamespace
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.scan.plan import ScanPlan
@@ -103,10 +101,6 @@ class NamespaceReading(DatasetCalls):
         builder.apply_defaults({name: value for name, value in given.items() if value is not None})
         return NamespaceScanner(self, builder.to_options())
 
-    def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002
-        """Read into memory; see `scanner`."""
-        return self.scanner(columns, filter, **options).to_table()
-
     def to_batches(
         self,
         columns: Columns = None,
@@ -115,11 +109,6 @@ class NamespaceReading(DatasetCalls):
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches of rows; see `scanner`."""
         return iter(self.scanner(columns, filter, **options).to_reader())  # errors of the request at once
-
-    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:  # noqa: A002
-        """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
-        scan_options = {name: options.pop(name) for name in list(options) if ScannerBuilder.knows(name)}
-        return self.scanner(columns, filter, **scan_options).to_pandas(**options)
 
     def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
         """Return the number of rows, or of those for which an SQL or pyarrow expression is true."""

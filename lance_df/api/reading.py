@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 
 from lance_df.api.base import DatasetBase
+from lance_df.api.dataset_calls import DatasetCalls
 from lance_df.errors import InvalidInputError
 from lance_df.file.arrow_types import show_table
 from lance_df.records import as_integer
@@ -26,12 +27,8 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 
-class Reading(DatasetBase):
+class Reading(DatasetBase, DatasetCalls):
     """Read rows: scans, and rows by number, id or address."""
-
-    if TYPE_CHECKING:
-
-        def _with_scan_options(self, options: Mapping[str, Any]) -> Self: ...
 
     def scanner(
         self,
@@ -100,24 +97,10 @@ class Reading(DatasetBase):
         builder.apply_defaults({name: value for name, value in given.items() if value is not None})
         return builder.to_scanner()
 
-    def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002
-        """Read into memory; see `scanner`."""
-        return self.scanner(columns, filter, **options).to_table()
-
-    def to_batches(
-        self,
-        columns: Columns = None,
-        filter: Filter = None,  # noqa: A002
-        **options: Any,
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield batches; see `scanner`."""
-        return self.scanner(columns, filter, **options).to_batches()
-
     def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:  # noqa: A002
         """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
         options.pop("blob_mode", None)
-        scan_options = {name: options.pop(name) for name in list(options) if ScannerBuilder.knows(name)}
-        return self.scanner(columns, filter, **scan_options).to_pandas(**options)
+        return super().to_pandas(columns, filter, **options)
 
     def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
         """Return the number of rows, or of those for which an SQL or pyarrow expression is true.

@@ -11,9 +11,10 @@ from lance_df.cli.binary_output import write_arrow, write_parquet
 from lance_df.cli.csv_lines import write_csv
 from lance_df.cli.json_lines import write_json, write_ndjson
 from lance_df.cli.table_lines import Screen, write_markdown, write_table
+from lance_df.table.reading.batches import CountedBatches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 _WRITERS: Final = {
     "csv": write_csv,
@@ -46,21 +47,10 @@ def render(
     max_rows
         Rows beyond are counted, not written, in a table only: a number, or the screen that they have to fit.
     """
-    counted = _Counted(batches)
+    counted = CountedBatches(batches)
     if style == "table":
         write = partial(write_table, max_cell_width=max_cell_width, max_rows=max_rows)
     else:
         write = partial(_WRITERS[style])
     write(schema, counted, out)
     return counted.num_rows
-
-
-class _Counted:
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self.num_rows = 0
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches:
-            self.num_rows += batch.num_rows
-            yield batch

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, RecordBatch, RecordBatchStream
 from lance_df.engine.failures import run_apart
-from lance_df.engine.plans.nodes import Limit, PlanNode, Sort, frame_of, optimized_plan_of, plan_of
+from lance_df.engine.plans.nodes import NO_LIMIT, Limit, PlanNode, Sort, frame_of, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import has_subquery, limits_rows, nodes
 from lance_df.engine.statement import Statement
 from lance_df.errors import LanceError
@@ -19,7 +19,6 @@ from lance_df.forks import Origin
 # become Python objects by one call of pyarrow
 _OBJECT_ROWS: Final = 4096
 _NUM_SHOWN: Final = 20
-_NO_LIMIT: Final = 2**62
 # methods that run the frame as it is, or plan that; the others put something above it first
 _RUN: Final = frozenset(
     {
@@ -136,7 +135,7 @@ def with_outer_limit(frame: DataFrame) -> DataFrame:
     if not limits_rows(plan) or isinstance(plan, Limit):
         return frame
     is_bare = any(isinstance(node, Sort) and node.fetch is not None for node in nodes(plan))
-    return DataFrame(frame.df.limit(_NO_LIMIT, 0)) if is_bare or has_subquery(plan) else frame
+    return DataFrame(frame.df.limit(NO_LIMIT, 0)) if is_bare or has_subquery(plan) else frame
 
 
 class LanceStream(RecordBatchStream):  # type: ignore[misc]

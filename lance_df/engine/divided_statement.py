@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig, SQLOptions
+from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig
 from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.optimizer.rules.join_side import with_small_sides_built
 from lance_df.engine.optimizer.rules.partitioned_join.analysis import divisible_parts, needed_groups
@@ -25,6 +25,7 @@ from lance_df.engine.plans.nodes import EmptyRelation, PlanNode, frame_of, optim
 from lance_df.engine.plans.partial_aggregates import PartialAggregate
 from lance_df.engine.plans.rebuild import NotRebuiltError, rebuilt
 from lance_df.engine.plans.walks import Path, chain, holds_in_subquery, node_at
+from lance_df.engine.query_planner import ONLY_QUERIES
 from lance_df.engine.session import SessionContext
 from lance_df.engine.statement import Statement, planning
 from lance_df.engine.tables.names import register
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from lance_df.namespace.snapshot import NamespaceSnapshot
 
     Positions = Mapping[str, npt.NDArray[np.intp]]
-
-_ONLY_QUERIES: Final = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
-
 
 # whoever takes the batches of another process needs half the time for larger ones
 _BATCH_ROWS: Final = 64 * 1024
@@ -91,7 +89,7 @@ class DividedStatement:
         self._tables = tables
         ctx, statement = _context(tables), Statement(text)
         with planning_errors(statement), planning(statement):
-            frame = PlainSessionContext.sql(ctx, text, _ONLY_QUERIES)
+            frame = PlainSessionContext.sql(ctx, text, ONLY_QUERIES)
             plan = optimized_plan_of(frame)
             not_in = holds_in_subquery(plan_of(frame))
         self.schema: pa.Schema = frame.schema()
@@ -148,7 +146,7 @@ def run_statement(text: str, tables: Mapping[str, NamespaceSnapshot]) -> Iterato
     LanceError
         Stored bytes cannot be read, or the query is wrong.
     """
-    frame = _context(tables).sql(text, _ONLY_QUERIES)
+    frame = _context(tables).sql(text, ONLY_QUERIES)
     yield from streamed_batches(frame.execute_stream, frame.statements)
 
 
@@ -202,7 +200,7 @@ def run_merged(
 
 def _optimized(ctx: SessionContext, statement: Statement) -> PlanNode:
     with planning(statement):
-        return optimized_plan_of(PlainSessionContext.sql(ctx, statement.text, _ONLY_QUERIES))
+        return optimized_plan_of(PlainSessionContext.sql(ctx, statement.text, ONLY_QUERIES))
 
 
 def _is_merged(

@@ -34,7 +34,8 @@ from lance_df.forks import new_lock
 from lance_df.interrupts import callback
 from lance_df.records import dataclass, replace
 from lance_df.scan.request import PartialAggregate, Rows, ScanRequest
-from lance_df.scan.run import num_cores, run_ahead, run_tasks
+from lance_df.scan.run import num_cores, run_ahead, run_in_turn, run_tasks
+from lance_df.table.reading.batches import count_batch
 
 if TYPE_CHECKING:
     from lance_df.engine.join_keys import JoinFilter
@@ -407,7 +408,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             return run_tasks(list(tasks))
         scan = self.scan
         if scan.in_turn or scan.source.is_local or not scan.reads_ahead:
-            return _in_turn(tasks)
+            return run_in_turn(tasks)
         return run_ahead(tasks, _REMOTE_TASKS)
 
     def _counted(self, tasks: Iterator[ScanTask]) -> Iterator[ScanTask]:
@@ -465,11 +466,6 @@ def _requested(request: ScanRequest, output: tuple[str, ...]) -> PartialAggregat
         return None
     returned = {*aggregate.keys, *(call.name for call in aggregate.calls)}
     return aggregate if returned == set(output) and output else None
-
-
-def _in_turn(tasks: Iterator[ScanTask]) -> Generator[pa.RecordBatch]:
-    for task in tasks:
-        yield from task.read()
 
 
 class _Partition:
@@ -531,8 +527,7 @@ def _importer(schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch] |
 def _row_counts(num_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield batches without columns; small ones, because DataFusion may take a batch apart by rows."""
     for start in range(0, num_rows, _COUNT_BATCH_ROWS):
-        size = min(_COUNT_BATCH_ROWS, num_rows - start)
-        yield pa.record_batch([pa.nulls(size)], ["rows"]).select([])
+        yield count_batch(min(_COUNT_BATCH_ROWS, num_rows - start))
 
 
 def _conform(batch: pa.RecordBatch, output: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:

@@ -24,7 +24,7 @@ from lance_df.compute.offsets import importable
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, run_apart, streamed_batches
 from lance_df.engine.plans.logical_scans import logical_scans
-from lance_df.engine.plans.nodes import PlanNode, Projection, optimized_plan_of, plan_of
+from lance_df.engine.plans.nodes import NO_LIMIT, PlanNode, Projection, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import nodes
 from lance_df.engine.provider import SourceScan
 from lance_df.engine.pruning.requests import requests_of
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 _TABLE = "t"
 _BATCH_ROWS = 64 * 1024
-_NO_LIMIT = 2**62
 _CHANGES_ROWS = ("Aggregate", "Window", "WindowExpr", "Unnest", "Distinct", "Union", "Join", "Limit")
 
 
@@ -128,7 +127,7 @@ def scan_with_sql(
         planned = _planned_table(table, request, condition, statement)
         frame = _plan(text, planned, batch_size or _BATCH_ROWS)
         if limit is not None or offset:
-            frame = frame.limit(_NO_LIMIT if limit is None else limit, offset or 0)
+            frame = frame.limit(NO_LIMIT if limit is None else limit, offset or 0)
         if types is not None:
             frame = _cast(frame, types)
     schema = _plain_schema(selected.output_schema(frame.schema()))
@@ -334,7 +333,7 @@ def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
     scans = logical_scans(plan)
     table = requests_of({table.key: table}, plan, scans, can_prove=True)[table.key]
     if any(scan.is_blocked for scan in scans):
-        view = ctx.read_table(Table(table.provider())).limit(_NO_LIMIT).into_view()
+        view = ctx.read_table(Table(table.provider())).limit(NO_LIMIT).into_view()
         ctx.deregister_table(_TABLE)
         ctx.register_table(_TABLE, view)
         return ctx.sql(text)

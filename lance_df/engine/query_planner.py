@@ -20,7 +20,7 @@ from lance_df.engine.dataframe import LanceDataFrame, with_outer_limit, with_typ
 from lance_df.engine.optimizer.join_options import JoinOptions, JoinSettings
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
 from lance_df.engine.plans.logical_scans import PlanScans, is_among, visible_scans
-from lance_df.engine.plans.nodes import Join, PlanNode, Scan, frame_of, optimized_plan_of, plan_of
+from lance_df.engine.plans.nodes import NO_LIMIT, Join, PlanNode, Scan, frame_of, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import may_call, may_join_without_keys, nodes, scans_joined_without_keys
 from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.tables.created import query_of_created_table
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 ONLY_QUERIES: Final = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 _INSERTED: Final = "__lance_df_inserted"
-_NO_LIMIT: Final = 2**62
 _SMALL_BATCH: Final = 8192
 # a plan of fewer nodes is optimized again sooner than a context is made that does not do so
 _WORTH_NODES: Final = 6
@@ -212,7 +211,7 @@ def _stand_in(
     """
     for key, table in tables.items():
         if any(is_among(blocked, name) for _, name in table.names):
-            frame = PlainSessionContext.read_table(session, Table(table.provider())).limit(_NO_LIMIT)
+            frame = PlainSessionContext.read_table(session, Table(table.provider())).limit(NO_LIMIT)
             statement.stand_ins[key] = as_view(frame)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.display.reports import bytes_text, cache_text, count_text, reports_html
 from lance_df.records import dataclass
-from lance_df.scan.report import Count, Reason, TableReport
+from lance_df.scan.report import Count, Reason, TableReport, merged_reports, total
 
 if TYPE_CHECKING:
     from lance_df.engine.optimizer.planned import RuleReport
@@ -40,19 +40,19 @@ class ScanReport:
 
     @property
     def partitions(self) -> Count:
-        return _sum(table.partitions for table in self.tables if table.partitions is not None)
+        return total(table.partitions for table in self.tables if table.partitions is not None)
 
     @property
     def fragments(self) -> Count:
-        return _sum(table.fragments for table in self.tables)
+        return total(table.fragments for table in self.tables)
 
     @property
     def pages(self) -> Count:
-        return _sum(table.pages for table in self.tables)
+        return total(table.pages for table in self.tables)
 
     @property
     def bytes(self) -> Count:
-        return _sum(table.bytes for table in self.tables)
+        return total(table.bytes for table in self.tables)
 
     def __str__(self) -> str:
         if not self.tables:
@@ -79,10 +79,10 @@ def scan_reports(statement: Statement) -> Iterator[TableReport]:
             yield replace(report, reasons=(*report.reasons, *keys))
         units = [provider.log.scans for key, provider in statement.units if key == table.key]
         for plans in zip(*units, strict=False):
-            yield merged([plan.report for plan in plans])
+            yield _merged([plan.report for plan in plans])
 
 
-def merged(reports: Sequence[TableReport]) -> TableReport:
+def _merged(reports: Sequence[TableReport]) -> TableReport:
     """Return the report on a scan that is cut into parts, each of other partitions."""
     first = reports[0]
     selected = sum(report.partitions.kept for report in reports if report.partitions is not None)
@@ -96,20 +96,12 @@ def merged(reports: Sequence[TableReport]) -> TableReport:
         for number, spec in enumerate(first.specs)
     )
     return replace(
-        first,
+        merged_reports(first.table, first.version, reports),
         partitions=None if first.partitions is None else Count(selected, first.partitions.total),
         specs=specs,
-        fragments=_sum(report.fragments for report in reports),
-        pages=_sum(report.pages for report in reports),
-        bytes=_sum(report.bytes for report in reports),
-        rows=_sum(report.rows for report in reports),
-        reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
+        manifest_query=first.manifest_query,
+        cache=first.cache,
     )
-
-
-def _sum(counts: Iterable[Count]) -> Count:
-    listed = list(counts)
-    return Count(sum(count.kept for count in listed), sum(count.total for count in listed))
 
 
 def _lines(table: TableReport) -> Iterable[str]:

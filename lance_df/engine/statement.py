@@ -7,7 +7,7 @@ planned it, so a context variable does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
@@ -29,6 +29,7 @@ from lance_df.scan.request import ScanRequest
 if TYPE_CHECKING:
     from lance_df.compute.compat import DataFrame, Table
     from lance_df.engine.optimizer.planned import RuleReport
+    from lance_df.engine.plans.logical_scans import LogicalScan
     from lance_df.engine.report import JoinReport
     from lance_df.scan.source import Scannable
 
@@ -70,6 +71,21 @@ class PlannedTable:
     def provider(self) -> LanceTableProvider:
         """Return what DataFusion scans."""
         return LanceTableProvider(self.scan, log=self.log, stored_schema=self.stored_schema)
+
+
+def scans_of_tables(
+    tables: Mapping[int, PlannedTable], scans: Collection[LogicalScan]
+) -> Iterator[tuple[PlannedTable, list[LogicalScan]]]:
+    """Yield tables whose scans are known, and these: names alone may be ambiguous."""
+    for table in tables.values():
+        of_table = [scan for scan in scans if table.is_called(scan.table)]
+        is_shared = any(
+            other is not table and other.is_called(scan.table)
+            for scan in of_table
+            for other in tables.values()
+        )
+        if not is_shared:
+            yield table, of_table
 
 
 class TableSlot(pyarrow.dataset.Dataset):  # type: ignore[misc]

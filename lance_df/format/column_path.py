@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from lance_df.errors import InvalidInputError
 
 # a name, or one in backquotes, in which a backquote is written twice
 _STEP = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+def quoted_name(name: str) -> str:
+    """Return a name in backquotes, as paths, filters and Spark's SQL take it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def format_path(names: Iterable[str]) -> str:
+    """Return names as one text: of a column and fields within it, or of a table and what it is in."""
+    return ".".join(map(quoted_name, names))
 
 
 def parse_path(path: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import Any, Self
 
 from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.format.json_text import parse_json
 from lance_df.records import dataclass
 
 MAIN = "main"
@@ -165,11 +166,7 @@ def check_branch_name(name: str) -> str:
 
 
 def _parse(data: bytes, source: str) -> dict[str, Any]:
-    try:
-        values = json.loads(data)
-        json.dumps(values, ensure_ascii=False).encode()  # halves of surrogate pairs are no text
-    except (ValueError, RecursionError) as err:
-        raise CorruptDataError(f"{source}: not JSON") from err
+    values = parse_json(data, source)
     if not isinstance(values, dict):
         raise CorruptDataError(f"{source}: a JSON {type(values).__name__} where an object is expected")
     return values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, TypeGuard, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 from lance_df.errors import NotFoundError
 from lance_df.namespace.names import MANIFEST_FOLDER
@@ -13,6 +13,9 @@ from lance_df.table.table import Table
 if TYPE_CHECKING:
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.storage import Location
+
+Source: TypeAlias = "Table | NamespaceSnapshot"
+"""What a path names."""
 
 
 def namespace_of(source: object) -> NamespaceSnapshot | None:
@@ -29,7 +32,7 @@ def is_table(source: object) -> TypeGuard[Table]:
     return isinstance(source, Table)
 
 
-def opened_in(value: object) -> Table | NamespaceSnapshot | None:
+def opened_in(value: object) -> Source | None:
     """Return the open table or namespace that a value is, or an object of the public API shows all of."""
     if getattr(value, "_selects", False):
         return None

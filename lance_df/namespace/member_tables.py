@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 
-def open_member(location: Location, version: int) -> Table:
-    """Open a member at a version.
+def open_member(location: Location, version: int | None = None, branch: str | None = None) -> Table:
+    """Open a member at a version, by default the newest one.
 
     Raises
     ------
     NotFoundError
         There is no such table, or no such version.
     """
-    return open_ref(Shared(location), ResolvedRef(None, version))
+    return open_ref(Shared(location), ResolvedRef(branch, version))
 
 
 def in_columns_of(schema: NamespaceSchema, table: Table) -> Table:

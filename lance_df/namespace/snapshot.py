@@ -26,7 +26,7 @@ from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.records import as_integer
 from lance_df.scan.plan import ScanPlan, ScanTask
-from lance_df.scan.report import Count, SpecReport, TableReport
+from lance_df.scan.report import Count, SpecReport, TableReport, merged_reports
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.parallel import map_reads
@@ -367,25 +367,11 @@ class NamespaceSnapshot:
     def _report(
         self, plans: Sequence[ScanPlan], partitions: Count, specs: Sequence[SpecReport]
     ) -> TableReport:
-        reports = [plan.report for plan in plans]
-
-        def total(counts: Iterable[Count]) -> Count:
-            listed = list(counts)
-            return Count(sum(each.kept for each in listed), sum(each.total for each in listed))
-
-        return TableReport(
-            table=self.uri,
-            version=self.version,
+        return dataclasses.replace(
+            merged_reports(self.uri, self.version, [plan.report for plan in plans]),
             partitions=partitions,
             specs=tuple(specs),
             manifest_query=manifest_query(specs) if specs else None,
-            fragments=total(report.fragments for report in reports),
-            pages=total(report.pages for report in reports),
-            bytes=total(report.bytes for report in reports),
-            rows=total(report.rows for report in reports),
-            columns=tuple(dict.fromkeys(name for report in reports for name in report.columns)),
-            reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
-            index_queries=tuple(dict.fromkeys(query for report in reports for query in report.index_queries)),
             cache=self.cache.statistics(),
         )
 

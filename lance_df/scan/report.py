@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 from lance_df.cache import CacheStatistics
@@ -76,3 +77,24 @@ class TableReport:
     rows: Count = Count(0, 0)
     columns: tuple[str, ...] = ()
     cache: CacheStatistics | None = field(default=None, compare=False)
+
+
+def total(counts: Iterable[Count]) -> Count:
+    """Return the sum of counts."""
+    listed = list(counts)
+    return Count(sum(count.kept for count in listed), sum(count.total for count in listed))
+
+
+def merged_reports(table: str, version: int, reports: Sequence[TableReport]) -> TableReport:
+    """Return the report on a scan that is cut into parts, without what is known of partitions and caches."""
+    return TableReport(
+        table=table,
+        version=version,
+        fragments=total(report.fragments for report in reports),
+        pages=total(report.pages for report in reports),
+        bytes=total(report.bytes for report in reports),
+        rows=total(report.rows for report in reports),
+        columns=tuple(dict.fromkeys(name for report in reports for name in report.columns)),
+        reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
+        index_queries=tuple(dict.fromkeys(query for report in reports for query in report.index_queries)),
+    )

@@ -45,7 +45,7 @@ def run_tasks(
     left = limit
     if left == 0:
         return
-    source = _in_turn(tasks) if workers == 1 else _in_threads(tasks, workers)
+    source = run_in_turn(tasks) if workers == 1 else _in_threads(tasks, workers)
     with closing(source):
         for batch in source:
             if left is not None and batch.num_rows >= left:
@@ -64,6 +64,12 @@ def run_ahead(tasks: Iterable[ScanTask], num_tasks: int) -> Generator[pa.RecordB
     return _in_threads(tasks, num_tasks)
 
 
+def run_in_turn(tasks: Iterable[ScanTask]) -> Generator[pa.RecordBatch]:
+    """Yield the batches of tasks in order, each task taken and read in this thread when it is its turn."""
+    for task in tasks:
+        yield from task.read()
+
+
 def _is_worth_threads(tasks: Sequence[ScanTask]) -> bool:
     if len(tasks) < 2:
         return False
@@ -80,11 +86,6 @@ def num_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _in_turn(tasks: Iterable[ScanTask]) -> Generator[pa.RecordBatch]:
-    for task in tasks:
-        yield from task.read()
 
 
 def _in_threads(tasks: Iterable[ScanTask], num_threads: int) -> Generator[pa.RecordBatch]:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.format.column_path import quoted_name
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -178,9 +179,7 @@ class _Expressions:
         return self._column(self._make(self._named(name), decimal.precision, decimal.scale, False))
 
     def _named(self, name: str) -> Any:
-        from lance_df.spark.routes import quoted
-
-        return self._columns.expression(self._functions.col(quoted([name])))
+        return self._columns.expression(self._functions.col(quoted_name(name)))
 
     def _column(self, expression: Any) -> Column:
         from pyspark.sql.classic.column import Column as ClassicColumn

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from lance_df.engine.tables.folders import TableFolder, check_folder_name
+from lance_df.format.column_path import quoted_name
 from lance_df.spark.opened import open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.pruning.plans import Plans, relations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lance_df.spark.opened import Source
+    from lance_df.namespace.kind import Source
 
 _log = logging.getLogger("lance_df")
 
@@ -130,8 +131,3 @@ def show_folder(
         )
     folder.show(spark, names)
     _folders[spark] = [folder, *known]
-
-
-def quoted_name(name: str) -> str:
-    """Return a name as Spark takes it."""
-    return f"`{name.replace('`', '``')}`"

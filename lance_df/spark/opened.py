@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.cache import PROCESS, CacheKind, Entries
 from lance_df.errors import InvalidInputError
@@ -19,15 +19,13 @@ from lance_df.table.open import open_table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lance_df.namespace.kind import Source
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.spark.options import SourceOptions
     from lance_df.storage import Location
     from lance_df.table.table import Table
 
 # Each process of Spark imports what it needs anew: what reads of tables do without waits until it is needed.
-Source: TypeAlias = "Table | NamespaceSnapshot"
-"""What a path names."""
-
 _MAX_OPEN: Final = 64
 _opened: Entries[Source] = PROCESS.part(_MAX_OPEN).entries(CacheKind.OPEN_TABLES)
 

@@ -19,7 +19,7 @@ from lance_df.spark.types import arrow_schema, to_spark
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from lance_df.spark.opened import Source
+    from lance_df.namespace.kind import Source
     from lance_df.spark.options import SourceOptions
     from lance_df.spark.splits import Piece
 

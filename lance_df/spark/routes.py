@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.functions import arrow_udf
 
+from lance_df.format.column_path import format_path, quoted_name
 from lance_df.hashing import murmur3
 from lance_df.namespace.changes.routing import values_of_rows
 from lance_df.namespace.keys import value_keys
@@ -51,11 +52,6 @@ def route(df: DataFrame, ref: SourceRef, snapshot: NamespaceSnapshot) -> Column:
     return F.xxhash64(*native) if len(native) == len(values) else _by_writers(names, ref, snapshot)
 
 
-def quoted(path: Sequence[str]) -> str:
-    """Return the name of a column, or of a field of a struct, as Spark takes it."""
-    return ".".join(f"`{name.replace('`', '``')}`" for name in path)
-
-
 def _by_writers(names: Sequence[str], ref: SourceRef, snapshot: NamespaceSnapshot) -> Column:
     """Return a number computed as writers compute partition values."""
     schema = snapshot.manifest.schema
@@ -69,7 +65,7 @@ def _by_writers(names: Sequence[str], ref: SourceRef, snapshot: NamespaceSnapsho
         return murmur3(value_keys(values.columns))
 
     udf = arrow_udf(number, "int")  # type: ignore[call-overload] # Any may be an iterator
-    return udf(*(F.col(quoted([name])) for name in names))
+    return udf(*(F.col(quoted_name(name)) for name in names))
 
 
 def _spark_value(df: DataFrame, field: PartitionField, snapshot: NamespaceSnapshot) -> Column | None:
@@ -81,7 +77,7 @@ def _spark_value(df: DataFrame, field: PartitionField, snapshot: NamespaceSnapsh
     for name in path:
         held = isinstance(data_type, T.StructType) and name in data_type.names
         data_type = data_type[name].dataType if isinstance(data_type, T.StructType) and held else None
-    return None if data_type is None else _transformed(field.transform, F.col(quoted(path)), data_type)
+    return None if data_type is None else _transformed(field.transform, F.col(format_path(path)), data_type)
 
 
 def _transformed(transform: Transform, column: Column, data_type: T.DataType) -> Column | None:

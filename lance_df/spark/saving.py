@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812
 
 from lance_df.errors import AlreadyExistsError, DatasetNotFoundError, InvalidInputError
+from lance_df.format.column_path import quoted_name
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.appending import append, write_options
 from lance_df.spark.column_names import with_target_names
 from lance_df.spark.failures import errors_of_spark
-from lance_df.spark.routes import quoted
 from lance_df.spark.sessions import check_frame, overwrites_dynamically, register
 from lance_df.spark.source import LanceSource
 from lance_df.spark.types import spark_schema
@@ -128,7 +128,7 @@ def _with_all_columns(df: DataFrame, table: Table) -> DataFrame:
     columns: list[Column] = []
     for field, plain in zip(spark_schema(stored), stored, strict=True):
         if field.name in df.columns:
-            columns.append(F.col(quoted([field.name])))
+            columns.append(F.col(quoted_name(field.name)))
         elif plain.nullable:
             columns.append(F.lit(None).cast(field.dataType).alias(field.name))
         else:

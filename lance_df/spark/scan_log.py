@@ -12,7 +12,7 @@ from lance_df.errors import InvalidInputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance_df.spark.opened import Source
+    from lance_df.namespace.kind import Source
 
 _log = logging.getLogger("lance_df")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from lance_df.spark.opened import Source
+    from lance_df.namespace.kind import Source
     from lance_df.spark.reading import LanceReader
     from lance_df.spark.stream_source import LanceStreamReader
     from lance_df.spark.streaming import LanceStreamWriter

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.expr.nodes import Predicate
+    from lance_df.namespace.kind import Source
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.spark.additions import Fragments
-    from lance_df.spark.opened import Source, SourceRef
+    from lance_df.spark.opened import SourceRef
     from lance_df.table.scan.table_scan import TableScan
 
 # A Python task costs Spark about 50 ms, whatever it does.

@@ -16,9 +16,10 @@ from lance_df.engine.tables.names import register as register_table
 from lance_df.engine.tables.source import TableSource
 from lance_df.engine.tables.version_text import VersionKind, VersionText
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.format.column_path import format_path, quoted_name
 from lance_df.spark.column_names import is_case_sensitive
 from lance_df.spark.failures import errors_of_spark
-from lance_df.spark.folders import METADATA, folders_of, quoted_name
+from lance_df.spark.folders import METADATA, folders_of
 from lance_df.spark.pruning.plans import Plans, relations
 from lance_df.spark.pruning.pruned import prune
 from lance_df.spark.pruning.relations import Relation
@@ -188,7 +189,7 @@ def _show_metadata(spark: SparkSession, name: str, kind: str) -> None:
 
 def _target(spark: SparkSession, name: tuple[str, ...]) -> Relation | None:
     """Return the table of lance_df that a name stands for, None for another one, or none."""
-    joined = ".".join(map(quoted_name, name))
+    joined = format_path(name)
     if is_connect(spark) or not spark.catalog.tableExists(joined):
         return None
     held: Any = spark.table(joined)._jdf
@@ -255,7 +256,7 @@ def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
         return _nothing(spark)
     words = "IF NOT EXISTS " if change.if_not_exists else ""
     location = path.replace("\\", "\\\\").replace("'", "\\'")
-    name = ".".join(map(quoted_name, change.name))
+    name = format_path(change.name)
     return spark.sql(f"CREATE TABLE {words}{name} USING lance_df LOCATION '{location}'")
 
 
@@ -270,7 +271,7 @@ def _is_in_catalog(spark: SparkSession, change: SparkCreate) -> bool:
         There is no such database.
     """
     shown = ".".join(change.name)
-    database = ".".join(map(quoted_name, change.name[:-1])) or None
+    database = format_path(change.name[:-1]) or None
     if database is not None and not spark.catalog.databaseExists(database):
         raise NotFoundError(f"CREATE TABLE {shown}: there is no database {database}")
     tables = spark.catalog.listTables(database)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
+    from lance_df.namespace.kind import Source
     from lance_df.spark.additions import Addition, Fragments
-    from lance_df.spark.opened import Source
     from lance_df.spark.options import SourceOptions
     from lance_df.spark.splits import Piece
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.engine.plans.logical_scans import LogicalScan, PlanScans
 from lance_df.engine.plans.nodes import Aggregate, PlanNode, optimized_plan_of
+from lance_df.engine.statement import scans_of_tables
 from lance_df.records import dataclass, replace
 
 if TYPE_CHECKING:
@@ -158,18 +159,3 @@ def may_be_large(tables: Tables) -> bool:
     """Return whether one of some tables may have so many rows that it matters how these are computed on."""
     rows = (table.estimated_rows() for table in tables.values())
     return any(each is None or each >= WORTH_ROWS for each in rows)
-
-
-def scans_of_tables(
-    tables: Tables, scans: Collection[LogicalScan]
-) -> Iterator[tuple[PlannedTable, list[LogicalScan]]]:
-    """Yield tables whose scans are known, and these: names alone may be ambiguous."""
-    for table in tables.values():
-        of_table = [scan for scan in scans if table.is_called(scan.table)]
-        is_shared = any(
-            other is not table and other.is_called(scan.table)
-            for scan in of_table
-            for other in tables.values()
-        )
-        if not is_shared:
-            yield table, of_table

@@ -30,6 +30,9 @@ from lance_df.compute.compat import (
 from lance_df.compute.expressions import AggregateCall, aggregate_call
 from lance_df.records import dataclass
 
+NO_LIMIT: Final = 2**62
+"""More rows than there are: a limit that takes all rows, and that no filter passes."""
+
 _LIMIT: Final = re.compile(r"Limit: skip=(\d+), fetch=(\d+|None)")
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
 from lance_df.compute.expressions import output_name, qualified_name
 from lance_df.engine.plans.nodes import (
+    NO_LIMIT,
     Aggregate,
     Distinct,
     Filter,
@@ -30,7 +31,6 @@ from lance_df.engine.plans.nodes import (
 from lance_df.engine.plans.qualified_columns import QualifiedColumn, renaming
 from lance_df.engine.plans.walks import Path
 
-_NO_LIMIT: Final = 2**62
 _HOW: Final = {
     "Inner": "inner",
     "Left": "left",
@@ -164,7 +164,7 @@ def _node(
             return ordered if node.fetch is None else ordered.limit(node.fetch)
         case Limit(), [frame]:
             count, skip = node.rows
-            return frame.limit(_NO_LIMIT if count is None else count, skip)
+            return frame.limit(NO_LIMIT if count is None else count, skip)
         case SubqueryAlias(), [frame]:
             return _with_alias(ctx, frame, node)
         case Window(), [frame]:

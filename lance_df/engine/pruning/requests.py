@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lance_df.engine.optimizer.planned import scans_of_tables
 from lance_df.engine.plans.walks import limits_rows
 from lance_df.engine.pruning.predicates import pruning_predicate_of_scans
+from lance_df.engine.statement import scans_of_tables
 from lance_df.records import replace
 
 if TYPE_CHECKING:

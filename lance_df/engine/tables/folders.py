@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lance_df.engine.tables.parts import PartSource
@@ -27,8 +28,16 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 SUFFIX = ".lance"
-_DAMAGED: Final = "damaged"
 _NOT_IN_NAMES: Final = frozenset('/\\$\0:*?"<>|')
+
+
+class _Kind(Enum):
+    """What a folder is that is a table in SQL."""
+
+    TABLE = auto()
+    NAMESPACE = auto()
+    DAMAGED = auto()
+    """A namespace, perhaps, that cannot be read."""
 
 
 class Tables(Protocol):
@@ -67,7 +76,7 @@ class TableFolder:
         self.directory = DirectoryRows(location, storage_options)
         self.storage_options = storage_options
         self._sources: dict[str, TableSource] = {}
-        self._kinds: dict[str, bool] = {}
+        self._kinds: dict[str, _Kind] = {}
         self._subfolders: dict[str, TableFolder] = {}
         self._lock = new_lock()
 
@@ -78,7 +87,7 @@ class TableFolder:
 
     def namespaces(self) -> list[str]:
         _, others, _ = self._listing()
-        return [name for name, is_namespace in self._kinds_among(others).items() if is_namespace]
+        return [name for name, kind in self._kinds_among(others).items() if kind is not _Kind.TABLE]
 
     def subfolders(self) -> list[str]:
         """Return the names of the folders that are no tables: they are schemas."""
@@ -176,18 +185,14 @@ class TableFolder:
     def _tables_among(self, folders: list[str]) -> list[str]:
         return list(self._kinds_among(folders))
 
-    def _kinds_among(self, folders: list[str]) -> dict[str, bool]:
-        """Return the tables among some folders, and whether each is a partitioned namespace."""
+    def _kinds_among(self, folders: list[str]) -> dict[str, _Kind]:
+        """Return the tables among some folders, by name; whoever names a damaged one gets the error."""
         unknown = [name for name in folders if name not in self._kinds]
         answers = map_reads(lambda name: _kind_or_damage(self.location / name), unknown, where=self.location)
-        damaged = {name for name, kind in zip(unknown, answers, strict=True) if kind is _DAMAGED}
-        self._kinds.update(
-            (name, kind) for name, kind in zip(unknown, answers, strict=True) if isinstance(kind, bool)
-        )
-        # whoever names a damaged one gets the error
-        return {
-            name: self._kinds.get(name, True) for name in folders if name in self._kinds or name in damaged
-        }
+        new = {name: kind for name, kind in zip(unknown, answers, strict=True) if kind is not None}
+        self._kinds.update((name, kind) for name, kind in new.items() if kind is not _Kind.DAMAGED)
+        kinds = {name: self._kinds.get(name) or new.get(name) for name in folders}
+        return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
 class DirectoryRows:
@@ -392,16 +397,16 @@ def spelt_like(name: str, names: list[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def _kind_or_damage(folder: Location) -> bool | str | None:
+def _kind_or_damage(folder: Location) -> _Kind | None:
     """Return what `_kind` does, or that a namespace is damaged: others in its folder are not."""
     try:
         return _kind(folder)
     except (CorruptDataError, UnsupportedFeatureError):
-        return _DAMAGED
+        return _Kind.DAMAGED
 
 
-def _kind(folder: Location) -> bool | None:
-    """Return whether a folder is a partitioned namespace, or a table; None if it is neither."""
+def _kind(folder: Location) -> _Kind | None:
+    """Return what a folder is; None if it is neither a table nor a partitioned namespace."""
     if (folder / VERSIONS_DIR).exists():
-        return False
-    return True if holds_namespace(folder) else None
+        return _Kind.TABLE
+    return _Kind.NAMESPACE if holds_namespace(folder) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,12 +17,10 @@ from lance_df.namespace.kind import holds_namespace, is_table, namespace_of, ope
 from lance_df.storage import open_location
 from lance_df.table.metadata.refs import VersionRef
 from lance_df.table.open import open_table, version_as_of
-from lance_df.table.table import Table
 
 if TYPE_CHECKING:
+    from lance_df.namespace.kind import Source
     from lance_df.namespace.snapshot import NamespaceSnapshot
-
-    Scannable: TypeAlias = Table | NamespaceSnapshot
 
 
 class TableSource:
@@ -50,7 +48,7 @@ class TableSource:
 
     def __init__(
         self,
-        location: str | os.PathLike[str] | Scannable,
+        location: str | os.PathLike[str] | Source,
         *,
         version: VersionRef | None = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -59,7 +57,7 @@ class TableSource:
     ) -> None:
         self.extra_columns = extra_columns
         self._lock = new_lock()
-        self._opened: Scannable | None = None
+        self._opened: Source | None = None
         self._is_pinned = is_pinned or version is not None
         self._is_named = isinstance(location, str | os.PathLike)
         self._location = location if isinstance(location, str | os.PathLike) else location.uri
@@ -87,7 +85,7 @@ class TableSource:
         """The tables about a partitioned namespace, and its members."""
         return NamespaceParts(self)
 
-    def open(self) -> Scannable:
+    def open(self) -> Source:
         """Return the version that was seen last; opens what nobody has opened.
 
         Whoever gives a table a name only wants to know that it is there. Each statement asks for what is
@@ -131,7 +129,7 @@ class TableSource:
             version = version_as_of(history, ref.time())
         return TableSource(opened.checkout(version), is_pinned=True)
 
-    def current(self) -> Scannable:
+    def current(self) -> Source:
         """Return the pinned version, or the newest one."""
         with self._lock:
             if self._opened is None or self._is_replaced(self._opened):
@@ -140,7 +138,7 @@ class TableSource:
                 self._opened = self._opened.latest()
             return self._opened
 
-    def _is_replaced(self, opened: Scannable) -> bool:
+    def _is_replaced(self, opened: Source) -> bool:
         """Whether the name stands for another table than the one that was opened by it."""
         if not self._is_named or self._is_pinned or not is_table(opened):
             return False
@@ -149,7 +147,7 @@ class TableSource:
 
 def _open(
     location: str | os.PathLike[str], version: VersionRef | None, storage_options: Mapping[str, Any] | None
-) -> Scannable:
+) -> Source:
     try:
         return open_table(location, version=version, storage_options=storage_options)
     except DatasetNotFoundError:

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lance_df.errors import RetryableConflictError, RowCountMismatchError
 from lance_df.format.operations import Delete
-from lance_df.namespace.changes.append import NewRows
 from lance_df.namespace.changes.partition_files import note_files, remove_empty_folders
-from lance_df.namespace.changes.publish import map_commits, remove_unpublished
+from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.changes.staged import StagedPartitions, merged_partitions
+from lance_df.namespace.changes.update import RowsReplaced
 from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.changes.removal import RemovedRows, note_deletion_files
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.writing.fragment_writer import remove_files_of_job
-from lance_df.table.writing.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     import uuid
@@ -54,17 +53,13 @@ Compute: TypeAlias = "Callable[[NamespaceManifest, Sequence[DraftMember]], Compu
 """Finds rows of some members at their versions, and writes files. None is left when that fails."""
 
 
-class RowsComputed:
-    """The change that shows what other processes have computed.
-
-    It is computed again when others have published other versions of the candidates meanwhile.
+class RowsComputed(RowsReplaced):
+    """The change that shows what other processes have computed: each attempt computes anew.
 
     Parameters
     ----------
-    candidates
-        Members that may have rows to change.
-    text
-        What the transactions of members say of it. Nothing is read from it.
+    candidates, text
+        As for every change of this kind.
 
     Attributes
     ----------
@@ -73,53 +68,21 @@ class RowsComputed:
     """
 
     def __init__(self, candidates: Candidates, compute: Compute, *, text: str) -> None:
-        self._candidates = candidates
+        super().__init__(candidates, text=text)
         self._compute = compute
-        self._text = text
-        self._states: list[tuple[str, int]] | None = None
-        self._versions: list[int] = []
-        self._new: NewRows | None = None
-        self._all_new: list[NewRows] = []
         self._attempts = 0
         self.rows = ComputedRows({}, (), 0, 0, 0)
-        self.files = UncommittedFiles()
 
-    def apply(self, draft: Draft) -> None:
-        """Make versions of members without the rows that left, and with those that were written."""
-        self.files.watch()
-        members = self._candidates(draft)
-        states = [member.state for member in members]
-        if states != self._states:
-            self._begin_attempt(draft)
-            self._take(draft, members, self._compute(draft.manifest, members))
-            parts = zip(members, range(len(members)), strict=True)
-            self._versions = map_commits(lambda part: self._without_rows(*part), parts)
-            self._states = states
-        for member, version in zip(members, self._versions, strict=True):
-            member.version = version
-        if self._new is not None:
-            self._new.apply(draft)
-
-    def folders(self) -> list[Location]:
-        """Return the folders of the partitions that rows were written for."""
-        return [folder for new in self._all_new for folder in new.folders()]
-
-    def tidy(self, published: NamespaceManifest) -> None:
-        """Remove the folders of tables that somebody else made first, and what former attempts wrote."""
-        if self._new is not None:
-            self._new.tidy(published)
-        if any(rows is not self._new for rows in self._all_new):
-            self.files.release()
-            self.files.remove()
-            remove_unpublished(published, self.folders())
-
-    def _begin_attempt(self, draft: Draft) -> None:
+    def _attempt(self, draft: Draft, members: Sequence[DraftMember]) -> list[int]:
         self._attempts += 1
         if self._attempts > _ATTEMPTS:
             raise RetryableConflictError(
                 f"{draft.root.uri}: others changed the same partitions {_ATTEMPTS} times while rows were "
                 "computed; try again"
             )
+        self._take(draft, members, self._compute(draft.manifest, members))
+        parts = zip(members, range(len(members)), strict=True)
+        return map_commits(lambda part: self._without_rows(*part), parts)
 
     def _take(self, draft: Draft, members: Sequence[DraftMember], rows: ComputedRows) -> None:
         """Take note of files, and check that rows are as many as they should be."""
@@ -129,8 +92,7 @@ class RowsComputed:
         for partition in written:
             note_files(self.files, partition)
         spec, columns = draft.manifest.specs.current, draft.manifest.schema.columns
-        self._new = NewRows(spec, columns, written, unsynced=Unsynced()) if written else None
-        self._all_new += () if self._new is None else (self._new,)
+        self._add(spec, columns, written, Unsynced())
         self.rows = rows
         num_left = sum(left.removal.num_rows for left in rows.left.values())
         num_written = sum(each.num_rows for each in rows.written)

@@ -19,15 +19,13 @@ from lance_df.namespace.changes.partition_index import PartitionIndex
 from lance_df.namespace.changes.pins import NeedsPinsError
 from lance_df.namespace.distinct_members import check_distinct
 from lance_df.namespace.manifest_table import READ_FIELDS, STRICT
-from lance_df.namespace.member import commit_to_member, commits_to_member
+from lance_df.namespace.member import commit_to_member, commits_to_member, open_member
 from lance_df.namespace.pruning.selected_members import judged_members
 from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.published import Member, members_at
 from lance_df.table.commit.marks import check_marks, with_marks
 from lance_df.table.metadata.manifest_io import identity
-from lance_df.table.metadata.refs import ResolvedRef, branch_location
-from lance_df.table.shared import Shared
-from lance_df.table.table import open_ref
+from lance_df.table.metadata.refs import branch_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -84,7 +82,7 @@ class DraftMember:
         NotFoundError
             There is no such table, or no such version.
         """
-        return open_ref(Shared(self.folder), ResolvedRef(self.branch, self.version))
+        return open_member(self.folder, self.version, self.branch)
 
     def commit(self, operation: Operation, rows: RowChange) -> int:
         """Commit an operation that was computed from the version, and return the version it became.

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import CorruptDataError, LanceError, RetryableConflictError
+from lance_df.format.column_path import quoted_name
 from lance_df.format.operations import Restore, UpdateConfig
 from lance_df.interrupts import interrupted_once, undisturbed
 from lance_df.namespace.changes.draft import Draft
@@ -198,7 +199,7 @@ def _metadata_update(
 def _casts(before: PartitionSpecs, after: PartitionSpecs) -> list[Alteration]:
     """Return what becomes of the columns of partition values."""
     return [
-        Alteration(path=f"`{field.column.replace('`', '``')}`", data_type=field.result_type)
+        Alteration(path=quoted_name(field.column), data_type=field.result_type)
         for field_id, field in after.fields.items()
         if field.result_type != before.fields[field_id].result_type
     ]

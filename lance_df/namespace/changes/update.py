@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from lance_df.format.schema import Schema
     from lance_df.namespace.changes.delete import Candidates
-    from lance_df.namespace.changes.draft import Draft
+    from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.namespace.changes.partition_files import WrittenPartition
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
@@ -34,17 +35,80 @@ if TYPE_CHECKING:
     NewValues: TypeAlias = Callable[[Sequence[Table]], Iterable[tuple[int, pa.RecordBatch]]]
 
 
-class RowsRewritten(ABC):
+class RowsReplaced(ABC):
+    """A change that deletes rows of members, and writes others by the partitions that they have.
+
+    It is attempted again when others have published other versions of the candidates meanwhile.
+
+    Parameters
+    ----------
+    candidates
+        Members that may have rows to change.
+    text
+        What the transactions of members say of it. Nothing is read from it.
+
+    Attributes
+    ----------
+    files
+        What was written, until it is published.
+    """
+
+    def __init__(self, candidates: Candidates, *, text: str) -> None:
+        self._candidates = candidates
+        self._text = text
+        self._states: list[tuple[str, int]] | None = None
+        self._versions: list[int] = []
+        self._new: NewRows | None = None
+        self._all_new: list[NewRows] = []
+        self.files = UncommittedFiles()
+
+    @abstractmethod
+    def _attempt(self, draft: Draft, members: Sequence[DraftMember]) -> list[int]:
+        """Write rows, pass them to `_add`, and return the versions of members without the former ones."""
+
+    def apply(self, draft: Draft) -> None:
+        """Make versions of members without the rows as they were, and with them as they are now."""
+        self.files.watch()
+        members = self._candidates(draft)
+        states = [member.state for member in members]
+        if states != self._states:
+            self._versions = self._attempt(draft, members)
+            self._states = states
+        for member, version in zip(members, self._versions, strict=True):
+            member.version = version
+        if self._new is not None:
+            self._new.apply(draft)
+
+    def folders(self) -> list[Location]:
+        """Return the folders of the partitions that rows were written for."""
+        return [folder for new in self._all_new for folder in new.folders()]
+
+    def tidy(self, published: NamespaceManifest) -> None:
+        """Remove the folders of tables that somebody else made first, and what former attempts wrote."""
+        if self._new is not None:
+            self._new.tidy(published)
+        if any(new is not self._new for new in self._all_new):
+            self.files.release()
+            self.files.remove()
+            remove_unpublished(published, self.folders())
+
+    def _add(
+        self, spec: PartitionSpec, columns: Schema, written: Sequence[WrittenPartition], unsynced: Unsynced
+    ) -> None:
+        """Take note of the rows of an attempt."""
+        self._new = NewRows(spec, columns, written, unsynced=unsynced) if written else None
+        self._all_new += () if self._new is None else (self._new,)
+
+
+class RowsRewritten(RowsReplaced):
     """A change that writes rows anew, by the partitions that they have then, and deletes the old ones.
 
     Parameters
     ----------
     spec
         By which the rows are partitioned.
-    candidates
-        Members that may have rows to write anew.
-    text
-        What the transactions of members say of it. Nothing is read from it.
+    candidates, text
+        As for every change of this kind.
 
     Attributes
     ----------
@@ -54,17 +118,11 @@ class RowsRewritten(ABC):
     """
 
     def __init__(self, spec: PartitionSpec, candidates: Candidates, *, text: str) -> None:
+        super().__init__(candidates, text=text)
         self._spec = spec
-        self._candidates = candidates
-        self._text = text
-        self._states: list[tuple[str, int]] | None = None
-        self._left: list[tuple[int, int]] = []
-        self._rows: NewRows | None = None
-        self._all_rows: list[NewRows] = []
         self.num_rows = 0
         self.num_inserted = 0
         self.num_deleted = 0
-        self.files = UncommittedFiles()
 
     @abstractmethod
     def _rewritten(
@@ -75,45 +133,20 @@ class RowsRewritten(ABC):
         The latter are complete when the former have been taken.
         """
 
-    def apply(self, draft: Draft) -> None:
-        """Make versions of members without the rows as they were, and with them as they are now."""
-        self.files.watch()
-        members = self._candidates(draft)
-        states = [member.state for member in members]
-        if states != self._states:
-            tables = opened(draft, members)
-            batches, left = self._rewritten(draft.manifest.schema.columns, tables)
-            self._rows = self._written(draft, batches, left)
-            self._all_rows += () if self._rows is None else (self._rows,)
-            check_writable(members, left)
-            for table, rows in zip(tables, left, strict=True):
-                if len(rows):
-                    check_blobs_can_move(table)
-            parts = zip(members, tables, left, strict=True)
-            self._left = map_commits(lambda part: without_rows(*part, text=self._text), parts)
-            self._states = states
-        for member, (version, _) in zip(members, self._left, strict=True):
-            member.version = version
-        self.num_rows = sum(count for _, count in self._left)
-        if self._rows is not None:
-            self._rows.apply(draft)
+    def _attempt(self, draft: Draft, members: Sequence[DraftMember]) -> list[int]:
+        tables = opened(draft, members)
+        batches, left = self._rewritten(draft.manifest.schema.columns, tables)
+        self._write(draft, batches, left)
+        check_writable(members, left)
+        for table, rows in zip(tables, left, strict=True):
+            if len(rows):
+                check_blobs_can_move(table)
+        parts = zip(members, tables, left, strict=True)
+        made = map_commits(lambda part: without_rows(*part, text=self._text), parts)
+        self.num_rows = sum(count for _, count in made)
+        return [version for version, _ in made]
 
-    def folders(self) -> list[Location]:
-        """Return the folders of the partitions that rows were written for."""
-        return [folder for rows in self._all_rows for folder in rows.folders()]
-
-    def tidy(self, published: NamespaceManifest) -> None:
-        """Remove the folders of tables that somebody else made first, and what former attempts wrote."""
-        if self._rows is not None:
-            self._rows.tidy(published)
-        if any(rows is not self._rows for rows in self._all_rows):
-            self.files.release()
-            self.files.remove()
-            remove_unpublished(published, self.folders())
-
-    def _written(
-        self, draft: Draft, batches: Iterable[pa.RecordBatch], left: Sequence[RowSet]
-    ) -> NewRows | None:
+    def _write(self, draft: Draft, batches: Iterable[pa.RecordBatch], left: Sequence[RowSet]) -> None:
         """Write rows, and check that they are as many as leave their members, and new ones."""
         schema = draft.manifest.schema
         index, unsynced = PartitionIndex(draft.root, draft.manifest, self._spec), Unsynced()
@@ -128,7 +161,7 @@ class RowsRewritten(ABC):
                 )
             for partition in written:
                 note_files(self.files, partition)
-        return NewRows(self._spec, schema.columns, written, unsynced=unsynced) if written else None
+        self._add(self._spec, schema.columns, written, unsynced)
 
 
 class RowUpdate(RowsRewritten):

@@ -25,6 +25,7 @@ from lance_df.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
+from lance_df.format.json_text import parse_json
 from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_rows import check_all_rows
 from lance_df.namespace.manifest_table import (
@@ -37,7 +38,6 @@ from lance_df.namespace.manifest_table import (
 from lance_df.namespace.metadata.runtime_properties import spec_properties, value_column, value_properties
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
 from lance_df.namespace.object_account import check_new, check_written
-from lance_df.namespace.spec.json_text import parse_json
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 from lance_df.records import dataclass
 from lance_df.scan.request import Promise, ScanRequest

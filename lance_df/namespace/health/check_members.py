@@ -18,13 +18,13 @@ from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.manifest_table import TABLE
-from lance_df.namespace.member_tables import in_columns_of
+from lance_df.namespace.member_tables import in_columns_of, open_member
 from lance_df.namespace.names import SEPARATOR
 from lance_df.records import dataclass
 from lance_df.table.evolution.validate import validate_table
 from lance_df.table.maintenance.cleanup import explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
-from lance_df.table.metadata.refs import ResolvedRef, resolve
+from lance_df.table.metadata.refs import resolve
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
 
@@ -72,6 +72,18 @@ class MemberRow:
             return f"tag {self.read_tag!r}"
         branch = "" if self.read_branch is None else f" of branch {self.read_branch!r}"
         return f"{self.read_version}{branch}"
+
+    def open_version(self, root: Location) -> Table:
+        """Open the version of main that the row names.
+
+        Raises
+        ------
+        NotFoundError
+            It names none, or there is no such table or version.
+        """
+        if self.location is None or self.read_version is None:
+            raise NotFoundError(f"{root.uri}: the row of {self.object_id} names no version of a table")
+        return open_member(folder_at(root, self.location), self.read_version)
 
 
 def check_members(
@@ -125,7 +137,7 @@ def pinned_table(folder: Location, member: MemberRow) -> Table:
     """Open a member as it is to be read: at its tag, or its version and branch, or the newest version."""
     if member.read_tag is not None:
         return open_ref(Shared(folder), resolve(folder, member.read_tag, branch=None))
-    return open_ref(Shared(folder), ResolvedRef(member.read_branch, member.read_version))
+    return open_member(folder, member.read_version, member.read_branch)
 
 
 def differing_values(

@@ -13,10 +13,8 @@ from lance_df.namespace.changes.stored_values import values_of_table
 from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.check_members import differing_fields, pinned_table
 from lance_df.namespace.keys import value_keys
+from lance_df.namespace.member_tables import open_member
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
-from lance_df.table.metadata.refs import ResolvedRef
-from lance_df.table.shared import Shared
-from lance_df.table.table import open_ref
 
 if TYPE_CHECKING:
     from lance_df.namespace.health.check_members import MemberRow
@@ -60,7 +58,7 @@ def newest_version(root: Location, location: str) -> Table:
         There is none that can be opened.
     """
     try:
-        return open_ref(Shared(folder_at(root, location)), ResolvedRef(None, None))
+        return open_member(folder_at(root, location))
     except LanceError as err:
         raise NoMemberError(str(err)) from err
 

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_df.errors import LanceError, NotFoundError
+from lance_df.errors import LanceError
 from lance_df.format.operations import Merge
-from lance_df.namespace.directory.names import folder_at
-from lance_df.namespace.member import (
-    MEMBER_COMMIT,
-    commits_to_member,
-    in_columns_of,
-    open_member,
-)
+from lance_df.namespace.member import MEMBER_COMMIT, commits_to_member, in_columns_of
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS
 
@@ -31,7 +25,7 @@ def has_old_columns(root: Location, schema: NamespaceSchema, member: MemberRow) 
     if member.read_branch is not None or member.read_tag is not None:
         return False
     try:
-        table = _opened(root, member)
+        table = member.open_version(root)
         return in_columns_of(schema, table) is not table
     except LanceError:
         return False
@@ -50,11 +44,5 @@ def with_columns(root: Location, schema: NamespaceSchema, member: MemberRow) -> 
         operation = Merge(tuple(base.fragments), schema.columns)
         return commit_change(base, operation, rows=NO_ROWS, options=MEMBER_COMMIT)
 
-    table = _opened(root, member)
+    table = member.open_version(root)
     return commits_to_member(table.location, table.version, commit)
-
-
-def _opened(root: Location, member: MemberRow) -> Table:
-    if member.location is None or member.read_version is None:
-        raise NotFoundError(f"{root.uri}: the row of {member.object_id} names no version of a table")
-    return open_member(folder_at(root, member.location), member.read_version)

@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 
 from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_df.format.operations import Append, Delete
-from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.check_members import MemberRow
 from lance_df.namespace.health.check_rows import twin_ids
 from lance_df.namespace.health.orphans import member_of_folder
 from lance_df.namespace.manifest_table import READ_FIELDS, TABLE
-from lance_df.namespace.member import check_columns, commit_to_member, in_columns_of, open_member
+from lance_df.namespace.member import check_columns, commit_to_member, in_columns_of
 from lance_df.namespace.names import SEPARATOR
 from lance_df.records import dataclass
 from lance_df.table.changes.writing import rows_written
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
     from lance_df.storage import Location
-    from lance_df.table.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +100,9 @@ def move_rows(root: Location, schema: NamespaceSchema, twins: Twins) -> dict[str
     RetryableConflictError
         Other writers were faster again and again.
     """
-    tables = [in_columns_of(schema, _opened(root, source)) for source in twins.sources]
+    tables = [in_columns_of(schema, source.open_version(root)) for source in twins.sources]
     batches = (rows_to_rewrite(table, table.fragments.ids.tolist(), num_threads=1) for table in tables)
-    target = _opened(root, twins.target)
+    target = twins.target.open_version(root)
     with rows_written(target, target.schema, chain.from_iterable(batches)) as fragments:
         num_rows = sum(fragment.physical_rows for fragment in fragments)
         if num_rows != twins.num_rows:
@@ -132,7 +130,7 @@ def _movable(
         if member.read_version is None or member.read_branch is not None or member.read_tag is not None:
             return None
     try:
-        tables = [_opened(root, member) for member in members]
+        tables = [member.open_version(root) for member in members]
         counts = [in_columns_of(schema, table).count_rows() for table in tables]
         # ids that a repair made up are not needed longer than that
         best = max(range(len(counts)), key=lambda index: (_has_first_id(members[index]), counts[index]))
@@ -154,9 +152,3 @@ def _movable(
 
 def _has_first_id(member: MemberRow) -> bool:
     return member.location is not None and member_of_folder(member.location) == member.object_id
-
-
-def _opened(root: Location, member: MemberRow) -> Table:
-    if member.location is None or member.read_version is None:
-        raise NotFoundError(f"{root.uri}: the row of {member.object_id} names no version of a table")
-    return open_member(folder_at(root, member.location), member.read_version)

@@ -23,6 +23,7 @@ from lance_df.scan.aggregate import aggregated
 from lance_df.scan.plan import ScanPlan
 from lance_df.scan.report import Count, TableReport
 from lance_df.scan.request import Rows
+from lance_df.table.reading.batches import count_batch
 
 if TYPE_CHECKING:
     from lance_df.expr.nodes import Predicate
@@ -147,7 +148,7 @@ class MetadataTask:
         rows = self._table.rows(frozenset(self._schema.names), self._predicate)
         columns = [_cast(rows[field.name], field.type) for field in self._schema]
         if not columns:
-            yield from _counted(len(rows))
+            yield count_batch(len(rows))
             return
         yield from pa.table(columns, schema=self._schema).to_batches(max_chunksize=_BATCH_ROWS)
 
@@ -165,7 +166,3 @@ def _filtered(rows: pa.Table, parts: list[Predicate]) -> pa.Table:
 
 def _cast(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
     return column if column.type == data_type else column.cast(data_type)
-
-
-def _counted(num_rows: int) -> Iterator[pa.RecordBatch]:
-    yield pa.record_batch([pa.nulls(num_rows)], ["rows"]).select([])

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lance_df.format.operations import Delete, Update
 from lance_df.namespace.changes.computed_rows import ComputedRows, RowsComputed, remove_computed_files
 from lance_df.namespace.changes.pending import PendingChanges
-from lance_df.namespace.kind import namespace_of
+from lance_df.namespace.kind import Source, namespace_of
 from lance_df.records import dataclass
 from lance_df.spark.changes.targets import MemberAt, Targets
-from lance_df.spark.opened import Source, SourceRef, open_source
+from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.table.changes.removal import RemovedRows, note_deletion_files
 from lance_df.table.changes.retry import Change, RetryOptions, commit_with_retries

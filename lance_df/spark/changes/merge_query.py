@@ -10,10 +10,11 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.column import Column
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.format.column_path import format_path, quoted_name
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
 from lance_df.spark.changes.merge_tasks import ACTION, ADDRESS, TABLE, ClauseWrite, MergeScan
-from lance_df.spark.routes import quoted, route
+from lance_df.spark.routes import route
 from lance_df.spark.types import arrow_schema, spark_schema
 from lance_df.sql.changes import MergeAction, RowKind
 from lance_df.table.changes.key_values import is_comparable
@@ -154,8 +155,8 @@ class MergeQuery:
         source = self._source.withColumn(_HIT, F.lit(True)).alias(_SOURCE)
         condition = F.lit(True)
         for name in self._on:
-            key = F.col(quoted([_TARGET, scan.exact.get(name, name)]))
-            condition = condition & (key == F.col(quoted([_SOURCE, name])))
+            key = F.col(format_path([_TARGET, scan.exact.get(name, name)]))
+            condition = condition & (key == F.col(format_path([_SOURCE, name])))
         pairs = rows.join(source, condition, self._join).withColumn(ACTION, self._action())
         pairs = pairs.where(F.col(ACTION).isNotNull())
         table, address = F.col(TABLE), F.col(ADDRESS)
@@ -164,7 +165,7 @@ class MergeQuery:
         changes = self._with_route(changes, targets)
         fragment = F.shiftrightunsigned(address, _ADDRESS_BITS)
         changes = changes.repartition(table, fragment, F.col(_ROUTE)).select(
-            *(F.col(quoted([name])) for name in names)
+            *(F.col(quoted_name(name)) for name in names)
         )
         return changes.sortWithinPartitions(table.asc_nulls_last(), address)
 
@@ -220,7 +221,7 @@ class MergeQuery:
                 continue
             given, columns = self._givens[number]
             named = {
-                name: F.col(quoted([column]))
+                name: F.col(quoted_name(column))
                 for name, column in zip(given.names, columns, strict=True)
                 if name in partitioned
             }
@@ -274,7 +275,7 @@ class MergeQuery:
         if clause.values is None:
             shared = f"{_VALUE}source_{name}"
             if all(known != shared for known, *_ in self._values):
-                self._values.append(_Value(shared, F.col(quoted([_SOURCE, name])), None, None))
+                self._values.append(_Value(shared, F.col(format_path([_SOURCE, name])), None, None))
             return shared
         number = next(at for at, each in enumerate(self._clauses) if each is clause)
         given = dict(clause.values)[name]

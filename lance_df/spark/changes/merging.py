@@ -17,6 +17,7 @@ from lance_df.api.merge_insert import key_columns
 from lance_df.api.row_changes import updatable
 from lance_df.api.row_filters import check_addressable
 from lance_df.errors import InvalidInputError
+from lance_df.format.column_path import quoted_name
 from lance_df.namespace.changes.keyed_rows import members_with_keys
 from lance_df.spark.changes.committing import ChangeSummary, RowsChange, Target
 from lance_df.spark.changes.merge_query import Expression, MergeClause, MergeQuery
@@ -24,7 +25,6 @@ from lance_df.spark.changes.merge_tasks import RESULT, MergeWrite
 from lance_df.spark.changes.targets import share_out
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.pipeline.tasks import map_batches, num_workers, rows_in_tasks
-from lance_df.spark.routes import quoted
 from lance_df.spark.sessions import check_frame
 from lance_df.spark.types import to_stored
 from lance_df.spark.writing import run_mark
@@ -275,7 +275,7 @@ def _computed_once(source: DataFrame) -> Iterator[None]:
 
 def _few_keys(source: DataFrame, on: tuple[str, ...], stored: pa.Schema) -> tuple[pa.Array, ...] | None:
     """Return the keys of the source in the types of the target, None if they are many."""
-    keys = [F.col(quoted([name])) for name in on]
+    keys = [F.col(quoted_name(name)) for name in on]
     texts = [
         F.octet_length(key)
         for key, name in zip(keys, on, strict=True)

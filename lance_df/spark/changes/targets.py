@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from lance_df.namespace.member import in_columns_of
+from lance_df.namespace.member import in_columns_of, open_member
 from lance_df.records import dataclass
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.pipeline.tasks import OPENING_BYTES, TASK_BYTES, shared_out
-from lance_df.table.metadata.refs import ResolvedRef
-from lance_df.table.shared import Shared
-from lance_df.table.table import Table, open_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,6 +15,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.changes.draft import DraftMember
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.storage import Location
+    from lance_df.table.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class MemberAt:
 
     def open(self) -> Table:
         """Open the table."""
-        return open_ref(Shared(self.folder), ResolvedRef(self.branch, self.version))
+        return open_member(self.folder, self.version, self.branch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from lance_df.api.merge_insert import key_columns
 from lance_df.errors import InvalidInputError
+from lance_df.format.column_path import quoted_name
 from lance_df.spark.changes.committing import Target
 from lance_df.spark.changes.merging import MergeBuilder
 from lance_df.spark.failures import errors_of_spark
-from lance_df.spark.routes import quoted
 from lance_df.table.commit.marks import Mark
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _check_distinct(batch: DataFrame, keys: tuple[str, ...]) -> None:
     missing = [name for name in keys if name not in batch.columns]
     if missing:
         raise InvalidInputError(f"the source has no key column {missing[0]!r}")
-    columns = [F.col(quoted([name])) for name in keys]
+    columns = [F.col(quoted_name(name)) for name in keys]
     with errors_of_spark():
         repeated = batch
         for column in columns:

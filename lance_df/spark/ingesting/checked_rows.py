@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.format.column_path import quoted_name
 from lance_df.records import dataclass
 from lance_df.spark.ingesting.conversions import converted, lacks, stored
 
@@ -130,7 +131,7 @@ def unreadable(rows: DataFrame, columns: list[TargetColumn], source: str) -> Dat
 
 def named(name: str) -> Column:
     """Return a column by its name, whatever characters it has."""
-    return F.col(f"`{name.replace('`', '``')}`")
+    return F.col(quoted_name(name))
 
 
 def _check_names(rows: DataFrame, columns: list[TargetColumn]) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from lance_df import errors
 from lance_df.errors import InvalidInputError, LanceError
+from lance_df.format.column_path import quoted_name
 from lance_df.records import dataclass
 from lance_df.spark.appending import routed, write_options
 from lance_df.spark.column_names import is_case_sensitive, with_target_names
@@ -165,7 +166,7 @@ class _Run:
             return rows, {}
         for source in job.sources:
             view = readable(frames[source.name], source, fail=job.rejects is None)
-            view.createOrReplaceTempView(f"`{source.name.replace('`', '``')}`")
+            view.createOrReplaceTempView(quoted_name(source.name))
         # in parentheses, so that nothing but a query can stand there
         rows = self._spark.sql(f"SELECT * FROM (\n{job.sql.rstrip().rstrip(';')}\n)")
         if job.rejects is None:
@@ -179,7 +180,7 @@ class _Run:
             ref = SourceRef(
                 job.target, snapshot.version, is_namespace=True, storage=dict(job.storage_options)
             )
-            keys = [f"`{name.replace('`', '``')}`" for name in job.sort_by]
+            keys = [quoted_name(name) for name in job.sort_by]
             return routed(rows, ref, snapshot, keys, distribution=job.distribution)
         return rows.sortWithinPartitions(*map(named, job.sort_by)) if job.sort_by else rows
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from lance_df.namespace.kind import Source
     from lance_df.spark.ingesting.job import IngestJob
-    from lance_df.spark.opened import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812
 
+from lance_df.format.column_path import quoted_name
 from lance_df.records import dataclass
 from lance_df.spark.pruning.nodes import attribute_id, children, class_of, items
 from lance_df.sql.splice import quote_string
@@ -94,7 +95,7 @@ class Translator:
             column = self._column(condition.child(), digits=True)
             is_null = (kind == "IsNull") is not negated
             words = "IS NULL" if is_null else "IS NOT NULL"
-            return None if column is None else f"{_quoted(column.name)} {words}"
+            return None if column is None else f"{quoted_name(column.name)} {words}"
         if kind in _COMPARISONS:
             # of NULL and a value, one is true where the other is not
             return None if negated and kind == "EqualNullSafe" else self._compared(condition, kind, negated)
@@ -105,7 +106,7 @@ class Translator:
         if kind == "AttributeReference":
             column = self._column(condition)
             if column is not None and isinstance(column.spark_type, T.BooleanType):
-                return f"NOT {_quoted(column.name)}" if negated else _quoted(column.name)
+                return f"NOT {quoted_name(column.name)}" if negated else quoted_name(column.name)
         return None
 
     def _compared(self, condition: Any, kind: str, negated: bool) -> str | None:
@@ -192,7 +193,7 @@ class Translator:
             return None
         is_nanos = getattr(column.stored_type, "unit", None) == "ns"
         values = _YEARS_OF_NANOS if name == "year" and is_nanos else _ALL_VALUES
-        return _Part(f"date_part('{name}', {_quoted(column.name)})", values)
+        return _Part(f"date_part('{name}', {quoted_name(column.name)})", values)
 
 
 def all_of(texts: Iterable[str | None]) -> str | None:
@@ -211,7 +212,7 @@ def any_of(texts: Iterable[str | None]) -> str | None:
 
 def compared(column: StoredColumn, operator: str, value: object) -> str | None:
     """Return a filter for a comparison of a column with a value, as Spark stores it in its rows."""
-    name = _quoted(column.name)
+    name = quoted_name(column.name)
     kind = column.spark_type
     if isinstance(kind, T.FloatType | T.DoubleType):
         return _compared_float(name, operator, value, is_double=isinstance(kind, T.DoubleType))
@@ -235,7 +236,7 @@ def listed_in(column: StoredColumn, values: Sequence[object], *, negated: bool =
     if None in texts:
         return None
     word = "NOT IN" if negated else "IN"
-    return f"{_quoted(column.name)} {word} ({', '.join(map(str, texts))})"
+    return f"{quoted_name(column.name)} {word} ({', '.join(map(str, texts))})"
 
 
 def literal(column: StoredColumn, value: object) -> str | None:
@@ -348,7 +349,7 @@ def _compared_nanos(column: StoredColumn, operator: str, value: int) -> str | No
     """Return a comparison of times whose nanoseconds Spark has cut off."""
     if not -_INT64 < (value - 1) * _NANOS <= (value + 1) * _NANOS < _INT64:
         return None
-    name = _quoted(column.name)
+    name = quoted_name(column.name)
     this, following = _timestamp(column, value), _timestamp(column, value + 1)
     return {
         "=": f"({name} >= {this} AND {name} < {following})",
@@ -404,8 +405,3 @@ def _zone(expression: Any) -> str | None:
     """Return the time zone of an expression that may have one."""
     zone = expression.timeZoneId()
     return str(zone.get()) if zone.isDefined() else None
-
-
-def _quoted(name: str) -> str:
-    """Return a name that has no back-tick as filters of Lance take it."""
-    return f"`{name}`"

@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from lance_df.format.column_path import quoted_name
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.pruning.conditions import StoredColumn, all_of, compared, listed_in
-from lance_df.spark.routes import quoted
 from lance_df.spark.splits import plan_splits
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ def keys_condition(keys: DataFrame, column: StoredColumn) -> str | None:
     (field,) = keys.schema.fields
     if field.dataType != column.spark_type:
         return None
-    known = keys.where(F.col(quoted([field.name])).isNotNull()).distinct()
+    known = keys.where(F.col(quoted_name(field.name)).isNotNull()).distinct()
     values = _plain(known.limit(MAX_KEYS + 1).toArrow().column(0), column)
     if len(values) <= MAX_KEYS:
         return listed_in(column, values)
-    name = F.col(quoted([field.name]))
+    name = F.col(quoted_name(field.name))
     extremes = keys.agg(F.min(name).alias("least"), F.max(name).alias("greatest")).toArrow()
     least, greatest = (_plain(each, column)[0] for each in extremes.columns)
     return all_of([compared(column, ">=", least), compared(column, "<=", greatest)])

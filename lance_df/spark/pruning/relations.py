@@ -9,6 +9,7 @@ from pyspark.cloudpickle import loads
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from lance_df.format.column_path import quoted_name
 from lance_df.records import dataclass
 from lance_df.spark.catalogs import table_options_of
 from lance_df.spark.decimals import without_integers
@@ -16,7 +17,6 @@ from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.pruning.conditions import StoredColumn, stored_column
 from lance_df.spark.pruning.nodes import class_of, items, output_of
-from lance_df.spark.routes import quoted
 from lance_df.spark.source import LanceSource
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lance_df.spark.opened import Source
+    from lance_df.namespace.kind import Source
     from lance_df.spark.pruning.plans import Plans
 
 _PYTHON_TABLE: Final = "PythonTable"
@@ -132,7 +132,7 @@ class Relation:
             return rows
         return rows.select(
             *(
-                quoted([each.name])
+                quoted_name(each.name)
                 if each.name in types
                 # of which Spark takes nothing, unless a query is added to this
                 else F.raise_error(F.lit(NOT_READ)).cast(each.dataType).alias(each.name)

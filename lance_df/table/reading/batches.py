@@ -100,7 +100,7 @@ def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     if not schema.names:
-        return pa.record_batch([pa.nulls(sum(batch.num_rows for batch in batches))], ["rows"]).select([])
+        return count_batch(sum(batch.num_rows for batch in batches))
     return pa.concat_batches(batches)
 
 

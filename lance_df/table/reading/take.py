@@ -14,6 +14,7 @@ from lance_df.encodings.gather import FEW
 from lance_df.errors import InvalidInputError
 from lance_df.table.blobs.columns import values_of
 from lance_df.table.metadata.row_counts import live_rows, physical_rows
+from lance_df.table.reading.batches import count_batch
 from lance_df.table.reading.column_take import OFFSET_BITS
 from lance_df.table.reading.deletions import deleted_offsets
 from lance_df.table.reading.prefetch import map_ahead
@@ -204,7 +205,7 @@ def _take(
     if nested and any(column.path != (column.output.name,) for column in columns):
         columns = nested_columns(table.schema, columns)
     if not columns:
-        return pa.table({"rows": pa.nulls(len(offsets))}).select([])
+        return pa.Table.from_batches([count_batch(len(offsets))])
     keys = positions.astype(np.int64) << OFFSET_BITS | offsets
     taken = _pick(table, keys, columns)
     rest = [column for number, column in enumerate(columns) if number not in taken]

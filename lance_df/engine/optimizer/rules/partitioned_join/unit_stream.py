@@ -22,10 +22,10 @@ import pyarrow.dataset
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, Table
 from lance_df.engine.optimizer.rules.partitioned_join.unit_tables import Turns
+from lance_df.engine.plans.nodes import NO_LIMIT
 from lance_df.exits import busy, check_exit
 from lance_df.forks import Origin, new_lock
 
-_NO_LIMIT: Final = 2**62
 _POLL_SECONDS: Final = 0.1
 # A thread of DataFusion's that waits here longer might be the one that a frame needs to go on.
 _PATIENCE_SECONDS: Final = 0.005
@@ -67,7 +67,7 @@ def streamed(
     """
     # a filter does not pass a LIMIT: the table need not apply any
     table = Table(_Stream(Width(ctx, 1), frames, at_once, done, wide, turns or Turns()))
-    return PlainSessionContext.read_table(ctx, table).limit(_NO_LIMIT)
+    return PlainSessionContext.read_table(ctx, table).limit(NO_LIMIT)
 
 
 class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
@@ -229,7 +229,7 @@ class _Run:
 
     def _planned(self, number: int, frame: DataFrame) -> _Planned:
         # to begin a plan of several partitions begins each of them: the limit makes one of them
-        whole = self._how.ctx.create_dataframe_from_logical_plan(frame.limit(_NO_LIMIT).logical_plan())
+        whole = self._how.ctx.create_dataframe_from_logical_plan(frame.limit(NO_LIMIT).logical_plan())
         with self._turns.of(number, self._how.num_partitions):
             plan = whole.execution_plan()
         return number, lambda: iter(self._how.ctx.execute(plan, 0))

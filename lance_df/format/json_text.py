@@ -1,4 +1,4 @@
-"""JSON texts in the metadata of a namespace."""
+"""JSON texts in small files and in metadata."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from lance_df.errors import CorruptDataError
 
 
-def parse_json(text: str, source: str) -> Any:
-    """Parse JSON text of a namespace's metadata.
+def parse_json(text: str | bytes, source: str) -> Any:
+    """Parse JSON text.
 
     Raises
     ------
@@ -20,5 +20,5 @@ def parse_json(text: str, source: str) -> Any:
         values = json.loads(text)
         json.dumps(values, ensure_ascii=False).encode()  # halves of surrogate pairs are no text
     except (ValueError, RecursionError) as err:
-        raise CorruptDataError(f"{source}: not JSON: {text:.100}") from err
+        raise CorruptDataError(f"{source}: not JSON: {text[:100]!r}") from err
     return values
