@@ -24,7 +24,7 @@ from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.changes.key_index import KeyIndex
 from lance_df.table.changes.key_values import is_comparable
-from lance_df.table.changes.matching import Matches, PairsTask, key_pruning_predicate
+from lance_df.table.changes.matching import Matches, key_pruning_predicate, pairs_task
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.writing.conform import conform, schema_to_write
 
@@ -137,7 +137,7 @@ class KeyedRows:
                 requires=Promise.ORDERED,
             )
             tasks = [
-                PairsTask(task, self._index, number)
+                pairs_task(task, self._index, number)
                 for number, table in enumerate(tables)
                 for task in plan_scan(table, request).tasks
             ]
