@@ -216,6 +216,11 @@ def concat_arrays(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Arra
         raise _too_large(data_type) from err
 
 
+def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Return values in one array. Raises what `concat_arrays` does."""
+    return values if isinstance(values, pa.Array) else concat_arrays(values.chunks, values.type)
+
+
 def holds_dictionary(data_type: pa.DataType) -> bool:
     """Return whether a type is a dictionary, or has one below structs, lists and maps."""
     if pa.types.is_dictionary(data_type):

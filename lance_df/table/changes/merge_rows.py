@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import OversizedArrayError, concat_arrays, null_array, with_fields
+from lance_df.encodings.arrays import OversizedArrayError, concat_arrays, null_array, one_array, with_fields
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
@@ -166,9 +166,9 @@ def completed(
     brought = {field.id: (field, batch.column(field.name)) for field in given.fields}
     arrays = []
     for field in wanted.fields:
-        before = old.column(field.name) if old is not None and field.name in old.schema.names else None
-        if isinstance(before, pa.ChunkedArray):
-            before = pa.concat_arrays(before.chunks) if before.num_chunks != 1 else before.chunk(0)
+        before = None
+        if old is not None and field.name in old.schema.names:
+            before = one_array(old.column(field.name))
         arrays.append(_complete(field, brought.get(field.id), before, batch.num_rows))
     return pa.RecordBatch.from_arrays(arrays, wanted.names)
 
