@@ -100,8 +100,7 @@ class _Patch:
 
     def batches(self) -> Iterator[list[pa.Array]]:
         """Yield the new values of all live rows."""
-        deleted = self.table.deletion_vector(self.fragment)
-        gone = np.empty(0, np.int64) if deleted is None else deleted_offsets(deleted)
+        gone = deleted_offsets(self.table.deletion_vector(self.fragment))
         live_offsets = self.offsets - np.searchsorted(gone, self.offsets)
         start = 0
         for arrays in read_live(self.table, self.fragment, self.schema.fields):

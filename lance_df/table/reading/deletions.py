@@ -121,6 +121,6 @@ def _arrow_file(deleted: BitMap) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def deleted_offsets(deleted: BitMap) -> npt.NDArray[np.int64]:
-    """Return the offsets in a deletion vector, ascending."""
-    return np.asarray(deleted.to_array(), dtype=np.int64)
+def deleted_offsets(deleted: BitMap | None) -> npt.NDArray[np.int64]:
+    """Return the offsets in a deletion vector, ascending; none without one."""
+    return np.asarray(() if deleted is None else deleted.to_array(), dtype=np.int64)
