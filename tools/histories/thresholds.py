@@ -44,7 +44,6 @@ _LIMITS: dict[str, tuple[int, int]] = {
     "lance_df.namespace.changes.routing:_MIN_ROUTED_ROWS": (2, 100_000),
     "lance_df.namespace.changes.partition_index:_AT_ONCE": (3, 100_000),
     "lance_df.namespace.changes.waiting_rows:_MANY_ROWS": (2, 100_000),
-    "lance_df.namespace.changes.partial_upsert:_BATCH_ROWS": (3, 1_000_000),
     "lance_df.table.changes.merge:_BATCH_ROWS": (3, 1_000_000),
     "lance_df.table.changes.merge_rows:_BATCH_ROWS": (3, 1_000_000),
     "lance_df.table.changes.update:_BATCH_ROWS": (3, 1_000_000),

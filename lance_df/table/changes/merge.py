@@ -306,9 +306,9 @@ def _written(
     if source.is_whole(table.schema) and not table.uses_stable_row_ids:
         # where nothing depends on the order, that of the source costs least
         numbers = np.sort(np.concatenate([updated.rows, inserted]), kind="stable")
-        batches: Iterator[pa.RecordBatch] = inserted_rows(table, source, numbers)
+        batches: Iterator[pa.RecordBatch] = inserted_rows(table.schema, source, numbers)
     else:
-        batches = chain(updated_rows(table, source, updated), inserted_rows(table, source, inserted))
+        batches = chain(updated_rows(table, source, updated), inserted_rows(table.schema, source, inserted))
     with rows_written(table, table.schema, batches, targets=targets) as fragments:
         if table.uses_stable_row_ids:
             yield with_row_ids(fragments, row_ids_at(table, updated.addresses))

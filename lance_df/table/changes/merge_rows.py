@@ -124,11 +124,11 @@ def updated_at(table: Table, addresses: Addresses, batch: pa.RecordBatch, given:
     return completed(batch, given, table.schema, old)
 
 
-def inserted_rows(table: Table, source: Source, numbers: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-    """Yield rows of the source: what it does not bring is null."""
+def inserted_rows(schema: Schema, source: Source, numbers: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    """Yield rows of the source with all columns of a schema: what it does not bring is null."""
     for start in range(0, len(numbers), _BATCH_ROWS):
         batch = source.take(numbers[start : start + _BATCH_ROWS])
-        yield completed(batch, source.schema, table.schema, None)
+        yield completed(batch, source.schema, schema, None)
 
 
 def check_insertable(source: Source, table: Schema) -> None:
