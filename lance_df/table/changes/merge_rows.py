@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import OversizedArrayError, concat_arrays, null_array, one_array, with_fields
+from lance_df.encodings.arrays import concat_arrays, in_halves, null_array, one_array, with_fields
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
@@ -96,18 +96,15 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 def updated_rows(table: Table, source: Source, matches: Matches) -> Iterator[pa.RecordBatch]:
     """Yield the new form of rows of the table: what the source does not bring stays."""
 
-    def update(run: slice) -> list[pa.RecordBatch]:
-        part = matches.slice(run.start, run.stop)
-        try:
-            return [updated_at(table, part.addresses, source.take(part.rows), source.schema)]
-        except OversizedArrayError:
-            if len(part) < 2:
-                raise
-            middle = (run.start + run.stop) // 2
-            return [*update(slice(run.start, middle)), *update(slice(middle, run.stop))]
+    def update(start: int, stop: int) -> pa.RecordBatch:
+        part = matches.slice(start, stop)
+        return updated_at(table, part.addresses, source.take(part.rows), source.schema)
+
+    def update_run(run: slice) -> list[pa.RecordBatch]:
+        return list(in_halves(update, run.start, run.stop))
 
     runs = fragment_runs(matches.addresses, max_rows=_BATCH_ROWS)
-    with closing(map_ahead(update, runs, ahead=_BATCHES_AHEAD)) as batches:
+    with closing(map_ahead(update_run, runs, ahead=_BATCHES_AHEAD)) as batches:
         yield from chain.from_iterable(batches)
 
 
