@@ -138,11 +138,10 @@ def read_spans(
     return data, starts + shift
 
 
-def bitmap(valid: npt.NDArray[np.bool_], *, offset: int = 0) -> pa.Buffer:
+def bitmap(flags: npt.NDArray[np.bool_] | npt.NDArray[np.uint8], *, offset: int = 0) -> pa.Buffer:
     """Return an Arrow bitmap, preceded by ``offset`` bits of no meaning."""
-    if offset:
-        valid = np.concatenate((np.ones(offset, np.bool_), valid))
-    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+    bits: npt.NDArray[Any] = np.concatenate((np.ones(offset, np.bool_), flags)) if offset else flags
+    return pa.py_buffer(np.packbits(bits, bitorder="little"))
 
 
 def with_validity(values: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.Array:
