@@ -52,7 +52,7 @@ _LIMITS: dict[str, tuple[int, int]] = {
     "lance_df.table.maintenance.sorted_entries:_RUN_ROWS": (5, 10_000_000),
     "lance_df.table.maintenance.sorted_entries:_BLOCK_ROWS": (3, 10_000_000),
     "lance_df.table.reading.small_columns:_MAX_ROWS": (3, 100_000),
-    "lance_df.table.reading.deletions:BITMAP_FROM": (3, 100_000),
+    "lance_df.table.writing.deletion_file:BITMAP_FROM": (3, 100_000),
     "lance_df.table.reading.take:_MAX_KERNEL_FRAGMENTS": (1, 1000),
     "lance_df.table.scan.cached_plans:_MAX_FRAGMENTS": (2, 100_000),
     "lance_df.engine.provider:_REMOTE_TASKS": (1, 100),

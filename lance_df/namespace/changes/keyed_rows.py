@@ -23,8 +23,8 @@ from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.changes.key_index import KeyIndex
-from lance_df.table.changes.key_values import key_columns
 from lance_df.table.changes.matching import Matches, key_pruning_predicate, pairs_task
+from lance_df.table.key_values import key_columns
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.writing.conform import conform, schema_to_write
 

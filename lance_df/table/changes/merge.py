@@ -21,7 +21,6 @@ from lance_df.file.blobs.columns import has_blobs
 from lance_df.format.operations import Update
 from lance_df.records import dataclass
 from lance_df.table.changes.column_patch import columns_patched
-from lance_df.table.changes.key_values import key_columns
 from lance_df.table.changes.matching import Matches, find_matches
 from lance_df.table.changes.merge_rows import Source, check_insertable, inserted_rows, updated_rows
 from lance_df.table.changes.moved_rows import fragment_runs, row_ids_at, with_row_ids
@@ -31,6 +30,7 @@ from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.writing import rows_written
 from lance_df.table.commit.inserted_keys import inserted_keys
 from lance_df.table.commit.row_account import NO_ROWS, RowChange
+from lance_df.table.key_values import key_columns
 from lance_df.table.metadata.base_paths_write import choose_targets
 from lance_df.table.reading.take import take_addresses
 

@@ -24,8 +24,8 @@ from lance_df.encodings.kernels.hashing import xxhash64_bytes
 from lance_df.encodings.leaf_values import is_variable
 from lance_df.expr.literals import plain_array, storage_type, without_views
 from lance_df.format.operations import Append, InsertedKeys
-from lance_df.table.changes.key_values import comparable
 from lance_df.table.indices.split_block_filter import BLOCK_BYTES, blocks_and_bits
+from lance_df.table.key_values import comparable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
