@@ -21,12 +21,12 @@ from lance_df.errors import (
 from lance_df.exits import stoppable
 from lance_df.interrupts import imports_finished
 from lance_df.table.maintenance.index_report import index_statistics
-from lance_df.table.metadata.delta import changed_rows, deleted_row_ids
 from lance_df.table.metadata.file_lists import ALL_FILES, TRACKED_FILES, all_files, tracked_files
 from lance_df.table.metadata.row_counts import live_rows, physical_rows
 from lance_df.table.metadata.versions import NamingScheme
 from lance_df.table.open import open_table
 from lance_df.table.reading.fragment_reader import FragmentReader
+from lance_df.table.scan.delta import changed_rows, deleted_row_ids
 
 if TYPE_CHECKING:
     import os

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +12,11 @@ from lance_df.encodings.text import check_utf8
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
+
+T = TypeVar("T")
 
 _MAX_ALIGNMENT = 8
 _INT32_MAX = 2**31 - 1
@@ -22,6 +24,27 @@ _INT32_MAX = 2**31 - 1
 
 class OversizedArrayError(InvalidInputError, UnsupportedFeatureError):
     """Rows do not fit into one array of their type; fewer of them may."""
+
+
+def in_halves(read: Callable[[int, int], T], start: int, stop: int) -> Iterator[T]:
+    """Yield what is read of rows from ``start`` to ``stop`` (exclusive), at once if that fits into arrays.
+
+    Raises
+    ------
+    OversizedArrayError
+        One row does not fit.
+    """
+    try:
+        result = read(start, stop)
+    except OversizedArrayError:
+        if stop - start < 2:
+            raise
+    else:
+        yield result
+        return
+    middle = (start + stop) // 2
+    yield from in_halves(read, start, middle)
+    yield from in_halves(read, middle, stop)
 
 
 def fixed_width_bits(data_type: pa.DataType) -> int | None:
@@ -214,6 +237,11 @@ def concat_arrays(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Arra
         return pa.concat_arrays(list(map(_with_used_values, arrays)))
     except pa.ArrowException as err:
         raise _too_large(data_type) from err
+
+
+def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Return values in one array. Raises what `concat_arrays` does."""
+    return values if isinstance(values, pa.Array) else concat_arrays(values.chunks, values.type)
 
 
 def holds_dictionary(data_type: pa.DataType) -> bool:

@@ -39,7 +39,7 @@ def allocate(num_bytes: int) -> tuple[pa.Buffer, Bytes]:
 class Chunked:
     """The same buffer of many chunks: chunk i has ``sizes[i]`` bytes of ``data`` from ``starts[i]`` on.
 
-    All starts are multiples of 8, and all chunks lie within ``data``.
+    All chunks lie within ``data``. Those that are read start at multiples of 8.
     """
 
     data: Bytes
@@ -50,6 +50,11 @@ class Chunked:
     def single(cls, data: Bytes) -> Chunked:
         """Return ``data`` as the one chunk."""
         return cls(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
+
+    @classmethod
+    def consecutive(cls, data: Bytes, sizes: Counts) -> Chunked:
+        """Return chunks that follow each other."""
+        return cls(data, np.cumsum(sizes) - sizes, sizes)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -80,6 +85,11 @@ class Chunked:
         _, out = allocate(int(stops[-1]) if len(stops) else 0)
         variable.copy_spans(self.data, self.starts, sizes, out, stops - sizes)
         return out
+
+    def copy_to(self, out: Bytes, starts: Counts) -> None:
+        """Copy every chunk to its place in ``out``."""
+        spans = [np.ascontiguousarray(each, np.int64) for each in (self.starts, self.sizes, starts)]
+        variable.copy_spans(self.data, spans[0], spans[1], out, spans[2])
 
 
 def align8(sizes: Counts) -> Counts:
@@ -128,11 +138,10 @@ def read_spans(
     return data, starts + shift
 
 
-def bitmap(valid: npt.NDArray[np.bool_], *, offset: int = 0) -> pa.Buffer:
+def bitmap(flags: npt.NDArray[np.bool_] | npt.NDArray[np.uint8], *, offset: int = 0) -> pa.Buffer:
     """Return an Arrow bitmap, preceded by ``offset`` bits of no meaning."""
-    if offset:
-        valid = np.concatenate((np.ones(offset, np.bool_), valid))
-    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+    bits: npt.NDArray[Any] = np.concatenate((np.ones(offset, np.bool_), flags)) if offset else flags
+    return pa.py_buffer(np.packbits(bits, bitorder="little"))
 
 
 def with_validity(values: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.Array:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings import kernels
+from lance_df.encodings.buffers import bitmap
 from lance_df.encodings.gather import take_words
 from lance_df.encodings.kernels import variable
 from lance_df.encodings.plan import RowRange
@@ -159,12 +160,7 @@ def fetch_bits(buffer: ByteRange, rows: Rows) -> IoPlan[pa.Buffer]:
     in_bytes, byte_index = np.unique(rows >> 3, return_inverse=True)
     data = yield from fetch_fixed(buffer, 1, in_bytes)
     bits = (np.frombuffer(data, np.uint8)[byte_index] >> (rows & 7).astype(np.uint8)) & np.uint8(1)
-    return pack_bits(bits.astype(np.uint8, copy=False))
-
-
-def pack_bits(values: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> pa.Buffer:
-    """Return booleans as a bitmap."""
-    return pa.py_buffer(np.packbits(values, bitorder="little"))
+    return bitmap(bits.astype(np.uint8, copy=False))
 
 
 def _shift_down(bitmap: pa.Buffer, by: int) -> pa.Buffer:

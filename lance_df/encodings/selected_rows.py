@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_df.encodings import kernels
 from lance_df.encodings.arrays import fixed_array
-from lance_df.encodings.fetch import pack_bits
+from lance_df.encodings.buffers import bitmap
 from lance_df.encodings.gather import find_positions, is_view, take, word_bytes
 from lance_df.encodings.kernels import gather
 
@@ -131,7 +131,7 @@ class SelectedRows:
     def _as_arrow(self) -> pa.BooleanArray:
         if self._arrow is None:
             # pa.array would import the masked arrays of numpy, which takes longer than a small query
-            self._arrow = fixed_array(pa.bool_(), self.num_rows, pack_bits(self.mask))
+            self._arrow = fixed_array(pa.bool_(), self.num_rows, bitmap(self.mask))
         return self._arrow
 
     @property

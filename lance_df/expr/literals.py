@@ -231,8 +231,8 @@ def _keeps_meaning(source: pa.DataType, target: pa.DataType) -> bool:
     kinds = pa.types
     if is_text(source):
         return is_text(target)
-    if _is_bytes(source):
-        return _is_bytes(target)
+    if is_bytes(source):
+        return is_bytes(target)
     if kinds.is_decimal(target):
         return kinds.is_decimal(source) or kinds.is_integer(source)
     if kinds.is_timestamp(source) and kinds.is_timestamp(target):
@@ -314,7 +314,8 @@ def is_text(data_type: pa.DataType) -> bool:
     return kinds.is_string(data_type) or kinds.is_large_string(data_type) or kinds.is_string_view(data_type)
 
 
-def _is_bytes(data_type: pa.DataType) -> bool:
+def is_bytes(data_type: pa.DataType) -> bool:
+    """Return whether values are bytes, of any or of a fixed width."""
     kinds = pa.types
     return (
         kinds.is_binary(data_type)
@@ -337,7 +338,7 @@ def _is_ordered(data_type: pa.DataType) -> bool:
         or kinds.is_timestamp(data_type)
         or kinds.is_duration(data_type)
         or is_text(data_type)
-        or _is_bytes(data_type)
+        or is_bytes(data_type)
     )
 
 

@@ -42,6 +42,20 @@ MOVED_BLOB: Final = pa.struct(
 none; null: not known yet).
 """
 
+DESCRIPTOR: Final = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
+"""What a blob column of 2.0 and 2.1 is read as."""
+
+DESCRIPTOR_2_2: Final = pa.struct(
+    [
+        pa.field("kind", pa.uint8(), nullable=False),
+        pa.field("position", pa.uint64(), nullable=False),
+        pa.field("size", pa.uint64(), nullable=False),
+        pa.field("blob_id", pa.uint32(), nullable=False),
+        pa.field("blob_uri", pa.string(), nullable=False),
+    ]
+)
+"""What a blob column of 2.2 is read as."""
+
 INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
 """Kinds of places of 2.2 blobs: the data file, a file of several beside it, one of its own, elsewhere."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.arrays import one_array
 from lance_df.errors import RowCountMismatchError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def check_none_lost(uri: str, *, before: pa.ChunkedArray, after: pa.ChunkedArray
     RowCountMismatchError
         Something would be lost.
     """
-    lost = before.filter(pc.invert(pc.is_in(before, _one(after)))).drop_null()
+    lost = before.filter(pc.invert(pc.is_in(before, one_array(after)))).drop_null()
     if len(lost):
         shown = ", ".join(map(repr, lost.slice(0, _NUM_SHOWN).to_pylist()))
         raise RowCountMismatchError(
@@ -104,8 +105,8 @@ def check_none_lost(uri: str, *, before: pa.ChunkedArray, after: pa.ChunkedArray
 
 
 def _refuse(uri: str, expected: pa.ChunkedArray, actual: pa.ChunkedArray, numbers: str) -> None:
-    lost = expected.filter(pc.invert(pc.is_in(expected, _one(actual))))
-    more = actual.filter(pc.invert(pc.is_in(actual, _one(expected))))
+    lost = expected.filter(pc.invert(pc.is_in(expected, one_array(actual))))
+    more = actual.filter(pc.invert(pc.is_in(actual, one_array(expected))))
     shown = [*lost.slice(0, _NUM_SHOWN).to_pylist(), *more.slice(0, _NUM_SHOWN).to_pylist()]
     raise RowCountMismatchError(
         f"{uri}: objects: {numbers}, {len(expected)} expected, {len(actual)} found; {len(lost)} would be "
@@ -121,9 +122,5 @@ def _repeated(ids: pa.ChunkedArray) -> str:
 
 
 def _sorted(ids: pa.ChunkedArray) -> pa.Array:
-    ids = _one(ids)
+    ids = one_array(ids)
     return ids.take(pc.sort_indices(ids))
-
-
-def _one(ids: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(ids.chunks) if ids.num_chunks else pa.array([], pa.string())

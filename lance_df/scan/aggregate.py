@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.scan.dictionary_groups import grouped
+from lance_df.scan.plan import MappedTask
 from lance_df.scan.request import AggregateFunction, Promise
 from lance_df.scan.runs import MAX_RUN_ROWS, SummedColumn, are_compared, find_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lance_df.scan.plan import ScanPlan, ScanTask
+    from lance_df.scan.plan import ScanPlan
     from lance_df.scan.request import PartialAggregate
 
 _ONE: Final = pa.scalar(1, pa.int64())
@@ -105,28 +105,8 @@ def aggregated(plan: ScanPlan, output: PartialAggregate) -> ScanPlan:
     if output.has_extremes:  # rows are a valid answer
         return plan
     aggregator = PartialAggregator(output, plan.schema)
-    tasks = [_AggregatedTask(task, aggregator) for task in plan.tasks]
+    tasks = [MappedTask(task, partial(map, aggregator.of_batch)) for task in plan.tasks]
     return dataclasses.replace(plan, schema=aggregator.schema, promises=Promise.NOTHING, tasks=tasks)
-
-
-class _AggregatedTask:
-    """A `ScanTask` of partial aggregates of the batches of another one."""
-
-    def __init__(self, task: ScanTask, aggregator: PartialAggregator) -> None:
-        self._task = task
-        self._aggregator = aggregator
-
-    @property
-    def num_rows(self) -> int:
-        return self._task.num_rows
-
-    @property
-    def num_bytes(self) -> int:
-        return self._task.num_bytes
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield a batch for each one of the other task."""
-        return map(self._aggregator.of_batch, self._task.read())
 
 
 def _values(function: AggregateFunction, column: pa.Array) -> pa.Array:

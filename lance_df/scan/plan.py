@@ -36,6 +36,25 @@ class ScanTask(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class MappedTask:
+    """A `ScanTask` whose batches a function makes of those of another one, of no more rows."""
+
+    task: ScanTask
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+    @property
+    def num_rows(self) -> int:
+        return self.task.num_rows
+
+    @property
+    def num_bytes(self) -> int:
+        return self.task.num_bytes
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        return self.function(self.task.read())
+
+
+@dataclass(frozen=True, slots=True)
 class ScanPlan:
     """A scan that has been pruned but not run.
 

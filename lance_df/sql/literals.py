@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from lance_df.expr.literals import is_text
 from lance_df.expr.type_names import type_name
 from lance_df.sql.splice import quote_string
 
@@ -53,7 +54,7 @@ def _text(value: pa.Scalar) -> str:
         # DataFusion 51 casts no text to float16
         is_half = kinds.is_float16(data_type)
         return _cast(_cast(name, pa.float32()) if is_half else name, data_type)
-    if kinds.is_string(data_type) or kinds.is_large_string(data_type) or kinds.is_string_view(data_type):
+    if is_text(data_type):
         return quote_string(value.as_py())
     if kinds.is_decimal(data_type):
         return _cast(quote_string(f"{value.as_py():f}"), data_type)

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_df.table.changes import key_values
+from lance_df.table import key_values
 from lance_df.table.changes.key_index import KeyIndex
-from lance_df.table.changes.key_values import comparable, hashes, is_comparable
+from lance_df.table.key_values import comparable, hashes, is_comparable
 
 # few values each, so that keys meet; some that differ in their last bytes or their sign only
 KINDS: list[tuple[pa.DataType, list[Any]]] = [

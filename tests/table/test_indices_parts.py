@@ -20,7 +20,6 @@ from lance_df.expr.nodes import Column, Comparison, In, Operator, Predicate
 from lance_df.table.indices import btree as btree_module
 from lance_df.table.indices import prune
 from lance_df.table.indices.row_address_map import MAX_RANGES, parse_row_address_map
-from lance_df.table.indices.xxhash64 import xxhash64
 from lance_df.table.open import open_table
 
 
@@ -67,24 +66,6 @@ def test_row_sets_of_runs_stay_small() -> None:
 def test_broken_row_sets(data: bytes) -> None:
     with pytest.raises(CorruptDataError, match="some file"):
         parse_row_address_map(data, source="some file")
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        # the vectors of the specification
-        (b"", 0xEF46DB3751D8E999),
-        (b"a", 0xD24EC4F1A98C6E5B),
-        (b"abc", 0x44BC2CF5AD770999),
-        (b"abcdefghijklmnopqrstuvwxyz", 0xCFE1F278FA89835C),
-        (
-            b"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
-            0xE04A477F19EE145D,
-        ),
-    ],
-)
-def test_xxhash64(data: bytes, expected: int) -> None:
-    assert xxhash64(data) == expected
 
 
 def equal(name: str, value: object, data_type: pa.DataType) -> Predicate:

@@ -16,7 +16,8 @@ from lance_df.errors import CorruptDataError, LanceError
 from lance_df.format.fragments import DeletionFile, DeletionFileType
 from lance_df.storage import open_location
 from lance_df.table.metadata.base_paths import DELETIONS_DIR
-from lance_df.table.reading.deletions import deleted_offsets, read_deletion_vector, write_deletion_file
+from lance_df.table.reading.deletions import deleted_offsets, read_deletion_vector
+from lance_df.table.writing.deletion_file import write_deletion_file
 from lance_df.table.writing.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:

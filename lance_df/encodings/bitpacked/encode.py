@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lance_df.encodings.buffers import Chunked
+from lance_df.encodings.encode_chunks import ChunkBuffer, ChunkedValues, ValueCutter
 from lance_df.encodings.kernels import fastlanes
-from lance_df.encodings.layouts.mini_block.encode_chunks import ChunkBuffer, ChunkedValues, Spans, ValueCutter
 from lance_df.format.encodings_v2_1 import InlineBitpacking
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _cut(words: Words, widths: Counts) -> ChunkedValues:
     _pack_into(out, words[: whole * BLOCK_VALUES], widths[:whole], starts[:whole] + 1)
     if whole < len(widths):
         _pack_into(out, pad_to_blocks(words[whole * BLOCK_VALUES :]), widths[whole:], starts[whole:] + 1)
-    encoded = Spans(out.view(np.uint8), starts * words.itemsize, sizes * words.itemsize)
+    encoded = Chunked(out.view(np.uint8), starts * words.itemsize, sizes * words.itemsize)
     return ChunkedValues(InlineBitpacking(word_bits), (ChunkBuffer.of(encoded),))
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from lance_df.encodings.bitpacked.encode import BLOCK_VALUES, pack_blocks
+from lance_df.encodings.buffers import Chunked
+from lance_df.encodings.encode_chunks import ChunkBuffer
 from lance_df.encodings.general import codecs as compression
-from lance_df.encodings.layouts.mini_block.encode_chunks import ChunkBuffer, Spans
 from lance_df.encodings.leaf_values import BooleanValues, FixedValues, VariableValues
 from lance_df.encodings.rle.encode import count_runs, rle_blocks
 from lance_df.format.encodings_v2_1 import Encoding, Flat, General, OutOfLineBitpacking, Variable
@@ -71,8 +72,8 @@ def _pack(levels: Levels, ends: Counts, width: int) -> ChunkBuffer:
     block_bytes = width * BLOCK_VALUES // 8
     blocks = np.where(stored > 0, num_blocks - 1, num_blocks)
     return ChunkBuffer.of(
-        Spans(packed, first_blocks * block_bytes, blocks * block_bytes),
-        Spans(levels.view(np.uint8), (ends - stored) * 2, stored * 2),
+        Chunked(packed, first_blocks * block_bytes, blocks * block_bytes),
+        Chunked(levels.view(np.uint8), (ends - stored) * 2, stored * 2),
     )
 
 

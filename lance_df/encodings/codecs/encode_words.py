@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.encodings.bitpacked.encode import bitpacking_cutter
-from lance_df.encodings.general import codecs as compression
-from lance_df.encodings.layouts.mini_block.encode_chunks import (
+from lance_df.encodings.buffers import Chunked
+from lance_df.encodings.encode_chunks import (
     ChunkBuffer,
     ChunkedValues,
-    Spans,
     ValueCutter,
     value_cutter,
 )
+from lance_df.encodings.general import codecs as compression
 from lance_df.encodings.leaf_values import FixedValues
 from lance_df.encodings.rle.encode import count_runs, rle_cutter
 from lance_df.format.encodings_v2_1 import ByteStreamSplit, General
@@ -79,7 +79,8 @@ def _compress(chunked: ChunkedValues, wanted: Compression) -> ChunkedValues | No
     data = np.frombuffer(b"".join(pieces), np.uint8)
     if len(data) >= first.num_bytes:
         return None
-    compressed = ChunkBuffer.of(Spans.joined(data, np.array([len(piece) for piece in pieces], np.int64)))
+    sizes = np.array([len(piece) for piece in pieces], np.int64)
+    compressed = ChunkBuffer.of(Chunked.consecutive(data, sizes))
     return ChunkedValues(General(wanted.scheme, wanted.level, chunked.encoding), (compressed, *rest))
 
 
@@ -114,5 +115,5 @@ def _split_bytes(values: FixedValues, items: int) -> ChunkedValues:
     plain = value_cutter(values).cut(items)
     sizes = plain.buffers[0].sizes
     return ChunkedValues(
-        ByteStreamSplit(plain.encoding), (ChunkBuffer.of(Spans.joined(np.concatenate(parts), sizes)),)
+        ByteStreamSplit(plain.encoding), (ChunkBuffer.of(Chunked.consecutive(np.concatenate(parts), sizes)),)
     )

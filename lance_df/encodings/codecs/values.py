@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.arrays import fixed_size_lists, struct_array
 from lance_df.encodings.buffers import Bytes, Chunked, Counts, with_validity
 from lance_df.encodings.codecs.fixed_width import (
     decode_fixed_width,
@@ -26,7 +27,7 @@ from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.format.encodings_v2_1 import Encoding, FixedSizeList, Fsst, General, PackedStruct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 
@@ -118,11 +119,6 @@ def fixed_width_array(data: Bytes, count: int, data_type: pa.DataType) -> pa.Arr
     return pa.Array.from_buffers(data_type, count, [None, pa.py_buffer(data)], null_count=0)
 
 
-def fixed_size_list_array(items: pa.Array, count: int, data_type: pa.DataType) -> pa.Array:
-    """Return ``count`` lists of consecutive ``items``."""
-    return pa.Array.from_buffers(data_type, count, [None], null_count=0, children=[items])
-
-
 def checked_text(strings: pa.Array) -> pa.Array:
     """Return ``strings`` if they are binary, or all of them UTF-8: engines take that for granted.
 
@@ -173,7 +169,7 @@ def _decode_fixed_size_list(
         first, *rest = buffers
         valid, buffers = _decode_valid(first, counts * size), tuple(rest)
     items = decode_values(outer.values, buffers, counts * size, data_type.value_type)
-    return fixed_size_list_array(with_validity(items, valid), total, data_type)
+    return fixed_size_lists(data_type, total, with_validity(items, valid))
 
 
 def _bits_of_list(data_type: pa.DataType) -> int:
@@ -214,12 +210,7 @@ def split_rows(rows: Bytes, count: int, data_type: pa.DataType) -> pa.Array:
         fixed_width_array(np.ascontiguousarray(table[:, stop - width : stop]).reshape(-1), count, child.type)
         for child, width, stop in zip(data_type, widths, stops.tolist(), strict=True)
     ]
-    return struct_array(children, count, data_type)
-
-
-def struct_array(children: Sequence[pa.Array], count: int, data_type: pa.DataType) -> pa.Array:
-    """Return a struct array without nulls."""
-    return pa.Array.from_buffers(data_type, count, [None], null_count=0, children=list(children))
+    return struct_array(data_type, count, children)
 
 
 def _summary(encoding: Encoding) -> str:

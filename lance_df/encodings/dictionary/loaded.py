@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings import kernels
+from lance_df.encodings.buffers import bitmap
 from lance_df.encodings.dictionary.coded_values import CodedValues
-from lance_df.encodings.fetch import pack_bits
 from lance_df.encodings.flat.loaded import LoadedFlat
 from lance_df.encodings.gather import take_words
 from lance_df.encodings.kernels.lookup import look_up
@@ -62,7 +62,7 @@ class LoadedDictionary:
                 raise coded.beyond(-2 - status)
             valid = np.frombuffer(self.indices.bytes(start, stop), f"<u{stored}") != 0
             num_nulls = count - int(np.count_nonzero(valid))
-            return array(table.data_type, count, [pack_bits(valid), data, *table.shared], num_nulls)
+            return array(table.data_type, count, [bitmap(valid), data, *table.shared], num_nulls)
 
         return read
 

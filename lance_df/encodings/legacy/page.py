@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.encodings.fetch import fetch_bits, fetch_fixed, fetch_spans, pack_bits
+from lance_df.encodings.buffers import bitmap
+from lance_df.encodings.fetch import fetch_bits, fetch_fixed, fetch_spans
 from lance_df.encodings.plan import RowRange, together
 from lance_df.encodings.rows import item_rows
 from lance_df.errors import CorruptDataError
@@ -149,4 +150,4 @@ def _fetch_bits(row_slices: Sequence[RowSlice], bits: int) -> IoPlan[pa.Buffer]:
         np.unpackbits(np.frombuffer(part, np.uint8), count=len(rows), bitorder="little")
         for part, rows in zip(parts, wanted, strict=True)
     ]
-    return pack_bits(np.concatenate(unpacked) if unpacked else np.zeros(0, np.uint8))
+    return bitmap(np.concatenate(unpacked) if unpacked else np.zeros(0, np.uint8))

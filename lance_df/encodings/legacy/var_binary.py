@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings.arrays import variable_array
-from lance_df.encodings.fetch import pack_bits
+from lance_df.encodings.buffers import bitmap
 from lance_df.encodings.legacy.offsets import read_bounds, read_point_bounds
 from lance_df.encodings.legacy.page import Points, fetch_anywhere, join
 from lance_df.encodings.plan import together
@@ -41,7 +41,7 @@ def read_var_binary(data_type: pa.DataType, wanted: Wanted, *, nullable: bool) -
         data = join([content for _, content in parts])
     ends = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
-    valid = pack_bits(lengths > 0) if nullable and not lengths.all() else None
+    valid = bitmap(lengths > 0) if nullable and not lengths.all() else None
     return variable_array(data_type, ends, data, valid)
 
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
 
-from lance_df.encodings.layouts.blob.page import DESCRIPTOR, DESCRIPTOR_2_2
 from lance_df.encodings.levels.nested import Ancestor
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.format.blobs import is_blob_description
+from lance_df.format.blobs import DESCRIPTOR, DESCRIPTOR_2_2, is_blob_description
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.arrays import with_validity
-from lance_df.encodings.fetch import pack_bits
+from lance_df.encodings.buffers import bitmap
 from lance_df.encodings.flat.loaded import LoadedFlat
 from lance_df.encodings.loaded_page import Form
 from lance_df.records import dataclass
@@ -43,9 +43,9 @@ class LoadedNullable:
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `LoadedPage`."""
         del form
-        bitmap = np.frombuffer(self.validity, np.uint8)
-        bits = bitmap[rows >> 3] >> (rows & 7).astype(np.uint8) & np.uint8(1)
-        return with_validity(self.values.take(rows), pack_bits(bits))
+        valid = np.frombuffer(self.validity, np.uint8)
+        bits = valid[rows >> 3] >> (rows & 7).astype(np.uint8) & np.uint8(1)
+        return with_validity(self.values.take(rows), bitmap(bits))
 
     def page_take(self) -> None:
         """Return None: nulls are elsewhere. See `LoadedPage`."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_df.encodings.layouts.mini_block.encode_chunks import (
+from lance_df.encodings.buffers import Chunked
+from lance_df.encodings.encode_chunks import (
     ChunkBuffer,
     ChunkedValues,
-    Spans,
     ValueCutter,
     chunk_ends,
 )
@@ -38,12 +38,12 @@ class _Runs:
         return Rle(Flat(self.values.itemsize * 8), Flat(8))
 
     @property
-    def value_spans(self) -> Spans:
-        return Spans.joined(self.values.view(np.uint8), self.counts * self.values.itemsize)
+    def value_spans(self) -> Chunked:
+        return Chunked.consecutive(self.values.view(np.uint8), self.counts * self.values.itemsize)
 
     @property
-    def length_spans(self) -> Spans:
-        return Spans.joined(self.lengths, self.counts)
+    def length_spans(self) -> Chunked:
+        return Chunked.consecutive(self.lengths, self.counts)
 
 
 def count_runs(words: npt.NDArray[np.unsignedinteger]) -> int:
@@ -68,7 +68,7 @@ def rle_blocks(words: npt.NDArray[np.unsignedinteger], ends: Counts) -> tuple[Rl
     """Store words as one block for each chunk: the size of the values, values, lengths."""
     runs = _split(words, ends)
     sizes = (runs.counts * words.itemsize).astype("<u8")
-    heads = Spans.joined(sizes.view(np.uint8), np.full(len(ends), 8, np.int64))
+    heads = Chunked.consecutive(sizes.view(np.uint8), np.full(len(ends), 8, np.int64))
     return runs.encoding, ChunkBuffer.of(heads, runs.value_spans, runs.length_spans)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.arrays import fixed_array, null_array, variable_array, with_validity
-from lance_df.encodings.fetch import check_size, pack_bits
+from lance_df.encodings.buffers import bitmap
+from lance_df.encodings.fetch import check_size
 from lance_df.encodings.flat.page import bits_of
 from lance_df.errors import CorruptDataError
 from lance_df.format import encodings_v2_0 as enc
@@ -74,14 +75,14 @@ def read_run(pages: Sequence[StoredPage], data_type: pa.DataType) -> IoPlan[pa.A
         case enc.SomeNulls():
             validity = yield from _bits([_part(page, "validity") for page in pages])
             values = yield from read_run([_part(page, "values") for page in pages], data_type)
-            return with_validity(values, pack_bits(validity))
+            return with_validity(values, bitmap(validity))
         case enc.Binary():
             return (yield from _strings(pages, data_type))
         case enc.Flat(bits) if bits == bits_of(data_type):
             total = sum(page.num_values for page in pages)
             if bits == 1:
                 packed = yield from _bits(pages)
-                return fixed_array(data_type, total, pack_bits(packed))
+                return fixed_array(data_type, total, bitmap(packed))
             words = yield from _words(pages, bits)
             return fixed_array(data_type, total, pa.py_buffer(words))
     raise CorruptDataError(f"pages of {type(first).__name__} cannot hold values of {data_type}")
@@ -148,7 +149,7 @@ def _strings(pages: Sequence[StoredPage], data_type: pa.DataType) -> IoPlan[pa.A
     ends = np.concatenate((np.zeros(1, np.int64), stored.astype(np.int64) + before))
     if (ends[1:] < ends[:-1]).any():
         raise CorruptDataError("a value ends before its start")
-    valid = pack_bits(~is_null) if is_null.any() else None
+    valid = bitmap(~is_null) if is_null.any() else None
     return variable_array(data_type, ends, pa.py_buffer(b"".join(data)), valid)
 
 

@@ -16,11 +16,11 @@ from lance_df.encodings.codecs.encode_options import EncodingOptions
 from lance_df.encodings.codecs.encode_text import with_compression, with_symbols
 from lance_df.encodings.codecs.encode_words import compressed_cutter, word_cutter
 from lance_df.encodings.dictionary.encode import find_dictionary
+from lance_df.encodings.encode_chunks import ValueCutter, value_cutter
 from lance_df.encodings.layouts.blob.encode import encode_blobs
 from lance_df.encodings.layouts.constant.encode import encode_all_null, encode_empty_struct, try_constant
 from lance_df.encodings.layouts.full_zip.encode import encode_full_zip
 from lance_df.encodings.layouts.mini_block.encode import encode_mini_block
-from lance_df.encodings.layouts.mini_block.encode_chunks import ValueCutter, value_cutter
 from lance_df.encodings.leaf_values import (
     BooleanValues,
     FixedListValues,

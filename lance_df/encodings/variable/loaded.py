@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings.arrays import variable_array
-from lance_df.encodings.fetch import pack_bits, take_spans
+from lance_df.encodings.buffers import bitmap
+from lance_df.encodings.fetch import take_spans
 from lance_df.encodings.kernels import strings
 from lance_df.encodings.loaded_page import Form, is_large, is_text, viewed
 from lance_df.encodings.plan import RowRange
@@ -50,7 +51,7 @@ class VariableValues:
 
 def bitmap_of(spans: Spans) -> pa.Buffer | None:
     """Return which of the rows are valid."""
-    return None if spans.valid is None else pack_bits(spans.valid)
+    return None if spans.valid is None else bitmap(spans.valid)
 
 
 class LoadedBinary:

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.layouts.blob.page import DESCRIPTOR, DESCRIPTOR_2_2
 from lance_df.file.blobs.columns import as_moved, map_blobs
 from lance_df.file.blobs.contents import BlobContents
-from lance_df.format.blobs import DEDICATED, EXTERNAL, INLINE, PACKED, BlobThresholds
+from lance_df.format.blobs import (
+    DEDICATED,
+    DESCRIPTOR,
+    DESCRIPTOR_2_2,
+    EXTERNAL,
+    INLINE,
+    PACKED,
+    BlobThresholds,
+)
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_df.cache import Footprint
+from lance_df.encodings.leaf_values import is_variable
 from lance_df.encodings.legacy.page import RowSlice
 from lance_df.encodings.legacy.plain import read_plain
 from lance_df.encodings.legacy.var_binary import read_var_binary
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
 from lance_df.file.io import named, run_plan
-from lance_df.file.legacy.types import is_var_binary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,7 @@ class DictionaryLoader:
             parts = [RowSlice(position, length, self._source.size, RowRange(0, length))]
             plan = (
                 read_var_binary(value_type, parts, nullable=field.nullable)
-                if is_var_binary(value_type)
+                if is_variable(value_type)
                 else read_plain(value_type, parts)
             )
             values = self._values[key] = run_plan(self._source, named(label, plan))

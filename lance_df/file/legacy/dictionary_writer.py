@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.leaf_values import is_variable
 from lance_df.encodings.legacy.encode import encode_values
 from lance_df.errors import InvalidInputError
-from lance_df.file.legacy.types import is_var_binary
 
 if TYPE_CHECKING:
     from lance_df.format.schema import Field, Schema
@@ -114,7 +114,7 @@ class DictionaryKeys:
 
 def _as_read(field: Field, values: pa.Array) -> pa.Array:
     """Return the values of a dictionary as they are read: those without bytes are NULL, if any may be."""
-    if not (field.nullable and is_var_binary(values.type)):
+    if not (field.nullable and is_variable(values.type)):
         return values
     is_empty = pc.equal(pc.binary_length(values), 0)
     return pc.if_else(is_empty, pa.scalar(None, values.type), values) if pc.any(is_empty).as_py() else values

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lance_df.encodings.leaf_values import is_variable
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.legacy.columns import (
     DictionaryColumn,
@@ -16,7 +17,6 @@ from lance_df.file.legacy.columns import (
     StructColumn,
     VarBinaryColumn,
 )
-from lance_df.file.legacy.types import is_var_binary
 from lance_df.format.legacy_metadata import (
     FOOTER_BYTES,
     LENGTH_BYTES,
@@ -67,7 +67,7 @@ def build_column(field: Field, table: PageTable, dictionaries: DictionaryLoader)
         return ListColumn(data_type, leaf, build_column(item, table, dictionaries))
     if pa.types.is_null(data_type):
         return NullColumn(leaf)
-    if is_var_binary(data_type):
+    if is_variable(data_type):
         return VarBinaryColumn(data_type, leaf, field.nullable)
     if pa.types.is_dictionary(data_type):
         keys = PlainColumn(data_type.index_type, leaf)

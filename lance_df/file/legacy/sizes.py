@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_df.encodings.arrays import fixed_width_bits
-from lance_df.file.legacy.types import is_var_binary
+from lance_df.encodings.leaf_values import is_variable
 
 if TYPE_CHECKING:
     from lance_df.file.legacy.pages import PageTable
@@ -31,7 +31,7 @@ def page_sizes(schema: Schema, table: PageTable) -> dict[int, npt.NDArray[np.int
     reached[order] = np.concatenate([[0], np.maximum.accumulate(ends[order])[:-1]]) if len(order) else 0
     gaps = np.maximum(positions - reached, 0)
     for number, field in enumerate(fields):
-        if is_var_binary(field.arrow_type()):
+        if is_variable(field.arrow_type()):
             sizes[field.id] += gaps[number * table.num_batches : (number + 1) * table.num_batches]
     return sizes
 
@@ -41,7 +41,7 @@ def _entries_bytes(field: Field, lengths: npt.NDArray[np.int64]) -> npt.NDArray[
     data_type = field.arrow_type()
     if field.is_list:
         return lengths * (8 if field.logical_type.startswith("large") else 4)
-    if is_var_binary(data_type):
+    if is_variable(data_type):
         return (lengths + 1) * 8 * (lengths > 0)
     if field.logical_type.startswith("dict:"):
         data_type = data_type.index_type

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays, empty_array, list_array, struct_array, variable_array
-from lance_df.encodings.fetch import pack_bits
+from lance_df.encodings.buffers import bitmap
 from lance_df.encodings.flat.page import select
 from lance_df.encodings.loaded_page import Form, read_rows
 from lance_df.encodings.plan import RowRange, together
@@ -290,7 +290,7 @@ def holds_lists(pages: ColumnPages) -> bool:
 def _join_validity(parts: Sequence[Spans]) -> pa.Buffer | None:
     if all(spans.valid is None for spans in parts):
         return None
-    return pack_bits(
+    return bitmap(
         np.concatenate(
             [np.ones(len(spans.ends), np.bool_) if spans.valid is None else spans.valid for spans in parts]
         )

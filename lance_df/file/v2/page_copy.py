@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from lance_df.encodings.v2_1.encode_columns import column_field_ids
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.file.v2.container_writer import ContainerWriter
 from lance_df.file.v2.writer import WrittenFile
-from lance_df.format.file_metadata import ALIGNMENT_BYTES
-from lance_df.format.file_tail import serialize_column, serialize_descriptor, serialize_tables_and_footer
-from lance_df.storage import ByteRange
+from lance_df.format.file_tail import serialize_column, serialize_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +35,7 @@ class PageCopier:
     Parameters
     ----------
     sink
-        Empty; closed by :meth:`finish`, removed by :meth:`abort`.
+        Empty; closed by :meth:`finish`.
     schema
         The fields, with the ids that the table gave them.
     version
@@ -46,6 +45,7 @@ class PageCopier:
     def __init__(self, sink: ByteSink, schema: Schema, *, version: str) -> None:
         self.num_rows = 0
         self._sink = sink
+        self._container = ContainerWriter(sink, version)
         self._schema = schema
         self._version = version
         self._field_ids = copied_field_ids(schema)
@@ -88,21 +88,16 @@ class PageCopier:
                 )
             first_row = self.num_rows
             for page, buffers in _read(container, copied):
-                ranges = tuple(self._write_aligned(buffer) for buffer in buffers)
-                priority = 0 if self._version == "2.0" else first_row
+                ranges = tuple(self._container.write_aligned(memoryview(buffer)) for buffer in buffers)
+                priority = self._container.priority(first_row)
                 pages.append(dataclasses.replace(page, buffers=ranges, priority=priority))
                 first_row += page.num_rows * num_rows // held
         self.num_rows += num_rows
 
     def finish(self) -> WrittenFile:
         """Write the metadata, and make the file durable."""
-        descriptor = self._write_aligned(serialize_descriptor(self._schema, self.num_rows))
-        columns = [self._write(serialize_column(pages)) for pages in self._pages]
-        self._write(
-            serialize_tables_and_footer(
-                columns, [descriptor], position=self._sink.position, version=self._version
-            )
-        )
+        descriptor = serialize_descriptor(self._schema, self.num_rows)
+        self._container.finish(descriptor, map(serialize_column, self._pages))
         self._sink.close()
         return WrittenFile(
             num_rows=self.num_rows,
@@ -111,15 +106,6 @@ class PageCopier:
             fields=tuple(self._field_ids),
             column_indices=tuple(range(len(self._field_ids))),
         )
-
-    def _write_aligned(self, data: bytes | pa.Buffer) -> ByteRange:
-        self._sink.write(bytes(-self._sink.position % ALIGNMENT_BYTES))
-        return self._write(data)
-
-    def _write(self, data: bytes | pa.Buffer) -> ByteRange:
-        start = self._sink.position
-        self._sink.write(memoryview(data))
-        return ByteRange(start, self._sink.position)
 
 
 def copied_field_ids(schema: Schema) -> list[int]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_df.encodings.leaf_values import is_variable
 from lance_df.encodings.rows import checked_rows, joined_starts
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.file.footprints import COLUMN_BYTES, OPEN_PAGE_BYTES, PAGE_BYTES, footprint_of
@@ -168,7 +169,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
 
     def _build_leaf(self, field: Field) -> Column:
         pages, data_type = self._pages(field), field.arrow_type()
-        if not (_is_text(data_type) and holds_lists(pages)):
+        if not (is_variable(data_type) and holds_lists(pages)):
             return LeafColumn(pages, data_type)
         # the bytes are a column that no field has
         items = ColumnPages(self._container, self._column_of[field.id] + 1, field.name)
@@ -248,16 +249,8 @@ def _stored_columns(container: Container | JoinedContainer) -> dict[int, int]:
         is_listed = (
             is_leaf
             and column < container.num_columns
-            and _is_text(field.arrow_type())
+            and is_variable(field.arrow_type())
             and holds_lists(ColumnPages(container, column, field.name))
         )
         column += 2 if is_listed else 1
     return column_of
-
-
-def _is_text(data_type: pa.DataType) -> bool:
-    types = pa.types
-    return any(
-        test(data_type)
-        for test in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    )

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from lance_df.encodings.v2_0 import encode as encode_v2_0
 from lance_df.encodings.v2_1 import encode_columns as encode_v2_1
-from lance_df.format.column_metadata import PageInfo
-from lance_df.format.file_metadata import ALIGNMENT_BYTES
-from lance_df.format.file_tail import serialize_column, serialize_tables_and_footer
-from lance_df.storage import ByteRange
+from lance_df.file.v2.container_writer import ContainerWriter
+from lance_df.format.file_tail import serialize_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,28 +51,18 @@ def small_file(descriptor: bytes, columns: Sequence[EncodedPage], *, version: st
     version
         ``"2.0"``, ``"2.1"`` or ``"2.2"``.
     """
-    file = bytearray()
-
-    def add(data: bytes | memoryview) -> ByteRange:
-        start = len(file)
-        file.extend(data)
-        return ByteRange(start, len(file))
-
-    def add_aligned(data: bytes | memoryview) -> ByteRange:
-        file.extend(bytes(-len(file) % ALIGNMENT_BYTES))
-        return add(data)
-
-    pages = [
-        PageInfo(
-            buffers=tuple(add_aligned(buffer) for buffer in page.buffers),
-            num_rows=page.num_rows,
-            priority=0,
-            encoding_url=page.encoding_url,
-            encoding=page.encoding,
-        )
-        for page in columns
-    ]
-    described = add_aligned(descriptor)
-    metadata = [add(_column_metadata(page)) for page in pages]
-    file.extend(serialize_tables_and_footer(metadata, [described], position=len(file), version=version))
+    file = _Memory()
+    container = ContainerWriter(file, version)
+    pages = [container.write_page(page, first_row=0) for page in columns]
+    container.finish(descriptor, map(_column_metadata, pages))
     return bytes(file)
+
+
+class _Memory(bytearray):
+    """The bytes of a file. A `Sink`."""
+
+    @property
+    def position(self) -> int:
+        return len(self)
+
+    write = bytearray.extend

@@ -18,19 +18,19 @@ from lance_df.errors import InvalidInputError
 from lance_df.file.blobs.columns import has_blobs
 from lance_df.file.blobs.writer import BlobMover
 from lance_df.file.texts import check_texts
+from lance_df.file.v2.container_writer import ContainerWriter
 from lance_df.format.blobs import blob_description
-from lance_df.format.column_metadata import PageInfo
-from lance_df.format.file_metadata import ALIGNMENT_BYTES
-from lance_df.format.file_tail import serialize_column, serialize_descriptor, serialize_tables_and_footer
+from lance_df.format.file_tail import serialize_column, serialize_descriptor
 from lance_df.records import dataclass
-from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lance_df.encodings.encoded_page import Buffer, EncodedPage
+    from lance_df.encodings.encoded_page import EncodedPage
     from lance_df.file.blobs.writer import BlobPlacement
+    from lance_df.format.column_metadata import PageInfo
     from lance_df.format.schema import Field, Schema
+    from lance_df.storage import ByteRange
     from lance_df.storage.sink import ByteSink
 
 PAGE_BYTES = 8 * 1024 * 1024
@@ -101,6 +101,7 @@ class FileWriter:
         """
         self.num_rows = 0
         self._sink = sink
+        self._container = ContainerWriter(sink, version)
         self._schema = schema
         self._version = version
         self._page_bytes = page_bytes
@@ -144,7 +145,7 @@ class FileWriter:
 
     def add_global_buffer(self, data: bytes) -> int:
         """Store application data and return its number (0 is the file's descriptor)."""
-        self._global_buffers.append(self._write_aligned(data))
+        self._global_buffers.append(self._container.write_aligned(data))
         return len(self._global_buffers)
 
     def finish(self, *, metadata: Mapping[str, bytes] | None = None) -> WrittenFile:
@@ -163,26 +164,21 @@ class FileWriter:
             schema = dataclasses.replace(schema, fields=tuple(map(_stored_field, schema.fields)))
         if metadata is not None:
             schema = dataclasses.replace(schema, metadata=metadata)
-        descriptor = self._write_aligned(serialize_descriptor(schema, self.num_rows))
         blobs = set()
         if self._has_blobs and self._version == "2.0":
             blobs = {field.id for field in self._schema.walk() if field.is_blob}
-        columns = [
-            self._write(serialize_column(pages, is_blob=field_id in blobs))
-            for ids, columns in zip(self._field_ids, self._pages, strict=True)
-            for field_id, pages in zip(ids, columns, strict=True)
-        ]
-        self._write(
-            serialize_tables_and_footer(
-                columns,
-                [descriptor, *self._global_buffers],
-                position=self._sink.position,
-                version=self._version,
-            )
+        fields = [field_id for ids in self._field_ids for field_id in ids]
+        pages = [each for columns in self._pages for each in columns]
+        self._container.finish(
+            serialize_descriptor(schema, self.num_rows),
+            (
+                serialize_column(each, is_blob=field_id in blobs)
+                for field_id, each in zip(fields, pages, strict=True)
+            ),
+            self._global_buffers,
         )
         self._blobs.close()
         self._sink.close()
-        fields = [field_id for ids in self._field_ids for field_id in ids]
         return WrittenFile(
             num_rows=self.num_rows,
             size_bytes=self._sink.position,
@@ -212,9 +208,9 @@ class FileWriter:
         return [self._blobs.move(array, field) if has_blobs(field) else array for array, field in pairs]
 
     def _write_blob(self, pieces: Iterable[memoryview]) -> int:
-        start = self._write_aligned(b"").start
+        start = self._container.write_aligned(b"").start
         for piece in pieces:
-            self._write(piece)
+            self._container.write(piece)
         return start
 
     def _flush(self, column: int) -> None:
@@ -257,26 +253,7 @@ class FileWriter:
             last = pages[-1]
             pages[-1] = dataclasses.replace(last, num_rows=last.num_rows + page.num_rows)
         elif page.num_rows or page.joins_previous:
-            pages.append(self._write_page(page, first_row))
-
-    def _write_page(self, page: EncodedPage, first_row: int) -> PageInfo:
-        return PageInfo(
-            buffers=tuple(self._write_aligned(buffer) for buffer in page.buffers),
-            num_rows=page.num_rows,
-            priority=0 if self._version == "2.0" else first_row,
-            encoding_url=page.encoding_url,
-            encoding=page.encoding,
-        )
-
-    def _write_aligned(self, data: Buffer) -> ByteRange:
-        if padding := -self._sink.position % ALIGNMENT_BYTES:
-            self._sink.write(bytes(padding))
-        return self._write(data)
-
-    def _write(self, data: Buffer) -> ByteRange:
-        start = self._sink.position
-        self._sink.write(data)
-        return ByteRange(start, self._sink.position)
+            pages.append(self._container.write_page(page, first_row=first_row))
 
 
 @dataclass(frozen=True, slots=True)

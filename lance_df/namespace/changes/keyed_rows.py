@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError
 from lance_df.expr.text_views import parts_of_texts
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.pruning.spec_members import members_by_spec
@@ -23,8 +23,8 @@ from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.changes.key_index import KeyIndex
-from lance_df.table.changes.key_values import is_comparable
-from lance_df.table.changes.matching import Matches, PairsTask, key_pruning_predicate
+from lance_df.table.changes.matching import Matches, key_pruning_predicate, pairs_task
+from lance_df.table.key_values import key_columns
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.writing.conform import conform, schema_to_write
 
@@ -64,7 +64,7 @@ class KeyedRows:
         self.rows = rows
         self.schema = schema
         self._names = names
-        self._keys = _arrays(rows, names)
+        self._keys = key_columns(rows, names)
         self._index = KeyIndex(self._keys)
         self._matched_rows: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
 
@@ -94,11 +94,6 @@ class KeyedRows:
         parts = (part for batch in batches for part in parts_of_texts(batch))
         whole = [pa.RecordBatch.from_arrays(conform(part, columns), schema=arrow) for part in parts]
         rows = pa.Table.from_batches(whole, arrow)
-        for name in names:
-            if not is_comparable(rows.schema.field(name).type):
-                raise UnsupportedFeatureError(
-                    f"key column {name!r} is of type {rows.schema.field(name).type}, which cannot be a key"
-                )
         return cls(_with_distinct_keys(rows, names, duplicates), columns, names)
 
     def candidates(self, draft: Draft) -> list[DraftMember]:
@@ -137,7 +132,7 @@ class KeyedRows:
                 requires=Promise.ORDERED,
             )
             tasks = [
-                PairsTask(task, self._index, number)
+                pairs_task(task, self._index, number)
                 for number, table in enumerate(tables)
                 for task in plan_scan(table, request).tasks
             ]
@@ -158,20 +153,9 @@ class KeyedRows:
         return [key.filter(pa.array(valid)) for key in self._keys]
 
 
-def _arrays(rows: pa.Table, names: Sequence[str]) -> list[pa.Array]:
-    try:
-        columns = [rows.column(name) for name in names]
-        return [
-            pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-            for column in columns
-        ]
-    except pa.ArrowInvalid as err:
-        raise InvalidInputError(f"the keys are too large for one array: {err}") from err
-
-
 def _with_distinct_keys(rows: pa.Table, names: Sequence[str], duplicates: Duplicates) -> pa.Table:
     """Return one row of each key, and all without a complete key."""
-    keys = _arrays(rows, names)
+    keys = key_columns(rows, names)
     numbers, positions = KeyIndex(keys).pairs(keys)
     others = np.flatnonzero(numbers != positions)
     if not len(others):

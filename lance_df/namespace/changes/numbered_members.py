@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from lance_df.expr.nodes import Literal
 from lance_df.namespace.snapshot import NamespaceSnapshot
-from lance_df.records import dataclass
-from lance_df.scan.plan import ScanPlan, ScanTask
+from lance_df.scan.plan import MappedTask, ScanPlan, ScanTask
 from lance_df.scan.report import Count
 from lance_df.table.scan.columns import resolve_columns
 from lance_df.table.scan.plan import plan_scan
@@ -54,7 +54,7 @@ class NumberedMembers(NamespaceSnapshot):
             index = names.index(MEMBER.name)
             schema = schema.insert(index, MEMBER)
             tasks = [
-                _NumberedTask(task, number, index, schema)
+                MappedTask(task, partial(_with_number, number, index, schema))
                 for number, plan in enumerate(plans)
                 for task in plan.tasks
             ]
@@ -66,25 +66,11 @@ class NumberedMembers(NamespaceSnapshot):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _NumberedTask:
-    """A task whose rows have the number of their table."""
-
-    task: ScanTask
-    number: int
-    index: int
-    schema: pa.Schema
-
-    @property
-    def num_rows(self) -> int:
-        return self.task.num_rows
-
-    @property
-    def num_bytes(self) -> int:
-        return self.task.num_bytes
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.task.read():
-            columns = batch.columns
-            columns.insert(self.index, pa.repeat(pa.scalar(self.number, MEMBER.type), batch.num_rows))
-            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+def _with_number(
+    number: int, index: int, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Insert the number of the table that rows are of."""
+    for batch in batches:
+        columns = batch.columns
+        columns.insert(index, pa.repeat(pa.scalar(number, MEMBER.type), batch.num_rows))
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lance_df.namespace.changes.update import RowsRewritten
-from lance_df.table.changes.merge_rows import Source, completed, updated_rows
+from lance_df.table.changes.merge_rows import Source, inserted_rows, updated_rows
 from lance_df.table.changes.row_set import RowSet
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.table.changes.matching import Matches
     from lance_df.table.table import Table
-
-_BATCH_ROWS: Final = 64 * 1024
 
 
 class PartialUpsert(RowsRewritten):
@@ -61,6 +59,4 @@ class PartialUpsert(RowsRewritten):
     ) -> Iterator[pa.RecordBatch]:
         for table, matches in zip(tables, matched, strict=True):
             yield from updated_rows(table, self._source, matches)
-        for start in range(0, len(new), _BATCH_ROWS):
-            batch = self._source.take(new[start : start + _BATCH_ROWS])
-            yield completed(batch, self._source.schema, schema, None)
+        yield from inserted_rows(schema, self._source, new)

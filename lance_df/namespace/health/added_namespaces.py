@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.arrays import one_array
 from lance_df.namespace.health.repair_report import RepairKind
-from lance_df.namespace.health.row_tables import joined, one_array, with_column
+from lance_df.namespace.health.row_tables import joined, with_column
 from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS
 from lance_df.namespace.names import SEPARATOR
 

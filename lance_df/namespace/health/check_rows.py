@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.arrays import one_array
 from lance_df.namespace.health.findings import REPAIR, Problem, ProblemKind, error, info, warning
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.keys import value_keys
@@ -62,11 +63,11 @@ def row_keys(rows: pa.Table, columns: list[str]) -> pa.Array:
     """Return the key of each row's values in some columns."""
     if not len(rows):
         return pa.array([], pa.large_binary())
-    return value_keys([_one(rows[name]) for name in columns])
+    return value_keys([one_array(rows[name]) for name in columns])
 
 
 def _duplicates(rows: pa.Table, column: str, text: str, advice: str) -> Iterator[Problem]:
-    counts = pc.value_counts(_one(rows[column].drop_null()))
+    counts = pc.value_counts(one_array(rows[column].drop_null()))
     values, numbers = counts.field("values"), counts.field("counts")
     several = pc.greater(numbers, 1)
     pairs = zip(values.filter(several).to_pylist(), numbers.filter(several).to_pylist(), strict=True)
@@ -144,13 +145,13 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
             f"{REPAIR}: what has not as many levels as the spec is set aside",
         )
     parents = _parents(below["object_id"])
-    known = pa.concat_arrays([_one(below["object_id"]), pa.array([spec.name])])
+    known = pa.concat_arrays([one_array(below["object_id"]), pa.array([spec.name])])
     lost = pc.invert(pc.is_in(parents, value_set=known))
     for row in _rows_where(below, lost, ["object_id"]):
         expected = "a row for the namespace that it is in"
         yield error(ProblemKind.ROW, row["object_id"], NO_PARENT, expected, REPAIR)
     is_leaf = pc.and_(
-        pc.equal(below["object_type"], NAMESPACE), pc.invert(pc.is_in(below["object_id"], _one(parents)))
+        pc.equal(below["object_type"], NAMESPACE), pc.invert(pc.is_in(below["object_id"], one_array(parents)))
     )
     for row in _rows_where(below, is_leaf, ["object_id"]):
         yield info(
@@ -215,13 +216,13 @@ def _values(below: pa.Table, spec: PartitionSpec, specs: PartitionSpecs) -> Iter
     columns = [field.column for field in spec.fields]
     others = [field.column for field in specs.fields.values() if field.column not in columns]
     depth = pc.subtract(pc.count_substring(below["object_id"], SEPARATOR), 1)
-    parents = pc.index_in(_parents(below["object_id"]), value_set=_one(below["object_id"]))
+    parents = pc.index_in(_parents(below["object_id"]), value_set=one_array(below["object_id"]))
     wrong = np.zeros(len(below), dtype=np.bool_)
     for level, name in enumerate(columns):
         # equal values have equal keys, and so has NULL
         keys = row_keys(below, [name])
         inherited = pc.fill_null(pc.greater(depth, level), False)
-        differs = pc.fill_null(pc.not_equal(keys, keys.take(_one(parents))), False)
+        differs = pc.fill_null(pc.not_equal(keys, keys.take(one_array(parents))), False)
         above = pc.and_(pc.less(depth, level), below[name].is_valid())
         wrong |= _numpy(pc.or_(pc.and_(inherited, differs), above))
     for name in others:
@@ -271,11 +272,5 @@ def _rows_where(rows: pa.Table, mask: pa.Array | pa.ChunkedArray, columns: list[
     return matches
 
 
-def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:
-    if isinstance(values, pa.Array):
-        return values
-    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-
-
 def _numpy(mask: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    return _one(mask).to_numpy(zero_copy_only=False)
+    return one_array(mask).to_numpy(zero_copy_only=False)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.arrays import one_array
 from lance_df.namespace.health.contradictions import sorted_out
 from lance_df.namespace.health.orphans import ids_of_folder
 from lance_df.namespace.health.repair_report import RepairKind
-from lance_df.namespace.health.row_tables import joined, one_array, value_columns, with_column
+from lance_df.namespace.health.row_tables import joined, value_columns, with_column
 from lance_df.namespace.health.set_aside import add_others
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS

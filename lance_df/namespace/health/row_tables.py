@@ -33,10 +33,3 @@ def with_column(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -
 def joined(*parts: pa.Table) -> pa.Table:
     """Return the rows of several tables, in one chunk."""
     return pa.concat_tables(parts).combine_chunks()
-
-
-def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Return values in one array."""
-    if isinstance(values, pa.Array):
-        return values
-    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.arrays import one_array
 from lance_df.namespace.health.check_rows import twin_ids
 from lance_df.namespace.health.repair_report import RepairKind
-from lance_df.namespace.health.row_tables import joined, one_array, with_column, without_values
+from lance_df.namespace.health.row_tables import joined, with_column, without_values
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.manifest_table import NAMESPACE, TABLE
 from lance_df.namespace.names import SEPARATOR

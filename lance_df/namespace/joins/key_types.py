@@ -12,6 +12,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from lance_df.expr.literals import is_bytes, is_text
+
 _UNITS: Final = ("s", "ms", "us", "ns")
 
 
@@ -29,8 +31,8 @@ def key_class(data_type: pa.DataType) -> str | None:
         ("integer", kinds.is_integer),
         ("float", kinds.is_floating),
         ("decimal", kinds.is_decimal),
-        ("text", _is_text),
-        ("binary", _is_binary),
+        ("text", is_text),
+        ("binary", is_bytes),
         ("date", kinds.is_date),
         ("time", kinds.is_time),
         ("duration", kinds.is_duration),
@@ -63,7 +65,7 @@ def _keeps_apart(source: pa.DataType, target: pa.DataType) -> bool:
         return kinds.is_time(target) and _is_finer(source, target)
     if kinds.is_duration(source):
         return kinds.is_duration(target) and _is_finer(source, target)
-    return (_is_text(source) and _is_text(target)) or (_is_binary(source) and _is_binary(target))
+    return (is_text(source) and is_text(target)) or (is_bytes(source) and is_bytes(target))
 
 
 def _is_finer(source: pa.DataType, target: pa.DataType) -> bool:
@@ -74,20 +76,3 @@ def _plain(data_type: pa.DataType) -> pa.DataType:
     if isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
     return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
-
-
-def _is_text(data_type: pa.DataType) -> bool:
-    kinds = pa.types
-    return bool(
-        kinds.is_string(data_type) or kinds.is_large_string(data_type) or kinds.is_string_view(data_type)
-    )
-
-
-def _is_binary(data_type: pa.DataType) -> bool:
-    kinds = pa.types
-    return bool(
-        kinds.is_binary(data_type)
-        or kinds.is_large_binary(data_type)
-        or kinds.is_binary_view(data_type)
-        or kinds.is_fixed_size_binary(data_type)
-    )

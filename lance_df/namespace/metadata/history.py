@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.arrays import one_array
 from lance_df.errors import LanceError, VersionNotFoundError
 from lance_df.namespace.manifest_table import TABLE
 from lance_df.namespace.metadata.tables import MetadataTable
@@ -91,7 +92,7 @@ def _changes(former: Table | None, table: Table | None, number: int) -> tuple[in
     if table is None or (former is None and number > 1):
         return (None, None, None)
     new, old = _different(table, former), _different(former, table)
-    indices = pc.index_in(new["object_id"], value_set=_one(old["object_id"]))
+    indices = pc.index_in(new["object_id"], value_set=one_array(old["object_id"]))
     both = pc.is_valid(indices)
     versions = [rows["read_version"] for rows in (new.filter(both), old.take(indices.drop_null()))]
     # a NULL on one side only is a change, too
@@ -122,10 +123,6 @@ def _different(table: Table | None, other: Table | None) -> pa.Table:
 
 def _state(fragment: Fragment) -> tuple[object, ...]:
     return fragment.id, tuple(file.path for file in fragment.files), fragment.deletion_file
-
-
-def _one(values: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
 
 
 def _with(rows: pa.Table, fields: tuple[pa.Field, ...], values: Sequence[tuple[object, ...]]) -> pa.Table:

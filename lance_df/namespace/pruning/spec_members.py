@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.arrays import one_array
 from lance_df.errors import CorruptDataError
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.nodes import And, Column, IsNull, Predicate
@@ -90,7 +91,7 @@ def _members_by_spec(manifest: NamespaceManifest) -> Iterator[SpecMembers]:
             continue
         rest &= ~of_spec
         rows = manifest.members if len(positions) == len(ids) else manifest.members.take(pa.array(positions))
-        values = {field.column: _one_array(rows[field.column]) for field in spec.fields}
+        values = {field.column: one_array(rows[field.column]) for field in spec.fields}
         yield SpecMembers(spec, positions, values, _unproven(rows, spec))
     if rest.any():
         name = ids[int(np.argmax(rest))].as_py().partition(SEPARATOR)[0]
@@ -111,7 +112,3 @@ def _unproven(rows: pa.Table, spec: PartitionSpec) -> npt.NDArray[np.bool_] | No
     predicate = unproven_rows(spec)
     truth = evaluate(predicate, {path: rows[path[0]] for path in columns(predicate)}, len(rows))
     return truth.to_numpy(zero_copy_only=False) if truth.true_count else None
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

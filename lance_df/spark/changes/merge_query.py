@@ -17,7 +17,7 @@ from lance_df.spark.changes.merge_tasks import ACTION, ADDRESS, TABLE, ClauseWri
 from lance_df.spark.routes import route
 from lance_df.spark.types import arrow_schema, spark_schema
 from lance_df.sql.changes import MergeAction, RowKind
-from lance_df.table.changes.key_values import is_comparable
+from lance_df.table.key_values import is_comparable
 from lance_df.table.writing.conform import schema_to_write
 
 if TYPE_CHECKING:

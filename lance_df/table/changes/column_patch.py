@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.errors import InvalidInputError
+from lance_df.encodings.arrays import concat_arrays
 from lance_df.file.blobs.columns import as_moved
 from lance_df.format.operations import Update, UpdateMode
 from lance_df.format.row_ids import serialize_versions, versions_of
@@ -100,8 +100,7 @@ class _Patch:
 
     def batches(self) -> Iterator[list[pa.Array]]:
         """Yield the new values of all live rows."""
-        deleted = self.table.deletion_vector(self.fragment)
-        gone = np.empty(0, np.int64) if deleted is None else deleted_offsets(deleted)
+        gone = deleted_offsets(self.table.deletion_vector(self.fragment))
         live_offsets = self.offsets - np.searchsorted(gone, self.offsets)
         start = 0
         for arrays in read_live(self.table, self.fragment, self.schema.fields):
@@ -122,7 +121,7 @@ class _Patch:
         order = np.arange(len(arrays[0]))
         order[live_offsets] = len(arrays[0]) + np.arange(len(live_offsets))
         return [
-            _joined(before, as_moved(after, field)).take(pa.array(order))
+            concat_arrays([before, as_moved(after, field)], before.type).take(pa.array(order))
             for before, after, field in zip(arrays, new.columns, self.schema.fields, strict=True)
         ]
 
@@ -134,14 +133,3 @@ class _Patch:
         # the commit puts its version where these differ from what they were
         versions[self.offsets] = self.table.version + 1
         return dataclasses.replace(self.fragment, last_updated_at=serialize_versions(versions_of(versions)))
-
-
-def _joined(first: pa.Array, second: pa.Array) -> pa.Array:
-    if not pa.types.is_dictionary(first.type):
-        return pa.concat_arrays([first, second])
-    # dictionaries that hold nulls, as files of 2.0 have them, cannot be joined as such
-    coded = pa.concat_arrays([first.dictionary_decode(), second.dictionary_decode()]).dictionary_encode()
-    try:
-        return pa.DictionaryArray.from_arrays(coded.indices.cast(first.type.index_type), coded.dictionary)
-    except pa.ArrowInvalid as err:
-        raise InvalidInputError(f"more values than the indices of {first.type} can number") from err

@@ -16,7 +16,7 @@ from lance_df.encodings import kernels
 from lance_df.encodings.kernels.keys import marked_positions, near_positions
 from lance_df.expr.literals import storage_type, unscaled
 from lance_df.records import dataclass
-from lance_df.table.changes.key_values import comparable, hashes
+from lance_df.table.key_values import comparable, hashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ class KeyIndex:
     Attributes
     ----------
     columns
-        The keys that are in the index, in the form of `lance_df.table.changes.key_values.comparable`.
+        The keys that are in the index, in the form of `lance_df.table.key_values.comparable`.
     are_nested
         Which parts of the keys are structs or lists.
     """

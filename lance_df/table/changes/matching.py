@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from lance_df.expr.nodes import And, Column, Comparison, In, Operator
 from lance_df.records import dataclass
 from lance_df.scan.options import ALL, NO_STATISTICS
+from lance_df.scan.plan import MappedTask
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.changes.key_index import KeyIndex
@@ -89,7 +91,7 @@ def find_matches(
             options=ALL if use_statistics else NO_STATISTICS,
             requires=Promise.ORDERED,
         )
-        tasks = [PairsTask(task, index) for task in plan_scan(table, request).tasks]
+        tasks = [pairs_task(task, index) for task in plan_scan(table, request).tasks]
         threads = None if table.location.is_local else _REMOTE_THREADS
         with closing(run_tasks(tasks, num_threads=threads)) as batches:
             matches += [Matches(batch["row"].to_numpy(), batch["address"].to_numpy()) for batch in batches]
@@ -98,37 +100,26 @@ def find_matches(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PairsTask:
-    """A task that looks keys up where they are read. A `ScanTask`.
+def pairs_task(task: ScanTask, index: KeyIndex, number: int = 0) -> ScanTask:
+    """Return a task that looks keys up where they are read.
 
     It yields pairs of the row that has a key and the address where the key is, and beside them
     ``number``, by which the tables of several scans are distinguished.
     """
+    return MappedTask(task, partial(_pairs, index, number))
 
-    task: ScanTask
-    index: KeyIndex
-    number: int = 0
 
-    @property
-    def num_rows(self) -> int:
-        return self.task.num_rows
-
-    @property
-    def num_bytes(self) -> int:
-        return self.task.num_bytes
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.task.read():
-            *keys, addresses = batch.columns
-            rows, positions = self.index.pairs(keys)
-            if len(rows):
-                columns = {
-                    "row": pa.array(rows),
-                    "address": addresses.take(pa.array(positions)),
-                    "number": pa.repeat(pa.scalar(self.number), len(rows)),
-                }
-                yield pa.RecordBatch.from_pydict(columns)
+def _pairs(index: KeyIndex, number: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        *keys, addresses = batch.columns
+        rows, positions = index.pairs(keys)
+        if len(rows):
+            columns = {
+                "row": pa.array(rows),
+                "address": addresses.take(pa.array(positions)),
+                "number": pa.repeat(pa.scalar(number), len(rows)),
+            }
+            yield pa.RecordBatch.from_pydict(columns)
 
 
 def key_pruning_predicate(names: tuple[str, ...], index: KeyIndex) -> Predicate | None:

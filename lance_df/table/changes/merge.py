@@ -21,7 +21,6 @@ from lance_df.file.blobs.columns import has_blobs
 from lance_df.format.operations import Update
 from lance_df.records import dataclass
 from lance_df.table.changes.column_patch import columns_patched
-from lance_df.table.changes.key_values import is_comparable
 from lance_df.table.changes.matching import Matches, find_matches
 from lance_df.table.changes.merge_rows import Source, check_insertable, inserted_rows, updated_rows
 from lance_df.table.changes.moved_rows import fragment_runs, row_ids_at, with_row_ids
@@ -31,6 +30,7 @@ from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.writing import rows_written
 from lance_df.table.commit.inserted_keys import inserted_keys
 from lance_df.table.commit.row_account import NO_ROWS, RowChange
+from lance_df.table.key_values import key_columns
 from lance_df.table.metadata.base_paths_write import choose_targets
 from lance_df.table.reading.take import take_addresses
 
@@ -221,20 +221,10 @@ def _keys(source: Source, on: tuple[str, ...]) -> list[pa.Array]:
     missing = [name for name in on if name not in source.rows.schema.names]
     if missing:
         raise InvalidInputError(f"the rows to merge have no key column {missing[0]!r}")
-    keys = []
     for name in on:
-        column = source.rows.column(name)
         if has_blobs(source.schema.field(name)):
             raise UnsupportedFeatureError(f"key column {name!r} has blobs, which cannot be keys")
-        if not is_comparable(column.type):
-            raise UnsupportedFeatureError(
-                f"key column {name!r} is of type {column.type}, which cannot be a key"
-            )
-        try:
-            keys.append(pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type))
-        except pa.ArrowInvalid as err:
-            raise InvalidInputError(f"the keys {name!r} to merge are too large for one array: {err}") from err
-    return keys
+    return key_columns(source.rows, on)
 
 
 def _chosen(table: Table, source: Source, matches: Matches, clauses: MergeClauses) -> Matches:
@@ -306,9 +296,9 @@ def _written(
     if source.is_whole(table.schema) and not table.uses_stable_row_ids:
         # where nothing depends on the order, that of the source costs least
         numbers = np.sort(np.concatenate([updated.rows, inserted]), kind="stable")
-        batches: Iterator[pa.RecordBatch] = inserted_rows(table, source, numbers)
+        batches: Iterator[pa.RecordBatch] = inserted_rows(table.schema, source, numbers)
     else:
-        batches = chain(updated_rows(table, source, updated), inserted_rows(table, source, inserted))
+        batches = chain(updated_rows(table, source, updated), inserted_rows(table.schema, source, inserted))
     with rows_written(table, table.schema, batches, targets=targets) as fragments:
         if table.uses_stable_row_ids:
             yield with_row_ids(fragments, row_ids_at(table, updated.addresses))

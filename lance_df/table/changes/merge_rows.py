@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import OversizedArrayError, concat_arrays, null_array, with_fields
+from lance_df.encodings.arrays import concat_arrays, in_halves, null_array, one_array, with_fields
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
@@ -96,18 +96,15 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 def updated_rows(table: Table, source: Source, matches: Matches) -> Iterator[pa.RecordBatch]:
     """Yield the new form of rows of the table: what the source does not bring stays."""
 
-    def update(run: slice) -> list[pa.RecordBatch]:
-        part = matches.slice(run.start, run.stop)
-        try:
-            return [updated_at(table, part.addresses, source.take(part.rows), source.schema)]
-        except OversizedArrayError:
-            if len(part) < 2:
-                raise
-            middle = (run.start + run.stop) // 2
-            return [*update(slice(run.start, middle)), *update(slice(middle, run.stop))]
+    def update(start: int, stop: int) -> pa.RecordBatch:
+        part = matches.slice(start, stop)
+        return updated_at(table, part.addresses, source.take(part.rows), source.schema)
+
+    def update_run(run: slice) -> list[pa.RecordBatch]:
+        return list(in_halves(update, run.start, run.stop))
 
     runs = fragment_runs(matches.addresses, max_rows=_BATCH_ROWS)
-    with closing(map_ahead(update, runs, ahead=_BATCHES_AHEAD)) as batches:
+    with closing(map_ahead(update_run, runs, ahead=_BATCHES_AHEAD)) as batches:
         yield from chain.from_iterable(batches)
 
 
@@ -124,11 +121,11 @@ def updated_at(table: Table, addresses: Addresses, batch: pa.RecordBatch, given:
     return completed(batch, given, table.schema, old)
 
 
-def inserted_rows(table: Table, source: Source, numbers: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-    """Yield rows of the source: what it does not bring is null."""
+def inserted_rows(schema: Schema, source: Source, numbers: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    """Yield rows of the source with all columns of a schema: what it does not bring is null."""
     for start in range(0, len(numbers), _BATCH_ROWS):
         batch = source.take(numbers[start : start + _BATCH_ROWS])
-        yield completed(batch, source.schema, table.schema, None)
+        yield completed(batch, source.schema, schema, None)
 
 
 def check_insertable(source: Source, table: Schema) -> None:
@@ -166,9 +163,9 @@ def completed(
     brought = {field.id: (field, batch.column(field.name)) for field in given.fields}
     arrays = []
     for field in wanted.fields:
-        before = old.column(field.name) if old is not None and field.name in old.schema.names else None
-        if isinstance(before, pa.ChunkedArray):
-            before = pa.concat_arrays(before.chunks) if before.num_chunks != 1 else before.chunk(0)
+        before = None
+        if old is not None and field.name in old.schema.names:
+            before = one_array(old.column(field.name))
         arrays.append(_complete(field, brought.get(field.id), before, batch.num_rows))
     return pa.RecordBatch.from_arrays(arrays, wanted.names)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lance_df.format.operations import InsertedKeys, Update
 from lance_df.records import dataclass
-from lance_df.table.changes.merge_rows import Source, check_insertable, completed
+from lance_df.table.changes.merge_rows import Source, check_insertable, inserted_rows
 from lance_df.table.changes.moved_rows import with_row_ids
 from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.retry import Change
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
 
-_BATCH_ROWS = 64 * 1024
 _ANY_KEYS = InsertedKeys((), None, is_primary=False)
 
 
@@ -65,9 +64,7 @@ class MergedRows:
             return
         source = Source.of(self.inserted, schema)
         check_insertable(source, schema)
-        for start in range(0, self.inserted.num_rows, _BATCH_ROWS):
-            numbers = np.arange(start, min(start + _BATCH_ROWS, self.inserted.num_rows))
-            yield completed(source.take(numbers), source.schema, schema, None)
+        yield from inserted_rows(schema, source, np.arange(self.inserted.num_rows))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pyroaring import BitMap
 from lance_df.interrupts import workers
 from lance_df.records import dataclass
 from lance_df.table.metadata.base_paths import DELETIONS_DIR
-from lance_df.table.reading.deletions import write_deletion_file
+from lance_df.table.writing.deletion_file import write_deletion_file
 from lance_df.table.writing.uncommitted import UncommittedFiles, uncommitted_files
 
 if TYPE_CHECKING:

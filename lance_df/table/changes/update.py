@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import OversizedArrayError
+from lance_df.encodings.arrays import in_halves, one_array
 from lance_df.format.operations import Update
 from lance_df.table.blobs.moved import take_whole
 from lance_df.table.changes.moved_rows import fragment_runs, row_ids_at, with_row_ids
@@ -102,15 +102,13 @@ class MovedRows:
 
     def _completed(self, values: pa.RecordBatch) -> list[tuple[Addresses, pa.RecordBatch]]:
         """Return whole rows in one batch, or in several where they do not fit into arrays of their types."""
-        addresses = values.column(ROW_ADDRESS).to_numpy()
-        try:
-            others = self._stored(addresses)
-        except OversizedArrayError:
-            if len(addresses) < 2:
-                raise
-            middle = len(addresses) // 2
-            return [*self._completed(values.slice(0, middle)), *self._completed(values.slice(middle))]
-        return [(addresses, _joined(values, others, self._names))]
+
+        def complete(start: int, stop: int) -> tuple[Addresses, pa.RecordBatch]:
+            part = values.slice(start, stop - start)
+            addresses = part.column(ROW_ADDRESS).to_numpy()
+            return addresses, _joined(part, self._stored(addresses), self._names)
+
+        return list(in_halves(complete, 0, values.num_rows))
 
     def _stored(self, addresses: Addresses) -> dict[str, pa.ChunkedArray]:
         """Return the columns that are not updated.
@@ -129,8 +127,5 @@ class MovedRows:
 
 
 def _joined(batch: pa.RecordBatch, others: Mapping[str, pa.ChunkedArray], names: list[str]) -> pa.RecordBatch:
-    arrays = [
-        batch.column(name) if name in batch.schema.names else others[name].combine_chunks() for name in names
-    ]
-    arrays = [each.chunk(0) if isinstance(each, pa.ChunkedArray) else each for each in arrays]
+    arrays = [batch.column(name) if name in batch.schema.names else one_array(others[name]) for name in names]
     return pa.RecordBatch.from_arrays(arrays, names)

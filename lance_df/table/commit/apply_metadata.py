@@ -6,11 +6,11 @@ import dataclasses
 from typing import TYPE_CHECKING, TypeVar
 
 from lance_df.errors import InvalidInputError
+from lance_df.table.metadata.base_paths import check_distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from lance_df.format.manifest import BasePath
     from lance_df.format.operations import MapUpdate, UpdateBases, UpdateConfig
     from lance_df.format.schema import Field, Schema
     from lance_df.table.commit.state import TableState
@@ -62,19 +62,6 @@ def apply_update_bases(state: TableState, operation: UpdateBases) -> TableState:
     check_distinct((base for base in bases.values() if base.id not in changed), changed.values())
     manifest = dataclasses.replace(state.manifest, base_paths=tuple({**bases, **changed}.values()))
     return state.followed_by(manifest, state.indices)
-
-
-def check_distinct(old: Iterable[BasePath], new: Iterable[BasePath]) -> None:
-    """Raise `InvalidInputError` if one of the new base paths has the name or the path of another one."""
-
-    def keys(base: BasePath) -> set[tuple[str, str]]:
-        return {("path", base.path), *((("name", base.name),) if base.name else ())}
-
-    seen = {key for base in old for key in keys(base)}
-    for base in new:
-        for what, text in keys(base) & seen:
-            raise InvalidInputError(f"two base paths would have the {what} {text!r}, which exists already")
-        seen |= keys(base)
 
 
 def _updated(

@@ -21,10 +21,11 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.encodings.kernels.hashing import xxhash64_bytes
+from lance_df.encodings.leaf_values import is_variable
 from lance_df.expr.literals import plain_array, storage_type, without_views
 from lance_df.format.operations import Append, InsertedKeys
-from lance_df.table.changes.key_values import comparable
 from lance_df.table.indices.split_block_filter import BLOCK_BYTES, blocks_and_bits
+from lance_df.table.key_values import comparable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,13 +115,9 @@ def _is_empty(keys: InsertedKeys) -> bool:
 
 def _is_common(data_type: pa.DataType) -> bool:
     """Whether pylance puts keys of this type into its filters."""
-    types = pa.types
-    if types.is_integer(data_type):
+    if pa.types.is_integer(data_type):
         return int(data_type.bit_width) >= 32
-    return any(
-        fits(data_type)
-        for fits in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    )
+    return is_variable(data_type)
 
 
 def _words(keys: InsertedKeys) -> Blocks | None:

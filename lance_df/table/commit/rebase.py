@@ -14,7 +14,7 @@ from lance_df.errors import RetryableConflictError
 from lance_df.format.operations import CreateIndex, Delete, Merge, Rewrite, Update
 from lance_df.table.commit.index_upkeep import of_same_values, without_coverage
 from lance_df.table.commit.numbering import existing
-from lance_df.table.reading.deletions import write_deletion_file
+from lance_df.table.writing.deletion_file import write_deletion_file
 from lance_df.table.writing.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:

@@ -7,18 +7,28 @@ by its high half, and with its low half one bit of each word. Spec: table format
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError
+from lance_df.expr.literals import is_text, without_views
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Operator, Or, Predicate
 from lance_df.table.indices.answer import Answer, FragmentIds
 from lance_df.table.indices.index_file import IndexFile
-from lance_df.table.indices.xxhash64 import SALTS, xxhash64
+from lance_df.table.indices.split_block_filter import (
+    BLOCK_BYTES,
+    blocks_and_bits,
+    both_zeros,
+    hash_values,
+)
 from lance_df.table.indices.zone_map import Zones, exact_nulls
 
-_BLOCK_BYTES = 32
+if TYPE_CHECKING:
+    from lance_df.table.indices.split_block_filter import Hashes
+
 # Each value passes by chance in some zones, and costs a probe of every zone.
 _MAX_VALUES = 256
 
@@ -74,14 +84,14 @@ class BloomFilter:
         wide = filters.cast(pa.large_binary())
         offsets = np.frombuffer(wide.buffers()[1], np.int64, len(wide) + 1, wide.offset * 8)
         sizes = np.diff(offsets)
-        if filters.null_count or (sizes % _BLOCK_BYTES).any() or (sizes <= 0).any():
+        if filters.null_count or (sizes % BLOCK_BYTES).any() or (sizes <= 0).any():
             raise CorruptDataError(
-                f"{self._file.name}: a filter is not made of blocks of {_BLOCK_BYTES} bytes"
+                f"{self._file.name}: a filter is not made of blocks of {BLOCK_BYTES} bytes"
             )
         data = np.frombuffer(wide.buffers()[2], np.uint8)
         matches = np.zeros(len(rows), dtype=np.bool_)
-        for hashed in hashes:
-            matches |= _probe(data, offsets[:-1], sizes // _BLOCK_BYTES, hashed)
+        for hashed in hashes[:, None]:
+            matches |= _probe(data, offsets[:-1], sizes // BLOCK_BYTES, hashed)
         return matches
 
 
@@ -89,34 +99,35 @@ def _probe(
     data: npt.NDArray[np.uint8],
     starts: npt.NDArray[np.int64],
     num_blocks: npt.NDArray[np.int64],
-    hashed: int,
+    hashed: Hashes,
 ) -> _Flags:
     """Return which filters have all eight bits of one hash."""
-    blocks = (np.uint64(hashed >> 32) * num_blocks.astype(np.uint64)) >> np.uint64(32)
-    bits = (np.uint32(hashed & 0xFFFFFFFF) * SALTS) >> np.uint32(27)
+    blocks, bits = blocks_and_bits(hashed, num_blocks)
     # bit b of word j is bit b % 8 of the block's byte 4 j + b / 8
     in_block = np.arange(8) * 4 + (bits >> np.uint32(3)).astype(np.int64)
-    positions = (starts + blocks.astype(np.int64) * _BLOCK_BYTES)[:, None] + in_block
+    positions = (starts + blocks * BLOCK_BYTES)[:, None] + in_block
     hits: _Flags = ((data[positions] >> (bits & np.uint32(7)).astype(np.uint8)) & 1 == 1).all(axis=1)
     return hits
 
 
-def _hashes(values: pa.Array) -> list[int] | None:
+def _hashes(values: pa.Array) -> Hashes | None:
     """Return the hashes of literals; ``None`` for types that are hashed in no known way, or for too many."""
-    if len(values) > _MAX_VALUES:
+    if len(values) > _MAX_VALUES or not _is_hashed(values.type):
         return None
-    kinds, kind = pa.types, values.type
-    if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind):
-        return [xxhash64(value.encode()) for value in values.to_pylist()]
-    if kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_binary_view(kind):
-        return [xxhash64(value) for value in values.to_pylist()]
-    if kinds.is_float32(kind) or kinds.is_float64(kind):
-        numbers = np.asarray(values)
-        # equality does not distinguish the zeros, hashes do
-        zeros = np.array([0.0, -0.0], numbers.dtype) if (numbers == 0).any() else numbers[:0]
-        return [xxhash64(number.tobytes()) for number in np.concatenate([numbers, zeros])]
-    if kinds.is_timestamp(kind) or kinds.is_date(kind) or kinds.is_time(kind):
-        values = values.view(pa.int32() if kind.bit_width == 32 else pa.int64())
-    if kinds.is_integer(values.type):
-        return [xxhash64(number.tobytes()) for number in np.asarray(values)]
-    return None
+    return np.concatenate([hash_values(each) for each in both_zeros(without_views(values))])
+
+
+def _is_hashed(kind: pa.DataType) -> bool:
+    kinds = pa.types
+    return (
+        is_text(kind)
+        or kinds.is_binary(kind)
+        or kinds.is_large_binary(kind)
+        or kinds.is_binary_view(kind)
+        or kinds.is_float32(kind)
+        or kinds.is_float64(kind)
+        or kinds.is_timestamp(kind)
+        or kinds.is_date(kind)
+        or kinds.is_time(kind)
+        or kinds.is_integer(kind)
+    )

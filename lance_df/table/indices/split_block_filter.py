@@ -7,14 +7,14 @@ of each word. Spec: table format, 14.4.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.encodings.kernels.hashing import xxhash64_bytes
-from lance_df.table.indices.xxhash64 import SALTS
+from lance_df.expr.floats import float_values
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,6 +25,11 @@ BLOCK_BYTES = 32
 _HALF = np.uint64(32)
 _BITS_OF_BLOCK = 256
 _MAX_BYTES = 128 * 1024 * 1024
+# what selects a bit in each of the eight words of a block
+_SALTS: Final = np.array(
+    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31],
+    dtype=np.uint32,
+)
 
 
 def filter_bytes(num_values: int, probability: float) -> int:
@@ -43,10 +48,18 @@ def split_block_filter(hashes: Hashes, num_bytes: int) -> bytes:
     return np.packbits(flags, bitorder="little").tobytes()
 
 
-def blocks_and_bits(hashes: Hashes, num_blocks: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-    """Return for each hash its block, and which bit it has in each of the eight words of that."""
-    blocks = ((hashes >> _HALF) * np.uint64(num_blocks)) >> _HALF
-    return blocks.astype(np.int64), (hashes.astype(np.uint32)[:, None] * SALTS) >> np.uint32(27)
+def blocks_and_bits(
+    hashes: Hashes, num_blocks: int | npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+    """Return for each hash its block, and which bit it has in each of the eight words of that.
+
+    Parameters
+    ----------
+    num_blocks
+        Of one filter, or of one for each hash; of many for one hash.
+    """
+    blocks = ((hashes >> _HALF) * np.asarray(num_blocks, np.uint64)) >> _HALF
+    return blocks.astype(np.int64), (hashes.astype(np.uint32)[:, None] * _SALTS) >> np.uint32(27)
 
 
 def hash_values(values: pa.Array) -> Hashes:
@@ -64,3 +77,13 @@ def hash_values(values: pa.Array) -> Hashes:
     if len(plain):
         xxhash64_bytes(ends, np.frombuffer(data or b"", np.uint8), hashes)
     return hashes
+
+
+def both_zeros(values: pa.Array) -> list[pa.Array]:
+    """Return values, and zeros of both signs if there is one: these are equal, but their bytes are not."""
+    if not pa.types.is_floating(values.type):
+        return [values]
+    floats = float_values(values.drop_null())
+    if not (floats == 0).any():
+        return [values]
+    return [values, pa.array(np.array([0.0, -0.0], floats.dtype))]

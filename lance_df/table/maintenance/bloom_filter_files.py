@@ -15,10 +15,14 @@ from pyroaring import BitMap
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import UnsupportedFeatureError
-from lance_df.expr.floats import float_values
 from lance_df.records import dataclass
 from lance_df.table.indices.row_address_map import serialize_row_sets
-from lance_df.table.indices.split_block_filter import filter_bytes, hash_values, split_block_filter
+from lance_df.table.indices.split_block_filter import (
+    both_zeros,
+    filter_bytes,
+    hash_values,
+    split_block_filter,
+)
 from lance_df.table.indices.zone_map import Zones
 from lance_df.table.reading.row_ids import split_addresses
 
@@ -165,7 +169,7 @@ class BloomFilterWriter:
     def _zone(self, parts: list[Entries]) -> _Zone:
         (fragment, *_), (start, *_) = (each.tolist() for each in split_addresses(parts[0].ids[:1]))
         length = int(parts[-1].ids[-1] - parts[0].ids[0]) + 1
-        hashes = [hash_values(each) for part in parts for each in _both_zeros(part.values)]
+        hashes = [hash_values(each) for part in parts for each in both_zeros(part.values)]
         has_null = False
         for part in parts:
             if part.values.null_count:
@@ -200,13 +204,3 @@ def _by_fragment(rows: Iterable[Entries]) -> Iterator[Entries]:
 def _columns(zones: list[_Zone]) -> list[pa.Array]:
     columns = zip(*zones, strict=True)
     return [pa.array(column, kind) for column, kind in zip(columns, _SCHEMA.types, strict=True)]
-
-
-def _both_zeros(values: pa.Array) -> list[pa.Array]:
-    """Return values, and zeros of both signs if there is one: these are equal, but their bytes are not."""
-    if not pa.types.is_floating(values.type):
-        return [values]
-    floats = float_values(values.drop_null())
-    if not (floats == 0).any():
-        return [values]
-    return [values, pa.array(np.array([0.0, -0.0], floats.dtype))]

@@ -37,8 +37,7 @@ class MovedAddresses:
             rows = np.array([fragment.physical_rows for fragment in group.new_fragments], np.int64)
             stops, first = np.cumsum(rows), 0
             for fragment in group.old_fragments:
-                vector = table.deletion_vector(fragment)
-                deleted = np.empty(0, np.int64) if vector is None else deleted_offsets(vector)
+                deleted = deleted_offsets(table.deletion_vector(fragment))
                 num_rows = table.fragment_rows(fragment)
                 self._moves[fragment.id] = _Move(first, num_rows, deleted, new_ids, stops)
                 first += num_rows - len(deleted)

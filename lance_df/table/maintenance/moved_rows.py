@@ -31,7 +31,7 @@ def with_lineage(table: Table, old: Sequence[Fragment], new: Sequence[Fragment])
     new
         Fragments without deleted rows, that hold the live rows of ``old`` one after the other.
     """
-    gone = [_deleted(table, fragment) for fragment in old]
+    gone = [deleted_offsets(table.deletion_vector(fragment)) for fragment in old]
     versions = [table.row_version_sequences(fragment) for fragment in old]
 
     def moved(sequences: Iterable[RunSequence]) -> RunSequence:
@@ -93,8 +93,3 @@ def _runs_at(
     run = np.searchsorted(sequence.ends, starts, side="right")
     firsts = sequence.firsts[run] + ((starts - sequence.begins[run]) * sequence.step).astype(np.uint64)
     return RunSequence(firsts, np.cumsum(stops - starts), sequence.step)
-
-
-def _deleted(table: Table, fragment: Fragment) -> npt.NDArray[np.int64]:
-    vector = table.deletion_vector(fragment)
-    return np.empty(0, np.int64) if vector is None else deleted_offsets(vector)

@@ -10,11 +10,12 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from lance_df.errors import CorruptDataError
+from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.forks import new_lock
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from uuid import UUID
 
     from lance_df.format.fragments import DataFile, DeletionFile
@@ -125,3 +126,16 @@ def path_for(path: str, table: Location, reader: Location) -> str:
         path = os.path.abspath(location.path)
         return path if reader.is_local else f"file://{path.replace('%', '%25')}"
     return location.uri
+
+
+def check_distinct(old: Iterable[BasePath], new: Iterable[BasePath]) -> None:
+    """Raise `InvalidInputError` if one of the new base paths has the name or the path of another one."""
+
+    def keys(base: BasePath) -> set[tuple[str, str]]:
+        return {("path", base.path), *((("name", base.name),) if base.name else ())}
+
+    seen = {key for base in old for key in keys(base)}
+    for base in new:
+        for what, text in keys(base) & seen:
+            raise InvalidInputError(f"two base paths would have the {what} {text!r}, which exists already")
+        seen |= keys(base)

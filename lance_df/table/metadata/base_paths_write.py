@@ -13,8 +13,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.format.manifest import BasePath
 from lance_df.records import dataclass
 from lance_df.storage.schemes import is_chained
-from lance_df.table.commit.apply_metadata import check_distinct
-from lance_df.table.metadata.base_paths import DATA_DIR, BasePaths, DataTarget, path_for
+from lance_df.table.metadata.base_paths import DATA_DIR, BasePaths, DataTarget, check_distinct, path_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

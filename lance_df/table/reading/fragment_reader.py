@@ -16,8 +16,7 @@ from pyroaring import BitMap
 
 from lance_df.cache import Footprint
 from lance_df.encodings.arrays import null_array
-from lance_df.encodings.plan import RowRange
-from lance_df.encodings.rows import joined_starts
+from lance_df.encodings.rows import as_positions, joined_starts
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.io import named_errors
 
@@ -163,9 +162,8 @@ class FragmentReader:
         deleted = self._table.deletion_vector(self.fragment)
         if deleted is None:
             return True
-        offsets = np.arange(rows.start, rows.stop) if isinstance(rows, RowRange) else rows
         nulls = array.is_null().to_numpy(zero_copy_only=False)
-        return bool(BitMap(offsets[nulls].astype(np.uint32)) - deleted)
+        return bool(BitMap(as_positions(rows)[nulls].astype(np.uint32)) - deleted)
 
     @property
     def name(self) -> str:

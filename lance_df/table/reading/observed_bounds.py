@@ -17,6 +17,7 @@ from lance_df.expr.nodes import And
 from lance_df.expr.walk import by_column, columns
 from lance_df.forks import new_lock
 from lance_df.records import dataclass
+from lance_df.table.reading.selection import RowRanges
 from lance_df.table.scan.columns import StoredColumn
 
 if TYPE_CHECKING:
@@ -100,17 +101,17 @@ class ObservedBounds:
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """Ranges of rows, of the files of each column, in which a predicate is TRUE nowhere."""
+    """Rows of the files of each column, among which a predicate is TRUE nowhere."""
 
-    _ranges: Mapping[StoredColumn, Mapping[_FileKey, tuple[_Edges, _Edges]]]
+    _ranges: Mapping[StoredColumn, Mapping[_FileKey, RowRanges]]
 
     def covers(self, reader: FragmentReader, rows: RowRange) -> bool:
         """Return whether none of the rows can match."""
         for column, by_file in self._ranges.items():
             file = file_of(reader, column)
-            if file is None or (edges := by_file.get(file)) is None:
+            if file is None or (ranges := by_file.get(file)) is None:
                 continue
-            starts, stops = edges
+            starts, stops = ranges.bounds.T
             number = int(np.searchsorted(starts, rows.start, side="right")) - 1
             if number >= 0 and rows.stop <= int(stops[number]):
                 return True
@@ -174,23 +175,15 @@ class _Zones:
     stops: _Edges
     bounds: ZoneBounds
 
-    def without_match(
-        self, predicate: Predicate, column: StoredColumn
-    ) -> dict[_FileKey, tuple[_Edges, _Edges]]:
-        """Return the ranges of each file in which nothing matches: starts and stops, ascending."""
+    def without_match(self, predicate: Predicate, column: StoredColumn) -> dict[_FileKey, RowRanges]:
+        """Return the rows of each file among which nothing matches."""
         outcome = classify(predicate, {column.path: self.bounds}, len(self.files))
         by_file: dict[_FileKey, list[int]] = {}
         for number in np.flatnonzero(outcome == Match.CANNOT).tolist():
             by_file.setdefault(self.files[number], []).append(number)
-        return {file: _merged(self.starts[each], self.stops[each]) for file, each in by_file.items()}
-
-
-def _merged(starts: _Edges, stops: _Edges) -> tuple[_Edges, _Edges]:
-    """Return the same rows as ascending ranges that do not touch."""
-    order = np.argsort(starts, kind="stable")
-    starts, reach = starts[order], np.maximum.accumulate(stops[order])
-    begins = np.append(True, starts[1:] > reach[:-1])
-    return starts[begins], reach[np.append(begins[1:], True)]
+        return {
+            file: RowRanges.from_ranges(self.starts[each], self.stops[each]) for file, each in by_file.items()
+        }
 
 
 def _is_bounded(column: Column) -> TypeGuard[StoredColumn]:

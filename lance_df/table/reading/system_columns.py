@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.plan import RowRange
+from lance_df.encodings.rows import as_positions
 from lance_df.table.metadata.row_counts import live_rows
 from lance_df.table.reading.deletions import deleted_offsets
 
@@ -44,7 +45,7 @@ def system_column(table: Table, position: int, name: str, rows: Rows) -> pa.Arra
     fragment = table.fragments[position]
     if name == ROW_OFFSET:
         before = int(live_rows(table, np.arange(position)).sum())
-        return pa.array(_offsets(table, fragment, _positions(rows)) + np.uint64(before))
+        return pa.array(_offsets(table, fragment, as_positions(rows)) + np.uint64(before))
     if name == ROW_ID and table.uses_stable_row_ids:
         runs = table.row_ids(fragment)
     elif name in (ROW_ID, ROW_ADDRESS):
@@ -69,7 +70,3 @@ def _addresses(first: int, rows: Rows) -> npt.NDArray[np.uint64]:
     if isinstance(rows, RowRange):
         return np.arange(first + rows.start, first + rows.stop, dtype=np.uint64)
     return rows.astype(np.uint64) + np.uint64(first)
-
-
-def _positions(rows: Rows) -> npt.NDArray[np.int64]:
-    return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, RowRange) else rows

@@ -180,8 +180,7 @@ def _integers(values: npt.ArrayLike, dtype: type[Integer]) -> npt.NDArray[Intege
 
 
 def _deleted(table: Table, position: int) -> npt.NDArray[np.int64]:
-    vector = table.deletion_vector(table.fragments[position])
-    return np.empty(0, np.int64) if vector is None else deleted_offsets(vector)
+    return deleted_offsets(table.deletion_vector(table.fragments[position]))
 
 
 def _physical(table: Table, position: int, live: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

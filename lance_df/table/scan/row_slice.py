@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.encodings.arrays import OversizedArrayError, concat_arrays
+from lance_df.encodings.arrays import concat_arrays, in_halves
 from lance_df.encodings.loaded_page import Form
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import as_positions
@@ -250,17 +250,7 @@ class RowSlice:
 
     def _in_parts(self, matches: Sequence[_Match], read: Callable[[Sequence[_Match]], T]) -> Iterator[T]:
         """Yield what is read of some matches, at once if that fits into arrays of their types."""
-        try:
-            result = read(matches)
-        except OversizedArrayError:
-            if len(matches) == 1:
-                raise
-        else:
-            yield result
-            return
-        middle = len(matches) // 2
-        yield from self._in_parts(matches[:middle], read)
-        yield from self._in_parts(matches[middle:], read)
+        yield from in_halves(lambda start, stop: read(matches[start:stop]), 0, len(matches))
 
     def _joined(self, results: Iterator[_Match | pa.RecordBatch | None]) -> Iterator[pa.RecordBatch]:
         """Yield batches; scattered matches of neighbouring windows share one."""
@@ -280,14 +270,10 @@ class RowSlice:
 
     def _processed(self, rows: Rows) -> Sequence[_Match | pa.RecordBatch | None]:
         """Return the result of a window, or several where its rows do not fit into arrays of their types."""
-        try:
+        if not isinstance(rows, RowRange):
             return (self._process(rows),)
-        except OversizedArrayError:
-            if not isinstance(rows, RowRange) or len(rows) < 2:
-                raise
-            middle = (rows.start + rows.stop) // 2
-            halves = RowRange(rows.start, middle), RowRange(middle, rows.stop)
-            return [result for half in halves for result in self._processed(half)]
+        halves = in_halves(lambda start, stop: self._process(RowRange(start, stop)), rows.start, rows.stop)
+        return tuple(halves)
 
     def _process(self, rows: Rows) -> _Match | pa.RecordBatch | None:
         """Return the batch of a window, or where only few rows match, what is known of these."""

@@ -171,8 +171,7 @@ class JoinedRows:
         fragments = self._table.fragments
         for number in np.flatnonzero(fragments.has_deletions[np.array(self._positions)]).tolist():
             vector = self._table.deletion_vector(fragments[self._positions[number]])
-            if vector is not None:
-                parts.append(deleted_offsets(vector) + self._starts[number])
+            parts.append(deleted_offsets(vector) + self._starts[number])
         return np.concatenate(parts)
 
 

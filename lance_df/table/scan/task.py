@@ -152,8 +152,7 @@ class FragmentRows:
         self._table = table
         self._position = position
         self.reader = table.fragment_reader(position)
-        vector = table.deletion_vector(self.reader.fragment)
-        self.deleted = np.empty(0, np.int64) if vector is None else deleted_offsets(vector)
+        self.deleted = deleted_offsets(table.deletion_vector(self.reader.fragment))
 
     def any_deleted(self, start: int, stop: int) -> bool:
         """Return whether a row of a range is deleted."""

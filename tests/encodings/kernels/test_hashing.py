@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_xxhash64 import xxhash64
 
 from lance_df.encodings import kernels
 from lance_df.encodings.kernels import hashing
-from lance_df.table.indices.xxhash64 import xxhash64
 
 _COUNTS = [0, 1, 7, 8, 9, 63, 64, 65, 128, 1023, 1024, 1025, *([70_001] if kernels.COMPILED else [])]
 
@@ -92,6 +92,26 @@ def test_bytes_of_decimals(numbers, scale):
     hashing.decimal_bytes(words, scale, lengths, out)
     found = [row[:length].tobytes() for row, length in zip(out.reshape(-1, 33), lengths, strict=True)]
     assert found == [_canonical(number, scale) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        # the vectors of the specification
+        (b"", 0xEF46DB3751D8E999),
+        (b"a", 0xD24EC4F1A98C6E5B),
+        (b"abc", 0x44BC2CF5AD770999),
+        (b"abcdefghijklmnopqrstuvwxyz", 0xCFE1F278FA89835C),
+        (
+            b"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+            0xE04A477F19EE145D,
+        ),
+    ],
+)
+def test_xxhash64(data, expected):
+    out = np.zeros(1, np.uint64)
+    hashing.xxhash64_bytes(np.array([0, len(data)]), np.frombuffer(data, np.uint8), out)
+    assert out[0] == xxhash64(data) == expected
 
 
 def test_xxhash64_of_bytes():

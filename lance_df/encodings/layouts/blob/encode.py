@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.encodings.codecs.encode_options import EncodingOptions
+from lance_df.encodings.encode_chunks import value_cutter
 from lance_df.encodings.layouts.mini_block.encode import encode_mini_block
-from lance_df.encodings.layouts.mini_block.encode_chunks import value_cutter
 from lance_df.encodings.leaf_values import FixedValues
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.format.encodings_v2_1 import BlobLayout, Flat, PackedStruct, RepDefLayer

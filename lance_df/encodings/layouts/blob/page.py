@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from lance_df.encodings.layouts.leveled_page import LeveledPage
 from lance_df.encodings.levels.decode import LevelScheme, Slots
@@ -19,20 +18,6 @@ if TYPE_CHECKING:
     from lance_df.encodings.layouts.page_decoder import PageDecoder
     from lance_df.encodings.plan import IoPlan, Rows
     from lance_df.format.encodings_v2_1 import Layers
-
-DESCRIPTOR = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
-"""What a blob column of 2.0 and 2.1 is read as."""
-
-DESCRIPTOR_2_2 = pa.struct(
-    [
-        pa.field("kind", pa.uint8(), nullable=False),
-        pa.field("position", pa.uint64(), nullable=False),
-        pa.field("size", pa.uint64(), nullable=False),
-        pa.field("blob_id", pa.uint32(), nullable=False),
-        pa.field("blob_uri", pa.string(), nullable=False),
-    ]
-)
-"""What a blob column of 2.2 is read as."""
 
 
 class BlobPage:

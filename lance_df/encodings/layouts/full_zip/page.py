@@ -24,7 +24,7 @@ from lance_df.encodings.layouts.full_zip.loaded import (
 from lance_df.encodings.levels.decode import LevelScheme
 from lance_df.encodings.loaded_page import is_plain_type
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.rows import with_next
+from lance_df.encodings.rows import as_positions, with_next
 from lance_df.errors import CorruptDataError
 from lance_df.format.encodings_v2_1 import Flat, RepDefLayer
 
@@ -117,7 +117,7 @@ class FullZipPage:
 
     def _row_bounds(self, rows: Rows) -> IoPlan[tuple[Counts, Counts]]:
         """Return where the records of each row start and stop."""
-        first = np.arange(rows.start, rows.stop) if isinstance(rows, RowRange) else rows
+        first = as_positions(rows)
         if not is_indexed(self._layout):
             size = control_word_bytes(self._layout) + (self._layout.bits_per_value or 0) // 8
             if size * self._num_rows > self._buffers[0].num_bytes:

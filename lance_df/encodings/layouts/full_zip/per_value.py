@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.arrays import fixed_size_lists, struct_array
 from lance_df.encodings.buffers import Bytes, Counts, allocate, with_validity
 from lance_df.encodings.codecs.values import (
     bits_per_offset,
     bits_per_value,
     checked_text,
-    fixed_size_list_array,
     fixed_width_array,
     list_sizes,
-    struct_array,
 )
 from lance_df.encodings.fsst.symbol_table import SymbolTable
 from lance_df.encodings.general.decode import decompress
@@ -162,7 +161,7 @@ def _decode_lists(encoding: Encoding, records: Bytes, value_bytes: int, data_typ
         list_type = data_type
         for _ in range(depth):
             list_type = list_type.value_type
-        array = fixed_size_list_array(array, len(array) // list_type.list_size, list_type)
+        array = fixed_size_lists(list_type, len(array) // list_type.list_size, array)
     return array
 
 
@@ -206,4 +205,4 @@ def _decode_packed_rows(
         packed = np.arange(len(at), dtype=np.int64) * width
         variable.copy_spans(data, at, sizes, out, packed)
         children.append(decode_fixed_records(field.values, out, packed, width, child.type))
-    return struct_array(children, len(starts), data_type)
+    return struct_array(data_type, len(starts), children)

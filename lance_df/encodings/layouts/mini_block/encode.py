@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_df.encodings.buffers import Chunked
 from lance_df.encodings.codecs.encode_blocks import DictionaryValues, encode_dictionary, encode_levels
-from lance_df.encodings.layouts.laid_out_page import LaidOutPage
-from lance_df.encodings.layouts.mini_block.encode_chunks import (
+from lance_df.encodings.encode_chunks import (
     ChunkBuffer,
     ChunkedValues,
-    Spans,
     ValueCutter,
     chunk_ends,
 )
+from lance_df.encodings.layouts.laid_out_page import LaidOutPage
 from lance_df.format.encodings_v2_1 import MiniBlockLayout
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _join(
     """Return the size of each chunk, and all chunks."""
     headers = _headers(slot_counts, levels, values, large_chunks=large_chunks)
     width = headers.itemsize
-    heads = Spans.joined(headers.view(np.uint8), np.full(len(headers), width, np.int64))
+    heads = Chunked.consecutive(headers.view(np.uint8), np.full(len(headers), width, np.int64))
     sections = [ChunkBuffer.of(heads), *levels, *values]
     padded = [section.sizes + -section.sizes % _ALIGNMENT for section in sections]
     chunk_sizes = np.sum(padded, axis=0)

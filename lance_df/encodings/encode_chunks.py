@@ -1,4 +1,4 @@
-"""Values of a page, cut into mini-block chunks, before levels and headers are added.
+"""Values of a page, cut into chunks as mini-block pages have them, before levels and headers are added.
 
 Format: docs/format/mini_block.md.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_df.encodings.kernels import variable
+from lance_df.encodings.buffers import Chunked
 from lance_df.encodings.leaf_values import (
     BooleanValues,
     FixedListValues,
@@ -31,33 +31,14 @@ MAX_CHUNK_ITEMS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
-    """Chunk i has ``sizes[i]`` bytes of ``data`` from ``starts[i]`` on."""
-
-    data: Bytes
-    starts: Counts
-    sizes: Counts
-
-    @classmethod
-    def joined(cls, data: Bytes, sizes: Counts) -> Spans:
-        """Return spans that follow each other."""
-        return cls(data, np.cumsum(sizes) - sizes, sizes)
-
-    def copy_to(self, out: Bytes, starts: Counts) -> None:
-        """Copy every span to its place in ``out``."""
-        spans = [np.ascontiguousarray(each, np.int64) for each in (self.starts, self.sizes, starts)]
-        variable.copy_spans(self.data, spans[0], spans[1], out, spans[2])
-
-
-@dataclass(frozen=True, slots=True)
 class ChunkBuffer:
     """One buffer of every chunk: the parts of a chunk one after another, then zeros up to ``sizes[i]``."""
 
-    parts: tuple[Spans, ...]
+    parts: tuple[Chunked, ...]
     sizes: Counts
 
     @classmethod
-    def of(cls, *parts: Spans) -> ChunkBuffer:
+    def of(cls, *parts: Chunked) -> ChunkBuffer:
         """Return buffers of just these parts."""
         sizes = parts[0].sizes
         for part in parts[1:]:
@@ -140,7 +121,7 @@ def _chunk_items(width_bytes: int, target_bytes: int) -> int:
 
 
 def _evenly(data: Bytes, chunk_bytes: int) -> ChunkBuffer:
-    return ChunkBuffer.of(Spans.joined(data, np.diff(chunk_ends(len(data), chunk_bytes), prepend=0)))
+    return ChunkBuffer.of(Chunked.consecutive(data, np.diff(chunk_ends(len(data), chunk_bytes), prepend=0)))
 
 
 def _cut_fixed(values: FixedValues, items: int) -> ChunkedValues:
@@ -193,8 +174,8 @@ def _cut_variable(values: VariableValues, items: int) -> ChunkedValues:
     heads = np.insert(values.offsets, ends[:-1], values.offsets[ends[:-1]])
     heads += np.repeat(head_bytes - starts, counts + 1)
     parts = (
-        Spans.joined(heads.astype(dtype).view(np.uint8), head_bytes),
-        Spans(values.data, starts, stops - starts),
+        Chunked.consecutive(heads.astype(dtype).view(np.uint8), head_bytes),
+        Chunked(values.data, starts, stops - starts),
     )
     sizes = head_bytes + stops - starts
     padded = sizes + -sizes % dtype.itemsize

@@ -1,4 +1,4 @@
-"""xxHash64 with seed 0, of the few literals that a Bloom filter is asked for.
+"""xxHash64 with seed 0, in plain Python.
 
 Spec: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md, XXH64.
 """
@@ -6,15 +6,7 @@ Spec: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md, XXH64.
 from __future__ import annotations
 
 import struct
-from typing import Final
 
-import numpy as np
-
-# of split block filters: what selects a bit in each of the eight words of a block
-SALTS: Final = np.array(
-    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31],
-    dtype=np.uint32,
-)
 _MASK = (1 << 64) - 1
 _P1 = 0x9E3779B185EBCA87
 _P2 = 0xC2B2AE3D27D4EB4F

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.encodings import kernels
-from lance_df.encodings.arrays import fixed_width_bits
+from lance_df.encodings.arrays import OversizedArrayError, fixed_width_bits, one_array
 from lance_df.encodings.kernels.keys import mix_words
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.literals import plain_array, without_views
 
 if TYPE_CHECKING:
@@ -32,6 +33,30 @@ def is_comparable(data_type: pa.DataType) -> bool:
     if types.is_map(data_type) or types.is_union(data_type) or types.is_run_end_encoded(data_type):
         return False
     return all(is_comparable(data_type.field(number).type) for number in range(data_type.num_fields))
+
+
+def key_columns(rows: pa.Table, names: Sequence[str]) -> list[pa.Array]:
+    """Return some columns as keys, one array each.
+
+    Raises
+    ------
+    InvalidInputError
+        They are too large for one array.
+    UnsupportedFeatureError
+        A type that cannot be one of keys.
+    """
+    keys = []
+    for name in names:
+        column = rows.column(name)
+        if not is_comparable(column.type):
+            raise UnsupportedFeatureError(
+                f"key column {name!r} is of type {column.type}, which cannot be a key"
+            )
+        try:
+            keys.append(one_array(column))
+        except OversizedArrayError as err:
+            raise InvalidInputError(f"the keys {name!r} are too large for one array: {err}") from err
+    return keys
 
 
 def comparable(array: pa.Array) -> pa.Array:

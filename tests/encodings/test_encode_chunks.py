@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lance_df.encodings.bitpacked.decode import decode_inline
 from lance_df.encodings.bitpacked.encode import bitpacking_cutter
 from lance_df.encodings.buffers import Chunked
-from lance_df.encodings.layouts.mini_block.encode_chunks import ChunkBuffer, Spans, chunk_ends, value_cutter
+from lance_df.encodings.encode_chunks import ChunkBuffer, chunk_ends, value_cutter
 from lance_df.encodings.leaf_values import BooleanValues, VariableValues
 from lance_df.encodings.rle.decode import decode_rle
 from lance_df.encodings.rle.encode import count_runs, rle_cutter
@@ -93,11 +93,11 @@ def test_offsets_count_from_the_start_of_each_chunk(items: int) -> None:
 def test_spans_are_copied_alike_few_or_many() -> None:
     data = np.random.default_rng(0).integers(0, 256, 1000, np.uint8)
     sizes = np.arange(200) % 5
-    spans = Spans(data, np.arange(200, dtype=np.int64) * 3, sizes.astype(np.int64))
+    spans = Chunked(data, np.arange(200, dtype=np.int64) * 3, sizes.astype(np.int64))
     targets = np.arange(200, dtype=np.int64) * 8
     many, few = np.zeros((2, 1600), np.uint8)
     spans.copy_to(many, targets)
     for i in range(200):
-        Spans(data, spans.starts[i : i + 1], spans.sizes[i : i + 1]).copy_to(few, targets[i : i + 1])
+        Chunked(data, spans.starts[i : i + 1], spans.sizes[i : i + 1]).copy_to(few, targets[i : i + 1])
     assert np.array_equal(many, few)
     assert many.any()
