@@ -6,10 +6,11 @@ import datafusion
 import numpy as np
 import pyarrow as pa
 import pytest
-from query_results import assert_same_result
 
 import lance_df
 from lance_df.sql.splice import quote_identifier
+from tests.engine.query_results import assert_same_result, in_memory
+from tools.conformance.contexts import low_thresholds
 
 pytestmark = pytest.mark.engine
 
@@ -97,3 +98,58 @@ def test_names_of_namespaces(tables, table):
 @pytest.mark.parametrize("column", COLUMNS)
 def test_names_of_columns(tables, column):
     _check(tables, "t", column)
+
+
+# names that rules give to columns of their own, and names of which another column stands below
+ALIASES = ["c0", "c1", "__lance_df_0", "__lance_df_0_0", "_num_rows", "_sum_of_v", "_count_of_v", "v", "s"]
+OF_ALIASES = [
+    "SELECT * FROM (SELECT k, max(v) AS {a} FROM t GROUP BY k ORDER BY {a} DESC, k LIMIT 3) q ORDER BY k",
+    "SELECT k, max(v) AS {a}, count(*) AS {b} FROM t GROUP BY k ORDER BY {b}, {a} DESC LIMIT 4",
+    "SELECT k, max(s) AS {a} FROM t GROUP BY k ORDER BY {a} DESC, k LIMIT 3",
+    "SELECT q.{a}, count(*) AS n, sum(q.w) AS m, count(q.w) AS l FROM (SELECT run AS {a}, v AS w FROM t) q "
+    "GROUP BY q.{a} ORDER BY 1 LIMIT 5 OFFSET 20",
+    "SELECT q.run, sum(q.{a}) AS n FROM (SELECT run, v + 5 AS {a} FROM t) q GROUP BY q.run "
+    "ORDER BY 1 LIMIT 5",
+    "SELECT q.run, max(q.{a}) AS m, count(*) AS n FROM (SELECT run, v + 5 AS {a} FROM t) q GROUP BY q.run "
+    "ORDER BY 1 LIMIT 5 OFFSET 30",
+    "SELECT sum(q.{a}) AS n FROM (SELECT t.k AS {b}, few.v AS {a}, t.v AS w FROM t JOIN few ON t.k = few.k "
+    "ORDER BY {a}, w DESC LIMIT 20) q",
+    "SELECT q.{a} FROM (SELECT x.{a} AS {b}, x.{b} AS {a} FROM "
+    "(SELECT k AS {a}, max(v) AS {b} FROM t GROUP BY k) x ORDER BY {a} LIMIT 4) q ORDER BY q.{a}",
+    "SELECT min(q.{a}) AS n FROM (SELECT {a} AS {b}, {b} AS {a} FROM "
+    "(SELECT k AS {a}, max(v) AS {b} FROM t GROUP BY k) ORDER BY {a} DESC LIMIT 4) q",
+]
+
+
+@pytest.fixture(scope="module")
+def aliased(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("aliases")
+    numbers = np.arange(3_000)
+    rows = pa.table(
+        {
+            "k": numbers * 7919 % 13,
+            "v": numbers * 104_729 % 3_001,
+            "s": [f"key {number % 50:02}" for number in numbers],
+            "run": numbers // 8,
+        }
+    )
+    few = pa.table({"k": numbers[:9], "v": numbers[:9] * 5 % 9})
+    for name, each in (("t", rows), ("few", few)):
+        lance_df.write_dataset(each, folder / "tables" / f"{name}.lance", max_rows_per_file=1_000)
+        lance_df.PartitionedNamespace.create(
+            folder / "namespaces" / name, each.schema, [lance_df.partition.bucket("k", 4)]
+        ).append(each)
+    return folder, in_memory({"t": rows, "few": few})
+
+
+@pytest.mark.parametrize("kind", ["tables", "namespaces"])
+@pytest.mark.parametrize("alias", ALIASES)
+@pytest.mark.parametrize("limit", [None, 1])
+def test_aliases_like_names_of_the_rules(aliased, kind, alias, limit):
+    folder, memory = aliased
+    other = ALIASES[ALIASES.index(alias) - 1]
+    with low_thresholds():
+        ours = lance_df.connect(folder / kind, partitioned_joins="always", join_memory_limit=limit)
+        for statement in OF_ALIASES:
+            text = statement.format(a=alias, b=other)
+            assert_same_result(ours.sql(text), memory.sql(text))

@@ -81,6 +81,8 @@ LEFT = {
     "distinct": f"SELECT t.k {JOINED} GROUP BY t.k "
     f"HAVING min(w) = (SELECT DISTINCT max(w) OVER () {JOINED}) ORDER BY 1",
     "limit": f"SELECT t.k {JOINED} GROUP BY t.k HAVING count(*) > (SELECT w {JOINED} ORDER BY w LIMIT 1)",
+    "a result that is never NULL": f"SELECT t.k, count(*) + (SELECT count(*) {JOINED}) AS n "
+    "FROM t GROUP BY t.k",
     "without joins": f"SELECT t.k {JOINED} GROUP BY t.k HAVING sum(v) > (SELECT avg(v) FROM t) ORDER BY 1",
 }
 

@@ -14,7 +14,13 @@ from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, functi
 from lance_df.compute.expressions import AggregateCall
 from lance_df.engine.plans.nodes import Aggregate, PlanNode, frame_of
 from lance_df.engine.plans.qualified_columns import renaming
-from lance_df.engine.plans.rebuild import NotRebuiltError, checked, columns_of, with_numbered_columns
+from lance_df.engine.plans.rebuild import (
+    NotRebuiltError,
+    checked,
+    columns_of,
+    numbered_name,
+    with_numbered_columns,
+)
 from lance_df.records import dataclass
 
 # by function, the one that merges what it gave for parts of a group
@@ -112,7 +118,7 @@ class PartialAggregate:
             if stored is not None
             for part in call.partial(stored)
         ]
-        named = [part.alias(f"part{number}") for number, part in enumerate(parts)]
+        named = [part.alias(f"{numbered_name(number)}_part") for number, part in enumerate(parts)]
         return with_numbered_columns(below.aggregate(list(map(Expr, node.groups)), named))
 
     def merged(self, ctx: PlainSessionContext, parts: DataFrame) -> DataFrame:
@@ -134,7 +140,7 @@ class PartialAggregate:
         results: list[Expr] = []
         for call in self.calls:
             taken, values = values[: call.num_parts], values[call.num_parts :]
-            totals = [f"total{len(merged) + number}" for number in range(call.num_parts)]
+            totals = [f"{numbered_name(len(merged) + number)}_total" for number in range(call.num_parts)]
             merged += [expr.alias(total) for expr, total in zip(call.merged(taken), totals, strict=True)]
             results.append(call.result([Expr.column(total) for total in totals]))
         grouped = source.aggregate(columns, merged)

@@ -35,7 +35,7 @@ from lance_df.engine.plans.nodes import (
     frame_of,
     plan_of,
 )
-from lance_df.engine.plans.rebuild import carried, checked, columns_of, rebuilt
+from lance_df.engine.plans.rebuild import carried, checked, columns_of, numbered_name, rebuilt
 from lance_df.engine.plans.walks import chain, may_call, node_at
 from lance_df.records import dataclass
 from lance_df.scan.request import AggregateCall, AggregateFunction, PartialAggregate
@@ -209,7 +209,7 @@ class _Aggregate:
         columns = MergedColumns(
             {name: table.stored_schema.field(index) for name, index in path.columns.items()},
             dict(zip(below.columns, types, strict=True)),
-            {name for each in planned.tables.values() for name in each.stored_schema.names},
+            _names_below(plan, path, planned),
         )
         results = list(frame_of(context.session, node).schema())
         calls = [
@@ -274,7 +274,10 @@ class _Aggregate:
             list(call.totals) or [Expr(unaliased(expr))]
             for call, expr in zip(self.calls, node.aggregates, strict=True)
         ]
-        totals = [[f"total{n}_{m}" for m in range(len(each))] for n, each in enumerate(computed)]
+        totals = [
+            [f"{numbered_name(number)}_{part}" for part in range(len(each))]
+            for number, each in enumerate(computed)
+        ]
         summed = below.aggregate(
             groups,
             [
@@ -290,6 +293,15 @@ class _Aggregate:
         ]
         merged = checked(summed.select(*keys, *results), node)
         return rebuilt(session, plan, (), {self.path.path: merged})
+
+
+def _names_below(plan: PlanNode, path: AggregatePath, planned: Planned) -> set[str]:
+    """Return the names that columns have from the input of an aggregate down, and those of all tables."""
+    names = {name for each in planned.tables.values() for name in each.stored_schema.names}
+    for node in chain(plan, (*path.path, 0, *path.down)):
+        for column in node.columns:
+            names |= {column, column.rpartition(".")[2]}
+    return names
 
 
 def _projection(plan: PlanNode, scan: LogicalScan) -> list[str]:

@@ -55,7 +55,8 @@ def scalar_subqueries(planned: Planned, context: Context) -> Planned | None:
     many, one = _results(after)
     if many != _results(before)[0] or one - _results(before)[1] != shown.count(_SHOWN):
         raise DoesNotApplyError("a subquery may have several rows")
-    if frame.schema() != planned.frame.schema():
+    schemas = [frame_of(context.session, each).schema() for each in (planned.optimized, optimized)]
+    if schemas[0] != schemas[1]:
         raise DoesNotApplyError("the columns of the result would differ in what may be NULL")
     # the frame stays as it is: what is derived from it may have subqueries of several rows
     return planned.replanned(planned.frame, optimized)
