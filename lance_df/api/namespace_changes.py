@@ -12,7 +12,7 @@ import numpy as np
 from lance_df.api.merge_insert import key_columns
 from lance_df.api.namespace_columns import ColumnMethods
 from lance_df.api.namespace_rows import rows_to_store
-from lance_df.api.row_changes import checked_updates, text_hint, updatable
+from lance_df.api.row_changes import checked_updates, text_hint, updated_fields
 from lance_df.api.row_filters import check_addressable, checked_filter
 from lance_df.engine.pruning.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from lance_df.api.merge_insert import MergeResult
     from lance_df.api.row_changes import DeleteResult, UpdateResult
+    from lance_df.format.schema import Field
     from lance_df.namespace.changes.column_changes import ColumnChange
     from lance_df.namespace.changes.delete import Deletion
     from lance_df.namespace.changes.partial_upsert import PartialUpsert
@@ -108,7 +109,7 @@ class NamespaceTransaction(ColumnMethods):
         stages = self._open()
         snapshot = stages.snapshot
         schema = snapshot.manifest.schema.columns
-        types = {name: updatable(schema, name).arrow_type() for name in expressions}
+        fields = updated_fields(schema, expressions)
         names = snapshot.arrow_schema.names
         expressions = {name: with_quoted_columns(text, names) for name, text in expressions.items()}
         if where is not None:
@@ -116,10 +117,10 @@ class NamespaceTransaction(ColumnMethods):
         condition = None if where is None else pushed_condition(snapshot, where)
 
         def values(tables: Sequence[Table]) -> Iterator[tuple[int, pa.RecordBatch]]:
-            return _rows_by_member(snapshot, tables, expressions, where, types)
+            return _rows_by_member(snapshot, tables, expressions, where, fields)
 
         # wrong expressions are an error at once, and where there are no rows, too
-        with text_hint(written, types, names):
+        with text_hint(written, fields, names):
             next(values(()), None)
         return stages.rows.update(
             list(expressions), condition, values, text=f"update {'' if where is None else where}"
@@ -353,14 +354,14 @@ def _rows_by_member(
     tables: Sequence[Table],
     columns: Mapping[str, str],
     where: str | pc.Expression | None,
-    types: Mapping[str, pa.DataType],
+    fields: Mapping[str, Field],
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield positions of tables, and columns of rows there for which a condition holds, with ``_rowaddr``."""
     for table in tables:
         check_addressable(table)
     asked = {**columns, MEMBER.name: MEMBER.name, ROW_ADDRESS: ROW_ADDRESS}
     members = NumberedMembers(snapshot, tables)
-    with scan_with_sql(members, columns=asked, filter=where, types=types) as reader:
+    with scan_with_sql(members, columns=asked, filter=where, fields=fields) as reader:
         for batch in reader:
             numbers = batch.column(MEMBER.name).to_numpy()
             rows = batch.select([*columns, ROW_ADDRESS])

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lance_df.api.base import DatasetBase
 from lance_df.api.merge_insert import MergeInsertBuilder
 from lance_df.api.row_filters import check_addressable, checked_filter, matching_rows, retry_options
-from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.table.changes.delete import deletion
 from lance_df.table.changes.retry import RetryOptions, commit_with_retries
 from lance_df.table.changes.row_set import RowSet
@@ -102,7 +102,7 @@ class RowChanges(DatasetBase):
         ----------
         updates
             Top-level columns and the SQL expressions of their new values, which see the old values of all
-            columns, and are cast to the column's type.
+            columns, and are cast to the column's type. Those of JSON columns are JSON text, or JSON columns.
         where
             An SQL expression or a pyarrow expression; ``None`` for all rows.
         conflict_retries, retry_timeout
@@ -184,15 +184,15 @@ def new_values(
     from lance_df.engine.query import scan_with_sql
 
     check_addressable(table)
-    types = {name: updatable(table.schema, name).arrow_type() for name in updates}
-    with text_hint(updates, types, table.schema.names):
+    fields = updated_fields(table.schema, updates)
+    with text_hint(updates, fields, table.schema.names):
         reader = scan_with_sql(
             table,
             columns=updates,
             filter=where,
             with_row_address=True,
             fragment_ids=fragment_ids,
-            types=types,
+            fields=fields,
         )
     with reader:
         yield from reader
@@ -200,13 +200,13 @@ def new_values(
 
 @contextmanager
 def text_hint(
-    updates: Mapping[str, str], types: Mapping[str, pa.DataType], columns: Sequence[str]
+    updates: Mapping[str, str], fields: Mapping[str, Field], columns: Sequence[str]
 ) -> Iterator[None]:
     """Say to quote text, where words that are no column make the planning of an update fail."""
     try:
         yield
     except (ColumnNotFoundError, InvalidInputError) as err:
-        if (unquoted := _unquoted_text(updates, types, columns)) is None:
+        if (unquoted := _unquoted_text(updates, fields, columns)) is None:
             raise
         name, text = unquoted
         raise type(err)(
@@ -216,16 +216,35 @@ def text_hint(
 
 
 def _unquoted_text(
-    updates: Mapping[str, str], types: Mapping[str, pa.DataType], columns: Sequence[str]
+    updates: Mapping[str, str], fields: Mapping[str, Field], columns: Sequence[str]
 ) -> tuple[str, str] | None:
     """Return a column of strings, and the words that it was to be set to, which name no column."""
     known = {name.lower() for name in columns}
     for name, text in updates.items():
         words = text.strip()
         are_words = all(word.isidentifier() for word in words.split(" ")) and words.lower() not in known
-        if are_words and types[name] in (pa.string(), pa.large_string()):
+        if are_words and fields[name].arrow_type() in (pa.string(), pa.large_string()):
             return name, words
     return None
+
+
+def updated_fields(schema: Schema, names: Iterable[str]) -> dict[str, Field]:
+    """Return the columns that an update computes, by name.
+
+    Raises
+    ------
+    ColumnNotFoundError, InvalidInputError
+        See `updatable`.
+    UnsupportedFeatureError
+        A column has JSON within it.
+    """
+    fields = {name: updatable(schema, name) for name in names}
+    for name, field in fields.items():
+        if not field.is_json and any(each.is_json for each in field.walk()):
+            raise UnsupportedFeatureError(
+                f"column {name!r} has JSON within it, which updates do not compute: use merge_insert"
+            )
+    return fields
 
 
 def updatable(schema: Schema, name: str) -> Field:

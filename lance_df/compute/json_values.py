@@ -13,8 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lance_df.compute.json_paths import Step, parse_path, selected
-from lance_df.encodings.jsonb import document_of, document_text, document_value
-from lance_df.errors import InvalidInputError
+from lance_df.encodings.jsonb import decode_jsonb, document_of, document_text, document_value, encode_jsonb
+from lance_df.errors import InvalidInputError, LanceError
 
 _NUMBER: Final = re.compile(
     r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity|nan)", re.I
@@ -192,3 +192,20 @@ def _bool(value: Any) -> bool:
     if isinstance(value, str) and value.lower() in _TRUTH:
         return _TRUTH[value.lower()]
     raise ValueError
+
+
+def json_documents(values: pa.Array, name: str) -> pa.Array:
+    """Return JSON texts for a column as they are stored; binaries have to be documents already.
+
+    Raises
+    ------
+    InvalidInputError
+        A text is no JSON, or a binary no document.
+    """
+    try:
+        if values.type == pa.string():
+            return encode_jsonb(values)
+        decode_jsonb(values)
+    except LanceError as err:
+        raise InvalidInputError(f"column {name!r} holds JSON: {err}") from err
+    return values

@@ -15,7 +15,6 @@ from lance_df.compute.compat import (
     PlainSessionContext,
     SessionConfig,
     Table,
-    col,
     plain_context,
 )
 from lance_df.compute.expressions import columns_read
@@ -23,12 +22,14 @@ from lance_df.compute.json_functions import calls_json_functions, register_json_
 from lance_df.compute.offsets import importable
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, run_apart, streamed_batches
+from lance_df.engine.json_comparisons import check_json_comparisons
 from lance_df.engine.plans.logical_scans import logical_scans
 from lance_df.engine.plans.nodes import NO_LIMIT, PlanNode, Projection, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import nodes
 from lance_df.engine.provider import SourceScan
 from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.statement import Statement, TableSlot
+from lance_df.engine.stored_values import cast_to_stored, with_documents
 from lance_df.errors import InvalidInputError
 from lance_df.exits import stoppable
 from lance_df.expr.text_views import parts_of_texts
@@ -41,6 +42,7 @@ from lance_df.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_CO
 
 if TYPE_CHECKING:
     from lance_df.engine.statement import PlannedTable
+    from lance_df.format.schema import Field
     from lance_df.scan.plan import ScanPlan
     from lance_df.scan.source import Scannable
 
@@ -63,7 +65,7 @@ def scan_with_sql(
     fragment_ids: tuple[int, ...] | None = None,
     use_statistics: bool = True,
     condition: pc.Expression | None = None,
-    types: Mapping[str, pa.DataType] | None = None,
+    fields: Mapping[str, Field] | None = None,
     include_deleted_rows: bool = False,
     blobs_as_bytes: bool = False,
     at_once: bool = False,
@@ -90,8 +92,9 @@ def scan_with_sql(
         Whether page statistics and indices may prune.
     condition
         A pyarrow expression that must be true besides ``filter``.
-    types
-        What to cast columns of the result to, as SQL's CAST does; others keep their types.
+    fields
+        Columns that columns of the result are for: these are cast to what is stored, as SQL's CAST does, and
+        JSON texts are encoded; others keep their types.
     at_once
         Whether the first batch comes when all are in memory. None of DataFusion's threads is needed then,
         which a stream needs.
@@ -99,8 +102,8 @@ def scan_with_sql(
     Raises
     ------
     InvalidInputError
-        An expression is malformed, or does not compute one value for each row, a value cannot be cast;
-        ``limit`` or ``offset`` is negative.
+        An expression is malformed, or does not compute one value for each row, a value cannot be cast, or is
+        no JSON; ``limit`` or ``offset`` is negative.
     ColumnNotFoundError
         There is no such column.
     LanceError
@@ -128,10 +131,12 @@ def scan_with_sql(
         frame = _plan(text, planned, batch_size or _BATCH_ROWS)
         if limit is not None or offset:
             frame = frame.limit(NO_LIMIT if limit is None else limit, offset or 0)
-        if types is not None:
-            frame = _cast(frame, types)
+        if fields is not None:
+            frame = cast_to_stored(frame, fields)
     schema = _plain_schema(selected.output_schema(frame.schema()))
     batches = _batches(frame, schema, statement, at_once=at_once)
+    if fields is not None:
+        schema, batches = with_documents(schema, batches, fields)
     return pa.RecordBatchReader.from_batches(schema, stoppable(batches))
 
 
@@ -328,6 +333,7 @@ def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
             text, TypedFunctions(ctx), lambda probe: ctx.sql(probe).optimized_logical_plan()
         )
     frame = ctx.sql(text)
+    check_json_comparisons(plan_of(frame), table.stored_schema)
     plan = optimized_plan_of(frame)
     _check_rowwise(plan)
     scans = logical_scans(plan)
@@ -349,15 +355,6 @@ def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
             table = dataclasses.replace(table, scan=undecided[1][table.key])
     slot.complete(table)
     return frame
-
-
-def _cast(frame: DataFrame, types: Mapping[str, pa.DataType]) -> DataFrame:
-    columns = []
-    for field in frame.schema():
-        column = col(quote_identifier(field.name))
-        wanted = types.get(field.name, field.type)
-        columns.append(column if wanted == field.type else column.cast(wanted).alias(field.name))
-    return frame.select(*columns)
 
 
 def _check_rowwise(plan: PlanNode) -> None:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, has_tokens, tokens
+from lance_df.expr.json_columns import compared_with_text, is_json
 from lance_df.expr.literals import compare, is_in, plain_array, storage_type, without_views
 from lance_df.expr.nodes import (
     And,
@@ -160,8 +161,10 @@ class _Builder:
 
     def _comparison(self, operator: Operator, left: _Term, right: _Term) -> Predicate:
         if isinstance(left, Column) and isinstance(right, pa.Scalar):
+            self._check_text(left, right.type)
             return compare(left, _type_of(self._schema, left.path), operator, right)
         if isinstance(left, pa.Scalar) and isinstance(right, Column):
+            self._check_text(right, left.type)
             return compare(right, _type_of(self._schema, right.path), _FLIPPED[operator], left)
         if operator not in (Operator.EQ, Operator.NE):
             return Unknown(f"(…) {operator} (…)")
@@ -169,9 +172,18 @@ class _Builder:
         same = Or((And((first, second)), And((Not(first), Not(second)))))
         return same if operator is Operator.EQ else Not(same)
 
+    def _check_text(self, column: Column, compared: pa.DataType) -> None:
+        (name, *inner) = column.path
+        if inner or not (pa.types.is_string(compared) or pa.types.is_large_string(compared)):
+            return
+        position = self._schema.get_field_index(name)
+        if position >= 0 and is_json(self._schema.field(position)):
+            raise compared_with_text(name)
+
     def _is_in(self, term: _Term, options: pa.StructScalar | None) -> Predicate:
         if not isinstance(term, Column) or (items := listed_items(options)) is None:
             return Unknown("(…) IN (…)")
+        self._check_text(term, items.type)
         predicate = is_in(term, _type_of(self._schema, term.path), items)
         return as_equalities(predicate) if isinstance(predicate, In) else predicate
 

@@ -39,7 +39,7 @@ def _conform(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
         array = array.storage
     if array.type == wanted or (field.is_blob and array.type == MOVED_BLOB):
         return array
-    if field.logical_type == "json":
+    if field.is_json:
         return encode_jsonb(array)
     if field.is_struct and field.is_blob:
         return _conform_blobs(array, wanted)

@@ -82,6 +82,10 @@ class Field:
         )
 
     @property
+    def is_json(self) -> bool:
+        return self.logical_type == "json"
+
+    @property
     def is_packed(self) -> bool:
         """Whether a struct is stored as one column; what asks for it means nothing for other types."""
         return self.is_struct and any(self.metadata.get(key, b"").lower() == b"true" for key in PACKED_KEYS)

@@ -23,7 +23,7 @@ from lance_df.errors import (
     LanceError,
     UnsupportedFeatureError,
 )
-from lance_df.format.schema import EXTENSION_NAME, STORED_JSON
+from lance_df.expr.json_columns import is_json
 from lance_df.namespace.kind import is_table, is_unmade_namespace
 from lance_df.sql.changes import (
     AddColumn,
@@ -188,7 +188,7 @@ def _rows(session: LanceSession, change: CreateTable, parameters: Parameters, wr
     if len(set(given.names)) < len(given):
         raise InvalidInputError(f"a column is there twice: {', '.join(given.names)}; use AS")
     fields = [
-        pa.field(field.name, _plain_type(field.type), metadata=field.metadata if _is_json(field) else None)
+        pa.field(field.name, _plain_type(field.type), metadata=field.metadata if is_json(field) else None)
         for field in given
     ]
     types = {field.name: field.type for field in fields}
@@ -214,10 +214,6 @@ def _time_zone(session: LanceSession, statement: Statement) -> str | None:
     frame = session.plan_query("SELECT CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS zoned", statement, None, {})
     zone: str | None = frame.schema().field(0).type.tz
     return zone
-
-
-def _is_json(field: pa.Field) -> bool:
-    return (field.metadata or {}).get(EXTENSION_NAME.encode()) == STORED_JSON
 
 
 def _plain_type(data_type: pa.DataType) -> pa.DataType:

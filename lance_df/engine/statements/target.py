@@ -15,7 +15,6 @@ from lance_df.engine.tables.source import TableSource
 from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.expr.nodes import And
 from lance_df.expr.text_views import parts_of_texts
-from lance_df.format.schema import EXTENSION_NAME, STORED_JSON
 from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
 from lance_df.namespace.kind import is_table, namespace_of
 from lance_df.records import dataclass
@@ -105,7 +104,7 @@ class Target:
         """
         fields = {name: self.schema.field(name) for name in names}
         for name, field in fields.items():
-            if any(each.metadata.get(EXTENSION_NAME) == STORED_JSON for each in field.walk()):
+            if any(each.is_json for each in field.walk()):
                 raise UnsupportedFeatureError(
                     f"column {name!r} holds JSON, which statements do not write: leave it out, or use "
                     "LanceDataset.insert, or merge_insert, with a column of pyarrow.json_()"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.api.row_changes import checked_updates, new_values, updatable
+from lance_df.api.row_changes import checked_updates, new_values, updated_fields
 from lance_df.api.row_filters import matching_rows
 from lance_df.engine.pruning.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
@@ -130,13 +130,13 @@ def update(
     if table.is_done:
         return table.repeated()
     schema = table.schema
-    types = {name: updatable(schema, name).arrow_type() for name in expressions}
+    fields = updated_fields(schema, expressions)
     if (namespace := table.namespace) is not None:
         names = namespace.arrow_schema.names
         expressions = {name: with_quoted_columns(each, names) for name, each in expressions.items()}
     condition = _Condition(table, text)
     # wrong expressions are an error at once, and where there are no rows, too
-    scan_with_sql(table.opened, columns=expressions, filter="false", types=types).close()
+    scan_with_sql(table.opened, columns=expressions, filter="false", fields=fields).close()
 
     def run(targets: Targets, tables: Sequence[Table], job: uuid.UUID) -> list[TaskResult]:
         work = share_out(enumerate(tables), num_workers(spark))

@@ -33,7 +33,7 @@ class BloomFilterBuilder:
 
     def accepts(self, field: Field) -> bool:
         """Whether values of a field can be indexed: pylance hashes those of some types only."""
-        if field.children or field.is_blob or field.logical_type == "json":
+        if field.children or field.is_blob or field.is_json:
             return False
         data_type, types = field.arrow_type(), pa.types
         return any(

@@ -59,7 +59,7 @@ class EntryIndexBuilder:
 
     def accepts(self, field: Field) -> bool:
         """Whether values of a field can be indexed."""
-        if field.children or field.is_blob or field.logical_type == "json":
+        if field.children or field.is_blob or field.is_json:
             return False
         data_type, types = field.arrow_type(), pa.types
         return any(
