@@ -266,6 +266,14 @@ def _where(reader: TokenReader) -> str | None:
     _no_returning(reader)
     if reader.at("ORDER BY") or reader.at("LIMIT"):
         _unsupported("a change with ORDER BY or LIMIT", "WHERE … IN (SELECT … ORDER BY … LIMIT …)")
+    if where is not None and "select" in where.lower():
+        from lance_df.sql.negated_subqueries import has_negated_subquery
+
+        if has_negated_subquery(where):
+            _unsupported(
+                "IN (SELECT …) below NOT, or NOT IN (SELECT …) below OR, which takes NULL for false,",
+                "NOT EXISTS (SELECT … WHERE …), or NOT IN joined by AND",
+            )
     return where
 
 

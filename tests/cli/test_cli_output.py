@@ -149,7 +149,7 @@ def test_errors_of_expressions_show_what_was_written(tmp_path):
 def test_a_file_that_is_no_format_is_not_written(process, root, tmp_path, name):
     target = tmp_path / name
     code, _, err = process("sql", "SELECT 1 AS a", root, "--output", str(target))
-    assert code == 1
+    assert code == 2
     assert "give one with --format" in err
     assert not target.exists()
     assert process("sql", "SELECT 1 AS a", root, "--output", str(target), "--format", "csv")[0] == 0

@@ -191,3 +191,30 @@ def test_comparisons_with_all_rows_of_a_query_are_refused(statement: str, condit
         parse_change(statement.replace("?", condition))
     for other in ("a = ANY ([1, 2])", "a = any", "a IN (SELECT 1)", "a > (SELECT all FROM s)"):
         parse_change(statement.replace("?", other))
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_refused"),
+    [
+        ("a NOT IN (SELECT b FROM s) OR c = 1", True),
+        ("NOT (c = 1 AND a IN (SELECT b FROM s))", True),
+        ("NOT (a NOT IN (SELECT b FROM s))", True),
+        ("(a IN (SELECT b FROM s)) IS NULL", True),
+        ("CASE WHEN a IN (SELECT 1) THEN true ELSE false END", True),
+        ("EXISTS (SELECT 1 FROM s WHERE b NOT IN (SELECT c FROM r) OR d)", True),
+        ("a NOT IN (SELECT b FROM s)", False),
+        ("NOT a IN (SELECT b FROM s)", False),
+        ("c = 1 AND NOT (a IN (SELECT b FROM s)) AND d", False),
+        ("a IN (SELECT b FROM s) OR c = 1", False),
+        ("a NOT IN (1, 2) OR c = 1", False),
+        ("NOT EXISTS (SELECT 1 FROM s WHERE b = a) OR c = 1", False),
+        ("NOT (a = (SELECT max(b) FROM s WHERE b IN (SELECT 1)))", False),
+    ],
+)
+@pytest.mark.parametrize("change", ["DELETE FROM t WHERE {}", "UPDATE t SET c = 2 WHERE {}"])
+def test_conditions_that_take_null_for_false(change, condition, is_refused):
+    if is_refused:
+        with pytest.raises(UnsupportedFeatureError, match=r"takes NULL for false, is .*use NOT EXISTS"):
+            parse_change(change.format(condition))
+    else:
+        assert parse_change(change.format(condition)).where == condition

@@ -1,0 +1,43 @@
+"""Conditions of which DataFusion takes NULL for false: IN with a query below NOT.
+
+It joins the rows with those of the query and keeps a flag of what matches, true or false. So NOT is true
+where SQL has NULL: where the value is NULL, or nothing matches and the query returns a NULL. A ``NOT IN``
+that AND joins to the other conditions is an anti join instead, which knows NULL.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from lance_df.sql.dialect import DataFusion
+
+
+def has_negated_subquery(condition: str) -> bool:
+    """Whether the NULL of an IN with a query would be taken for false, and changes which rows match.
+
+    >>> has_negated_subquery("a NOT IN (SELECT b FROM t) AND c = 1")
+    False
+    >>> has_negated_subquery("a NOT IN (SELECT b FROM t) OR c = 1")
+    True
+
+    A text that sqlglot cannot parse has none.
+    """
+    try:
+        tree = parse_one(condition, dialect=DataFusion)
+    except SqlglotError:
+        return False
+    return any(_is_negated(each) for each in tree.find_all(exp.In) if each.args.get("query") is not None)
+
+
+def _is_negated(node: exp.Expression) -> bool:
+    """Whether anything but AND and OR is above a node, within its query, besides a NOT that AND joins."""
+    above: list[object] = []
+    parent = node.parent
+    while parent is not None and not isinstance(parent, exp.Where | exp.Query):
+        if not isinstance(parent, exp.Paren):
+            above.append(parent)
+        parent = parent.parent
+    rest = above[1:] if above and isinstance(above[0], exp.Not) else above
+    is_plain_not = len(rest) < len(above) and all(isinstance(each, exp.And) for each in rest)
+    return not is_plain_not and not all(isinstance(each, exp.And | exp.Or) for each in above)
