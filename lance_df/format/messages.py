@@ -1,8 +1,9 @@
-"""Parse protobuf bytes that come from files: whatever is wrong with them becomes one error."""
+"""Parse protobuf bytes and JSON that come from files: whatever is wrong with them becomes one error."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -40,6 +41,22 @@ def parse_message(message_type: Callable[[], M], data: bytes | pa.Buffer, *, sou
     except (DecodeError, ValueError, RecursionError) as err:
         raise CorruptDataError(f"{source}: {what} is not a valid message of {len(data)} bytes") from err
     return message
+
+
+def parse_json(text: str | bytes, source: str) -> Any:
+    """Return the values of JSON text.
+
+    Raises
+    ------
+    CorruptDataError
+        It is none, or has half a surrogate pair.
+    """
+    try:
+        values = json.loads(text)
+        json.dumps(values, ensure_ascii=False).encode()  # halves of surrogate pairs are no text
+    except (ValueError, RecursionError) as err:
+        raise CorruptDataError(f"{source}: not JSON: {text[:100]!r}") from err
+    return values
 
 
 def count(number: int, what: str) -> int:

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any, Self
 
 from lance_df.errors import CorruptDataError, InvalidInputError
-from lance_df.format.json_text import parse_json
+from lance_df.format.messages import parse_json
 from lance_df.records import dataclass
 
 MAIN = "main"

@@ -25,7 +25,7 @@ from lance_df.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from lance_df.format.json_text import parse_json
+from lance_df.format.messages import parse_json
 from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_rows import check_all_rows
 from lance_df.namespace.manifest_table import (

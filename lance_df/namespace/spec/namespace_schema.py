@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from lance_df.errors import AlreadyExistsError, ColumnNotFoundError, CorruptDataError, InvalidInputError
-from lance_df.format.json_text import parse_json
+from lance_df.format.messages import parse_json
 from lance_df.format.schema import FIELD_ID_KEY, MAX_FIELD_ID, Field, Schema, schema_from_arrow
 from lance_df.namespace.spec.json_arrow import schema_from_json, schema_to_json
 from lance_df.records import dataclass

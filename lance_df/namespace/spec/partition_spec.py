@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, InvalidInputError
-from lance_df.format.json_text import parse_json
+from lance_df.format.messages import parse_json
 from lance_df.namespace.spec.json_arrow import type_from_json, type_to_json
 from lance_df.namespace.spec.transforms import Transform
 from lance_df.records import dataclass
