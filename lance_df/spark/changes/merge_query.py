@@ -13,6 +13,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.column_path import format_path, quoted_name
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
+from lance_df.spark.changes.merge_keys import are_equal_as_stored, loses_values
 from lance_df.spark.changes.merge_tasks import ACTION, ADDRESS, TABLE, ClauseWrite, MergeScan
 from lance_df.spark.routes import route
 from lance_df.spark.types import arrow_schema, spark_schema
@@ -102,6 +103,13 @@ class MergeQuery:
         self._givens = [self._given(clause) for clause in clauses]
 
     @property
+    def has_exact_keys(self) -> bool:
+        """Whether keys that are equal to Spark are so in the types of the target too."""
+        given = self._source.schema
+        stored = spark_schema(pa.schema([self._stored.field(name) for name in self._on]))
+        return all(are_equal_as_stored(given[name].dataType, stored[name].dataType) for name in self._on)
+
+    @property
     def reads_all(self) -> bool:
         """Whether rows of the target that match nothing count."""
         return RowKind.NOT_MATCHED_BY_SOURCE in self._kinds
@@ -128,7 +136,7 @@ class MergeQuery:
         exact = {
             name: f"{_KEY}{number}"
             for number, name in enumerate(self._on)
-            if _loses_values(self._stored.field(name).type)
+            if loses_values(self._stored.field(name).type)
         }
         fields = [
             T.StructField(TABLE, T.IntegerType()),
@@ -241,7 +249,7 @@ class MergeQuery:
                 raise UnsupportedFeatureError(
                     f"key column {name!r} is of type {stored}, which cannot be a key"
                 )
-            if pa.types.is_nested(stored) and _loses_values(stored):
+            if pa.types.is_nested(stored) and loses_values(stored):
                 raise UnsupportedFeatureError(
                     f"key column {name!r} is of type {stored}, of which Spark has not all values"
                 )
@@ -336,13 +344,3 @@ def _check_items(field: Field, given: T.DataType, path: str) -> None:
             raise InvalidInputError(f"the items of column {path!r} leave out fields; bring them whole")
     else:
         _check_items(item, held, path)
-
-
-def _loses_values(data_type: pa.DataType) -> bool:
-    """Whether Spark's type has not all values."""
-    types = pa.types
-    if types.is_nested(data_type):
-        return any(_loses_values(data_type.field(number).type) for number in range(data_type.num_fields))
-    if types.is_timestamp(data_type) or types.is_duration(data_type):
-        return bool(data_type.unit == "ns")
-    return bool(types.is_date64(data_type))
