@@ -14,6 +14,7 @@ from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits
 from lance_df.spark.distribution import HASH, check_distribution
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.paths import path_for_driver
 from lance_df.spark.routes import route
 from lance_df.spark.row_batches import bounded_by_rows
 from lance_df.spark.sessions import register
@@ -92,6 +93,7 @@ def append(
     if isinstance(sort_by, str):
         raise InvalidInputError(f"sort_by is a list of columns, not {sort_by!r}")
     register(df.sparkSession)
+    root = path_for_driver(root)
     location = open_location(root, storage_options)
     if partition_by is not None and not holds_namespace(location):
         try:
@@ -107,14 +109,14 @@ def append(
     )
     if run_id is not None and run_mark(run_id).is_in(snapshot.manifest.table.manifest.config):
         return
-    ref = SourceRef(str(root), snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
+    ref = SourceRef(root, snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
     with errors_of_spark():
         rows = with_target_names(df, snapshot.arrow_schema.names)
         rows = routed(rows, ref, snapshot, sort_by, distribution=distribution)
         if can_cross_as_integers(df.sparkSession):
             rows, options = with_digits(rows), options | DIGITS
         with bounded_by_rows(df.sparkSession, rows.schema):
-            rows.write.format(LanceSource.name()).options(**options).mode("append").save(str(root))
+            rows.write.format(LanceSource.name()).options(**options).mode("append").save(root)
 
 
 def routed(

@@ -183,11 +183,6 @@ def struct_of(columns: Sequence[TargetColumn]) -> StructType:
     return StructType([each.field for each in columns])
 
 
-def path_for_driver(path: str) -> str:
-    """Return a path as Spark's driver takes it, which may run in another folder than this process."""
-    return path if "://" in path else open_location(path).uri
-
-
 def _opened(path: str, storage: Mapping[str, Any]) -> Source | None:
     location = _location(path, storage)
     if holds_namespace(location):
