@@ -21,7 +21,7 @@ from lance_df.spark.routes import route
 from lance_df.spark.row_batches import bounded_by_rows
 from lance_df.spark.sessions import register
 from lance_df.spark.source import LanceSource
-from lance_df.spark.types import arrow_schema
+from lance_df.spark.types import arrow_schema, new_schema
 from lance_df.spark.writing import run_mark
 from lance_df.storage import open_location
 
@@ -101,9 +101,8 @@ def append(
     made: Location | None = None
     if partition_by is not None and not holds_namespace(location):
         try:
-            PartitionedNamespace.create(
-                root, arrow_schema(df.schema), partition_by, storage_options=storage_options
-            )
+            schema = arrow_schema(new_schema(df.schema))
+            PartitionedNamespace.create(root, schema, partition_by, storage_options=storage_options)
             made = location
         except AlreadyExistsError:
             if not holds_namespace(location):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.spark.catalogs import without_table_options
@@ -64,6 +64,60 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         for field in schema.fields:
             _check_type(field)
         raise
+
+
+def new_schema(schema: StructType) -> StructType:
+    """Return the columns of a table that rows of a schema make: NULL is allowed everywhere, as Spark has it.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A column has a collation, which would be lost.
+    """
+    check_collations(schema)
+    return StructType(
+        [StructField(each.name, nullable_type(each.dataType), metadata=each.metadata) for each in schema]
+    )
+
+
+def check_collations(schema: StructType) -> None:
+    """Check that columns of a new table have no collation.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        One has, and would lose it.
+    """
+    for field in schema.fields:
+        _check_collation(field.name, field.dataType)
+
+
+def nullable_type(data_type: DataType) -> DataType:
+    """Return a type with nulls allowed everywhere."""
+    match data_type:
+        case ArrayType():
+            return ArrayType(nullable_type(data_type.elementType))
+        case MapType():
+            return MapType(nullable_type(data_type.keyType), nullable_type(data_type.valueType))
+        case StructType():
+            return StructType([StructField(each.name, nullable_type(each.dataType)) for each in data_type])
+    return data_type
+
+
+def _check_collation(path: str, data_type: DataType) -> None:
+    match data_type:
+        case StringType() if not data_type.isUTF8BinaryCollation():
+            raise UnsupportedFeatureError(
+                f"column {path!r}: {data_type.simpleString()} would lose its collation: cast it to STRING"
+            )
+        case ArrayType():
+            _check_collation(f"{path}.element", data_type.elementType)
+        case MapType():
+            _check_collation(f"{path}.key", data_type.keyType)
+            _check_collation(f"{path}.value", data_type.valueType)
+        case StructType():
+            for each in data_type:
+                _check_collation(f"{path}.{each.name}", each.dataType)
 
 
 def _check_type(field: StructField) -> None:

@@ -304,6 +304,17 @@ def test_what_spark_accepts_and_breaks_is_refused(spark, root, statement, words)
         lance_df.spark.sql(spark, statement)
 
 
+@pytest.mark.parametrize("clause", ["", "PARTITIONED BY (k)"])
+def test_columns_of_new_tables_may_be_null(spark, root, clause):
+    sql = lance_df.spark.sql
+    sql(spark, f"CREATE TABLE made USING lance_df {clause} AS SELECT id AS k, 'new' AS s FROM range(2)")
+    sql(spark, "INSERT INTO made VALUES (3, NULL), (NULL, 'old')")
+    query = "SELECT * FROM made ORDER BY k, s"
+    assert sql(spark, query).collect() == [(None, "old"), (0, "new"), (1, "new"), (3, None)]
+    spark.sql("SELECT 1 AS k").write.format("lance_df").mode("append").save(str(root / "written"))
+    assert lance_df.dataset(root / "written").schema.field("k").nullable
+
+
 def test_all_save_modes(spark, tmp_path):
     df, path = spark.range(10), tmp_path / "t.lance"
     lance_df.spark.write(df, path)

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import ArrayType, NullType, StructType, YearMonthIntervalType
+from pyspark.sql.types import ArrayType, MapType, NullType, StringType, StructType, YearMonthIntervalType
 
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.spark.types import arrow_schema, spark_schema, to_spark, to_stored
+from lance_df.spark.types import arrow_schema, new_schema, spark_schema, to_spark, to_stored
 
 pytestmark = pytest.mark.spark
 
@@ -133,6 +133,20 @@ def test_values_that_do_not_fit_are_refused(column, wanted, words):
     batch = pa.RecordBatch.from_arrays([column], ["x"])
     with pytest.raises(InvalidInputError, match=words):
         to_stored(batch, pa.schema([("x", wanted)]))
+
+
+def test_columns_of_new_tables_take_null_and_no_collation():
+    within = StructType().add("s", StringType(), nullable=False)
+    schema = StructType().add("a", ArrayType(within, containsNull=False), nullable=False, metadata={"k": 1})
+    made = new_schema(schema)["a"]
+    assert (made.nullable, made.dataType.containsNull, made.metadata) == (True, True, {"k": 1})
+    assert made.dataType.elementType["s"].nullable
+    for data_type, path in (
+        (StringType("UTF8_LCASE"), "c"),
+        (MapType(StringType(), StructType().add("f", StringType("UNICODE"))), "c.value.f"),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match=f"'{path}': string collate .* cast it to STRING"):
+            new_schema(StructType().add("c", data_type))
 
 
 @pytest.mark.parametrize("wanted", [pa.int64(), pa.int16()])
