@@ -11,7 +11,7 @@ from lance_df.api.namespaces import PartitionedNamespace
 from lance_df.errors import AlreadyExistsError, CommitStateUnknownError, InvalidInputError, LanceError
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
-from lance_df.spark.column_names import with_target_names
+from lance_df.spark.assignment import with_target_columns
 from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits
 from lance_df.spark.distribution import HASH, check_distribution
 from lance_df.spark.failures import errors_of_spark
@@ -115,7 +115,7 @@ def append(
         return
     ref = SourceRef(root, snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
     with _removed_after_failure(made), errors_of_spark():
-        rows = with_target_names(df, snapshot.arrow_schema.names)
+        rows = with_target_columns(df, snapshot.arrow_schema)
         rows = routed(rows, ref, snapshot, sort_by, distribution=distribution)
         if can_cross_as_integers(df.sparkSession):
             rows, options = with_digits(rows), options | DIGITS

@@ -10,7 +10,7 @@ from lance_df.errors import AlreadyExistsError, DatasetNotFoundError, InvalidInp
 from lance_df.format.column_path import quoted_name
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.appending import append, write_options
-from lance_df.spark.column_names import with_target_names
+from lance_df.spark.assignment import with_target_columns
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.paths import path_for_driver
 from lance_df.spark.sessions import check_frame, overwrites_dynamically, register
@@ -106,9 +106,9 @@ def write(
     overwrite = partition_overwrite_mode or ("dynamic" if overwrites_dynamically(spark) else "static")
     options = write_options(storage_options, runId=run_id, partitionOverwriteMode=overwrite)
     if is_namespace:
-        df = with_target_names(df, NamespaceSnapshot.open(location).arrow_schema.names)
+        df = with_target_columns(df, NamespaceSnapshot.open(location).arrow_schema)
     elif table is not None and (wanted == "append" or not overwrite_schema):
-        df = with_target_names(df, table.arrow_schema.names)
+        df = with_target_columns(df, table.arrow_schema)
         if wanted == "overwrite":
             df = _with_all_columns(df, table)
             options["overwriteSchema"] = "false"
