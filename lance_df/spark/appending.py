@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.api.namespaces import PartitionedNamespace
-from lance_df.errors import AlreadyExistsError, InvalidInputError
+from lance_df.errors import AlreadyExistsError, CommitStateUnknownError, InvalidInputError, LanceError
+from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
-from lance_df.spark.column_names import with_target_names
+from lance_df.spark.assignment import with_target_columns
 from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits
 from lance_df.spark.distribution import HASH, check_distribution
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.paths import path_for_driver
 from lance_df.spark.routes import route
 from lance_df.spark.row_batches import bounded_by_rows
 from lance_df.spark.sessions import register
 from lance_df.spark.source import LanceSource
-from lance_df.spark.types import arrow_schema
+from lance_df.spark.types import arrow_schema, new_schema
 from lance_df.spark.writing import run_mark
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from lance_df.namespace.spec.partition_by import PartitionBy
+    from lance_df.storage import Location
 
 _ROUTE: Final = "__lance_df_route"
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
@@ -92,12 +96,14 @@ def append(
     if isinstance(sort_by, str):
         raise InvalidInputError(f"sort_by is a list of columns, not {sort_by!r}")
     register(df.sparkSession)
+    root = path_for_driver(root)
     location = open_location(root, storage_options)
+    made: Location | None = None
     if partition_by is not None and not holds_namespace(location):
         try:
-            PartitionedNamespace.create(
-                root, arrow_schema(df.schema), partition_by, storage_options=storage_options
-            )
+            schema = arrow_schema(new_schema(df.schema))
+            PartitionedNamespace.create(root, schema, partition_by, storage_options=storage_options)
+            made = location
         except AlreadyExistsError:
             if not holds_namespace(location):
                 raise
@@ -107,14 +113,31 @@ def append(
     )
     if run_id is not None and run_mark(run_id).is_in(snapshot.manifest.table.manifest.config):
         return
-    ref = SourceRef(str(root), snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
-    with errors_of_spark():
-        rows = with_target_names(df, snapshot.arrow_schema.names)
+    ref = SourceRef(root, snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
+    with _removed_after_failure(made), errors_of_spark():
+        rows = with_target_columns(df, snapshot.arrow_schema)
         rows = routed(rows, ref, snapshot, sort_by, distribution=distribution)
         if can_cross_as_integers(df.sparkSession):
             rows, options = with_digits(rows), options | DIGITS
         with bounded_by_rows(df.sparkSession, rows.schema):
-            rows.write.format(LanceSource.name()).options(**options).mode("append").save(str(root))
+            rows.write.format(LanceSource.name()).options(**options).mode("append").save(root)
+
+
+@contextmanager
+def _removed_after_failure(made: Location | None) -> Iterator[None]:
+    """Remove a namespace that was made for rows which then were not written, unless others have used it."""
+    try:
+        yield
+    except CommitStateUnknownError:
+        raise
+    except Exception:
+        if made is not None:
+            with suppress(LanceError):
+                snapshot = NamespaceSnapshot.open(made)
+                if snapshot.version == 1 and not len(snapshot.manifest.members):
+                    (made / MANIFEST_FOLDER).remove_tree()
+                    made.remove_empty_folder()
+        raise
 
 
 def routed(

@@ -10,8 +10,9 @@ from lance_df.errors import AlreadyExistsError, DatasetNotFoundError, InvalidInp
 from lance_df.format.column_path import quoted_name
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.appending import append, write_options
-from lance_df.spark.column_names import with_target_names
+from lance_df.spark.assignment import with_target_columns
 from lance_df.spark.failures import errors_of_spark
+from lance_df.spark.paths import path_for_driver
 from lance_df.spark.sessions import check_frame, overwrites_dynamically, register
 from lance_df.spark.source import LanceSource
 from lance_df.spark.types import spark_schema
@@ -86,6 +87,7 @@ def write(
         raise InvalidInputError("rows without columns cannot be stored")
     spark = df.sparkSession
     register(spark)
+    path = path_for_driver(path)
     location = open_location(path, storage_options)
     is_namespace = holds_namespace(location)
     table = None if is_namespace else _open_table(path, storage_options)
@@ -104,14 +106,14 @@ def write(
     overwrite = partition_overwrite_mode or ("dynamic" if overwrites_dynamically(spark) else "static")
     options = write_options(storage_options, runId=run_id, partitionOverwriteMode=overwrite)
     if is_namespace:
-        df = with_target_names(df, NamespaceSnapshot.open(location).arrow_schema.names)
+        df = with_target_columns(df, NamespaceSnapshot.open(location).arrow_schema)
     elif table is not None and (wanted == "append" or not overwrite_schema):
-        df = with_target_names(df, table.arrow_schema.names)
+        df = with_target_columns(df, table.arrow_schema)
         if wanted == "overwrite":
             df = _with_all_columns(df, table)
             options["overwriteSchema"] = "false"
     with errors_of_spark():
-        df.write.format(LanceSource.name()).options(**options).mode(wanted).save(str(path))
+        df.write.format(LanceSource.name()).options(**options).mode(wanted).save(path)
 
 
 def _with_all_columns(df: DataFrame, table: Table) -> DataFrame:
@@ -136,7 +138,7 @@ def _with_all_columns(df: DataFrame, table: Table) -> DataFrame:
     return df.select(*columns)
 
 
-def _open_table(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> Table | None:
+def _open_table(path: str, storage_options: Mapping[str, Any] | None) -> Table | None:
     try:
         return open_table(path, storage_options=storage_options)
     except DatasetNotFoundError:

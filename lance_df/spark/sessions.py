@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lance_df.errors import InvalidInputError, MissingDependencyError
 from lance_df.spark import arrow_checks
 from lance_df.spark.failures import errors_of_spark
+from lance_df.spark.paths import path_for_driver
 from lance_df.spark.requirements import require_java
 from lance_df.spark.source import DynamicLanceSource, LanceSource
 
@@ -132,7 +133,7 @@ def register(
     if root is not None:
         from lance_df.spark.folders import show_folder
 
-        show_folder(spark, root, storage_options)
+        show_folder(spark, path_for_driver(root), storage_options)
 
 
 def overwrites_dynamically(spark: SparkSession) -> bool:
@@ -202,4 +203,6 @@ def read(
 
     options["decimalsAsIntegers"] = str(can_cross_as_integers(spark))
     with errors_of_spark():
-        return with_decimals(spark.read.format(LanceSource.name()).options(**options).load(str(path)))
+        return with_decimals(
+            spark.read.format(LanceSource.name()).options(**options).load(path_for_driver(path))
+        )

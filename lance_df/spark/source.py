@@ -12,7 +12,7 @@ from lance_df.errors import ColumnNotFoundError, InvalidInputError, MissingDepen
 from lance_df.spark.catalogs import options_of_new_table, table_options_of, with_table_options
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions, refuse
-from lance_df.spark.types import spark_schema
+from lance_df.spark.types import new_schema, spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,13 +88,13 @@ class LanceSource(DataSource):
 
         given = {name.lower(): value for name, value in self.options.items()}
         options = SourceOptions.parse({**self._of_session, **given})
-        return writer_for(options, schema, overwrite=overwrite)
+        return writer_for(options, new_schema(schema), overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LanceStreamWriter:  # noqa: N802
         """Return a writer of the batches of a streaming query."""
         from lance_df.spark.streaming import LanceStreamWriter
 
-        return LanceStreamWriter(SourceOptions.parse(self.options), schema, overwrite=overwrite)
+        return LanceStreamWriter(SourceOptions.parse(self.options), new_schema(schema), overwrite=overwrite)
 
     def pinned(self, options: SourceOptions) -> SourceOptions:
         """Return options that name the version that this has been made for, if it has been."""

@@ -20,6 +20,7 @@ from lance_df.format.column_path import format_path, quoted_name
 from lance_df.spark.column_names import is_case_sensitive
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.folders import METADATA, folders_of
+from lance_df.spark.paths import path_for_driver
 from lance_df.spark.pruning.plans import Plans, relations
 from lance_df.spark.pruning.pruned import prune
 from lance_df.spark.pruning.relations import Relation
@@ -235,7 +236,7 @@ def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
             "lance_df.spark.register(spark, root)"
         )
     if change.path is not None:
-        path = change.path
+        path = path_for_driver(change.path)
         if change.query is not None and _is_in_catalog(spark, change):
             return _nothing(spark)
     else:

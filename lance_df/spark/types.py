@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.expr.literals import is_bytes, is_text, storage_type
 from lance_df.spark.catalogs import without_table_options
 from lance_df.spark.nested import recast
 
@@ -32,6 +33,26 @@ _SAME_VALUES: Final = {
     pa.large_binary(): pa.binary(),
     pa.binary_view(): pa.binary(),
     pa.date64(): pa.date32(),
+}
+# decimals of more may have an exponent in Arrow's texts
+_MAX_PLAIN_SCALE: Final = 6
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_integer(data_type) or types.is_floating(data_type) or types.is_decimal(data_type)
+
+
+_KINDS: Final = {
+    "null": pa.types.is_null,
+    "boolean": pa.types.is_boolean,
+    "number": _is_number,
+    "text": is_text,
+    "bytes": is_bytes,
+    "date": pa.types.is_date,
+    "timestamp": pa.types.is_timestamp,
+    "time": pa.types.is_time,
+    "duration": pa.types.is_duration,
 }
 
 
@@ -66,6 +87,60 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         raise
 
 
+def new_schema(schema: StructType) -> StructType:
+    """Return the columns of a table that rows of a schema make: NULL is allowed everywhere, as Spark has it.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A column has a collation, which would be lost.
+    """
+    check_collations(schema)
+    return StructType(
+        [StructField(each.name, nullable_type(each.dataType), metadata=each.metadata) for each in schema]
+    )
+
+
+def check_collations(schema: StructType) -> None:
+    """Check that columns of a new table have no collation.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        One has, and would lose it.
+    """
+    for field in schema.fields:
+        _check_collation(field.name, field.dataType)
+
+
+def nullable_type(data_type: DataType) -> DataType:
+    """Return a type with nulls allowed everywhere."""
+    match data_type:
+        case ArrayType():
+            return ArrayType(nullable_type(data_type.elementType))
+        case MapType():
+            return MapType(nullable_type(data_type.keyType), nullable_type(data_type.valueType))
+        case StructType():
+            return StructType([StructField(each.name, nullable_type(each.dataType)) for each in data_type])
+    return data_type
+
+
+def _check_collation(path: str, data_type: DataType) -> None:
+    match data_type:
+        case StringType() if not data_type.isUTF8BinaryCollation():
+            raise UnsupportedFeatureError(
+                f"column {path!r}: {data_type.simpleString()} would lose its collation: cast it to STRING"
+            )
+        case ArrayType():
+            _check_collation(f"{path}.element", data_type.elementType)
+        case MapType():
+            _check_collation(f"{path}.key", data_type.keyType)
+            _check_collation(f"{path}.value", data_type.valueType)
+        case StructType():
+            for each in data_type:
+                _check_collation(f"{path}.{each.name}", each.dataType)
+
+
 def _check_type(field: StructField) -> None:
     try:
         to_arrow_schema(StructType([field]), timezone="UTC")
@@ -98,8 +173,8 @@ def to_stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     Raises
     ------
     InvalidInputError
-        A value does not fit its type, or is null where it must not be; a moment is to be stored as a time of
-        day and date without a zone, or the other way round.
+        A value does not fit its type, or is null where it must not be; Spark would not store it in a column
+        of the type, or as another value.
     """
     columns = []
     for field in schema:
@@ -121,7 +196,37 @@ def _stored(column: pa.Array, data_type: pa.DataType) -> pa.Array:
         raise pa.ArrowInvalid(
             f"{ours} is stored as {data_type}: cast it to {theirs} first, so that Spark's time zone is used"
         )
+    if not _is_same_to_spark(column.type, storage_type(data_type)):
+        raise pa.ArrowInvalid(f"the rows have {column.type}, the table has {data_type}: cast it first")
+    wanted = storage_type(data_type)
+    if pa.types.is_decimal(wanted) and pa.types.is_integer(column.type):
+        column = pc.cast(column, pa.decimal128(38, 0))  # else the types decide what fits, and not the values
+    elif _crosses_base(column.type, wanted) or _crosses_base(wanted, column.type):
+        column = pc.cast(column, pa.string())  # else digits would be rounded, or the last one be another
     return pc.cast(column, data_type)
+
+
+def _crosses_base(decimal: pa.DataType, binary: pa.DataType) -> bool:
+    return pa.types.is_decimal(decimal) and (pa.types.is_float32(binary) or pa.types.is_float64(binary))
+
+
+def _is_same_to_spark(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Arrow stores values of a type in another one as Spark does, or refuses them."""
+    ours, theirs = _kind(given), _kind(wanted)
+    if None in (ours, theirs) or ours == theirs or ours == "null":
+        return True
+    if theirs == "text":
+        # of others Spark writes another text
+        is_plain = pa.types.is_integer(given) or (
+            pa.types.is_decimal(given) and given.scale <= _MAX_PLAIN_SCALE
+        )
+        return is_plain or ours in ("boolean", "bytes", "date")
+    return ours == "date" and theirs == "timestamp" and wanted.tz is None
+
+
+def _kind(data_type: pa.DataType) -> str | None:
+    """Return what values of a type are; None for what has other values in it, and others."""
+    return next((kind for kind, is_of in _KINDS.items() if is_of(data_type)), None)
 
 
 def _has_zone(data_type: pa.DataType) -> bool | None:

@@ -155,6 +155,25 @@ def test_keys_with_null_nan_and_zeros_in_every_file_version(spark, tmp_path, ver
     assert shown(path, order="v") == shown(other, order="v")
 
 
+@pytest.mark.parametrize(
+    ("stored", "given", "updated"),
+    [
+        ("9007199254740993L", "9007199254740992D", 1),
+        ("CAST(9007199254740993 AS DECIMAL(20,0))", "9007199254740992D", 1),
+        ("16777217", "16777217D", 1),
+        ("9007199254740993L", "9007199254740992L", 0),
+        ("1.10BD", "1.1000BD", 1),
+    ],
+)
+def test_keys_match_as_spark_compares_them_however_many_there_are(spark, tmp_path, stored, given, updated):
+    source = spark.sql(f"SELECT {given} AS k")
+    many = source.union(spark.range(100_001).selectExpr("-id - 1"))
+    for name, keys in (("few", source), ("many", many)):
+        lance_df.spark.write(spark.sql(f"SELECT {stored} AS k, 'x' AS v"), tmp_path / name)
+        merge = lance_df.spark.merge(spark, tmp_path / name, keys, "k")
+        assert merge.when_matched_update({"v": "'y'"}).execute().num_updated_rows == updated, name
+
+
 def test_nanoseconds_that_spark_has_not_match_nothing(spark, tmp_path):
     path = tmp_path / "t"
     moments = pa.array([1_000, 1_001, None], pa.timestamp("ns"))

@@ -163,6 +163,26 @@ def test_mistakes_in_appends_are_typed(spark, root, tmp_path):
     assert not (tmp_path / "no").exists()
 
 
+def test_a_namespace_whose_first_rows_fail_is_not_there(spark, tmp_path):
+    wrong = spark.sql("SELECT id, id % 2 AS g, 1 / (id - 5) AS q FROM range(10)")
+    right = wrong.withColumn("q", wrong["id"].cast("double"))
+    (tmp_path / "n").mkdir()
+    (tmp_path / "n" / "other.txt").write_text("stays")
+    for name in ("m", "n"):
+        for mode in ("errorifexists", "ignore"):
+            with pytest.raises(InvalidInputError, match="DIVIDE_BY_ZERO"):
+                lance_df.spark.write(wrong, tmp_path / name, mode=mode, partition_by=["identity(g)"])
+    assert not (tmp_path / "m").exists()
+    assert [each.name for each in (tmp_path / "n").iterdir()] == ["other.txt"]
+    lance_df.spark.write(right, tmp_path / "m", mode="ignore", partition_by=["identity(g)"])
+    assert read(spark, str(tmp_path / "m")).count() == 10
+    # of a namespace that was there nothing is removed
+    lance_df.PartitionedNamespace.create(tmp_path / "empty", opened(tmp_path / "m").schema, ["identity(g)"])
+    with pytest.raises(InvalidInputError, match="DIVIDE_BY_ZERO"):
+        lance_df.spark.append(wrong, tmp_path / "empty", partition_by=["identity(g)"])
+    assert len(opened(tmp_path / "empty")) == 0
+
+
 def test_rows_that_do_not_fit_change_nothing(spark, root):
     before = folders(root)
     bad = spark.sql("SELECT TIMESTAMP_NTZ '2030-01-01' AS ts, 1L AS k, 'x' AS s, 1 AS more")

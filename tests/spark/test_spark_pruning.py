@@ -127,6 +127,42 @@ def test_years_of_times_in_nanoseconds_that_have_none_are_left_to_spark(spark, t
         assert ("date_part" in scan.get("filter", "")) is passed_on, condition
 
 
+def test_times_between_two_stored_ones_are_compared_exactly(spark, tmp_path):
+    moments = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2024, 3, 10, 6, 59, 59), None]
+    moments.append(dt.datetime(2024, 3, 10, 7))
+    rows = {"i": range(4), "s": pa.array(moments, pa.timestamp("s", "Europe/Berlin"))}
+    lance_df.write_dataset(pa.table(rows | {"ms": pa.array(moments, pa.timestamp("ms"))}), tmp_path / "t")
+    lance_df.spark.read(spark, tmp_path / "t").createOrReplaceTempView("times")
+    conditions = [
+        condition.format(name, f"{word}'{second}{fraction}'", f"{word}'2024-03-10 06:59:59'")
+        for name, word, fraction in (("s", "TIMESTAMP", ".5Z"), ("ms", "TIMESTAMP_NTZ", ".000001"))
+        for second in ("2024-03-10 06:59:59", "1969-12-31 23:59:58")
+        for condition in (
+            *(f"{{0}} {operator} {{1}}" for operator in ("=", "<>", "<", "<=", ">", ">=")),
+            "NOT ({0} >= {1})",
+            "{0} NOT IN ({1})",
+            "{0} NOT IN ({1}, {2})",
+            "{0} IN ({1}, {2})",
+        )
+    ]
+    truths = ", ".join(f"({condition}) IS TRUE AS c{n}" for n, condition in enumerate(conditions))
+    wanted = spark.sql(f"SELECT i, {truths} FROM times").toArrow()
+    queries = [f"SELECT i FROM times WHERE {condition}" for condition in conditions]
+    scans = scans_of(lance_df.spark.prune(spark.sql(" UNION ALL ".join(queries))))
+    for n, (condition, scan) in enumerate(zip(conditions, scans, strict=True)):
+        kept = lance_df.dataset(tmp_path / "t").to_table(columns=["i"], filter=scan["filter"])["i"]
+        assert kept.to_pylist() == wanted.filter(wanted[f"c{n}"])["i"].to_pylist(), (condition, scan)
+
+
+def test_a_column_of_times_of_day_need_not_be_used(spark, tmp_path):
+    rows = pa.table({"i": [1, 2], "t": pa.array([dt.time(1), None], pa.time64("us"))})
+    rows = rows.append_column("s", pa.array([{"t": dt.time(2)}, None], pa.struct([("t", pa.time64("us"))])))
+    lance_df.write_dataset(rows, tmp_path / "t")
+    lance_df.spark.read(spark, tmp_path / "t").createOrReplaceTempView("days")
+    assert pruned_as(spark, "SELECT i FROM days WHERE i = 1").collect() == [(1,)]
+    assert pruned_as(spark, "SELECT t FROM days WHERE i = 1").collect() == [(dt.time(1),)]
+
+
 def test_what_depends_on_the_place_of_rows_takes_no_conditions(spark, sources):
     for query in (
         "SELECT amount FROM (SELECT amount, user, rand(7) AS r FROM events) WHERE user = 3 AND r < 0.5",

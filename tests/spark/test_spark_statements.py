@@ -304,6 +304,27 @@ def test_what_spark_accepts_and_breaks_is_refused(spark, root, statement, words)
         lance_df.spark.sql(spark, statement)
 
 
+@pytest.mark.parametrize("clause", ["", "PARTITIONED BY (k)"])
+def test_columns_of_new_tables_may_be_null(spark, root, clause):
+    sql = lance_df.spark.sql
+    sql(spark, f"CREATE TABLE made USING lance_df {clause} AS SELECT id AS k, 'new' AS s FROM range(2)")
+    sql(spark, "INSERT INTO made VALUES (3, NULL), (NULL, 'old')")
+    query = "SELECT * FROM made ORDER BY k, s"
+    assert sql(spark, query).collect() == [(None, "old"), (0, "new"), (1, "new"), (3, None)]
+    spark.sql("SELECT 1 AS k").write.format("lance_df").mode("append").save(str(root / "written"))
+    assert lance_df.dataset(root / "written").schema.field("k").nullable
+
+
+def test_whole_numbers_are_stored_as_decimals_if_they_fit(spark, root):
+    sql = lance_df.spark.sql
+    sql(spark, "CREATE TABLE prices USING lance_df AS SELECT CAST(1 AS DECIMAL(10,2)) AS price")
+    sql(spark, "INSERT INTO prices VALUES (5)")
+    with pytest.raises(InvalidInputError, match="'price'"):
+        sql(spark, "INSERT INTO prices VALUES (100000000)")
+    query = "SELECT * FROM prices ORDER BY price"
+    assert sql(spark, query).collect() == [(Decimal("1.00"),), (Decimal("5.00"),)]
+
+
 def test_all_save_modes(spark, tmp_path):
     df, path = spark.range(10), tmp_path / "t.lance"
     lance_df.spark.write(df, path)

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import ArrayType, NullType, StructType, YearMonthIntervalType
+from pyspark.sql.types import ArrayType, MapType, NullType, StringType, StructType, YearMonthIntervalType
 
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.spark.types import arrow_schema, spark_schema, to_spark, to_stored
+from lance_df.spark.types import arrow_schema, new_schema, spark_schema, to_spark, to_stored
 
 pytestmark = pytest.mark.spark
 
@@ -127,12 +127,75 @@ def test_the_schema_of_spark_is_that_of_its_batches():
         (pa.array(["a"]), pa.int64(), "'x'"),
         (pa.array([0], pa.timestamp("us", "UTC")), pa.timestamp("us"), "cast it to TIMESTAMP_NTZ"),
         (pa.array([0], pa.timestamp("us")), pa.timestamp("us", "UTC"), "cast it to TIMESTAMP first"),
+        (pa.array([500]), pa.decimal128(4, 2), "precision 4"),
+        (pa.array([1.005]), pa.decimal128(10, 2), "'x'"),
+        (pa.array([float("nan")]), pa.decimal128(10, 2), "'x'"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(column, wanted, words):
     batch = pa.RecordBatch.from_arrays([column], ["x"])
     with pytest.raises(InvalidInputError, match=words):
         to_stored(batch, pa.schema([("x", wanted)]))
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [
+        (pa.array([dt.date(2024, 1, 2)]), pa.timestamp("us", "UTC")),
+        (pa.array([dt.date(2024, 1, 2)]), pa.int32()),
+        (pa.array([19], pa.int32()), pa.date32()),
+        (pa.array([0]), pa.timestamp("us", "UTC")),
+        (pa.array([MOMENT], pa.timestamp("us", "UTC")), pa.int64()),
+        (pa.array([MOMENT], pa.timestamp("us", "UTC")), pa.date32()),
+        (pa.array([MOMENT], pa.timestamp("us", "UTC")), pa.string()),
+        (pa.array([7]), pa.bool_()),
+        (pa.array([True]), pa.float64()),
+        (pa.array([100.0]), pa.string()),
+        (pa.array([Decimal("0.0000001")]), pa.large_string()),
+        (pa.array([Decimal("0.0000001")]), pa.dictionary(pa.int32(), pa.string())),
+        (pa.array(["12"]), pa.int64()),
+        (pa.array(["2024-01-02"]), pa.date32()),
+    ],
+)
+@pytest.mark.parametrize("is_within", [False, True])
+def test_what_spark_refuses_or_stores_as_another_value_is_refused(column, wanted, is_within):
+    if is_within:
+        column, wanted = pa.array([[{"k": column[0]}]]), pa.list_(pa.struct([("k", wanted)]))
+    with pytest.raises(InvalidInputError, match=r"'x': the rows have .*, the table has .*: cast it first"):
+        to_stored(pa.RecordBatch.from_arrays([column], ["x"]), pa.schema([("x", wanted)]))
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [
+        (pa.array([5, None]), pa.array([Decimal("5.00"), None], pa.decimal128(10, 2))),
+        (pa.array([0.1, 1e10]), pa.array([Decimal("0.1"), Decimal(10**10)], pa.decimal128(30, 18))),
+        (pa.array([Decimal("1.255"), Decimal("-0.001")]), pa.array([1.255, -0.001])),
+        (pa.array([Decimal("1.255"), None]), pa.array([1.255, None], pa.float32())),
+        (pa.array([True, None]), pa.array(["true", None])),
+        (pa.array([Decimal("1.50")]), pa.array(["1.50"])),
+        (pa.array([dt.date(2024, 1, 2)]), pa.array([dt.datetime(2024, 1, 2)], pa.timestamp("us"))),
+        (pa.array([dt.date(2024, 1, 2)]), pa.array(["2024-01-02"])),
+        (pa.nulls(2), pa.array([None, None], pa.date32())),
+    ],
+)
+def test_what_arrow_stores_as_spark_does_is_stored(column, wanted):
+    stored = to_stored(pa.RecordBatch.from_arrays([column], ["x"]), pa.schema([("x", wanted.type)]))
+    assert stored.column(0).equals(wanted)
+
+
+def test_columns_of_new_tables_take_null_and_no_collation():
+    within = StructType().add("s", StringType(), nullable=False)
+    schema = StructType().add("a", ArrayType(within, containsNull=False), nullable=False, metadata={"k": 1})
+    made = new_schema(schema)["a"]
+    assert (made.nullable, made.dataType.containsNull, made.metadata) == (True, True, {"k": 1})
+    assert made.dataType.elementType["s"].nullable
+    for data_type, path in (
+        (StringType("UTF8_LCASE"), "c"),
+        (MapType(StringType(), StructType().add("f", StringType("UNICODE"))), "c.value.f"),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match=f"'{path}': string collate .* cast it to STRING"):
+            new_schema(StructType().add("c", data_type))
 
 
 @pytest.mark.parametrize("wanted", [pa.int64(), pa.int16()])

@@ -16,6 +16,7 @@ from lance_df.records import dataclass
 from lance_df.spark.changes.targets import MemberAt, Targets
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
+from lance_df.spark.paths import path_for_driver
 from lance_df.table.changes.removal import RemovedRows, note_deletion_files
 from lance_df.table.changes.retry import Change, RetryOptions, commit_with_retries
 from lance_df.table.commit.inserted_keys import united_keys
@@ -119,7 +120,7 @@ class Target:
         mark: Mark | None,
     ) -> None:
         self.spark = spark
-        self._options = SourceOptions(path=str(path), storage=dict(storage_options or {}))
+        self._options = SourceOptions(path=path_for_driver(path), storage=dict(storage_options or {}))
         self._mark = mark
         self.opened: Source = open_source(self._options)
 

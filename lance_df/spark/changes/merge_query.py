@@ -13,6 +13,8 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.column_path import format_path, quoted_name
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
+from lance_df.spark.assignment import assigned_type, is_ansi, wanted_type
+from lance_df.spark.changes.merge_keys import are_equal_as_stored, loses_values
 from lance_df.spark.changes.merge_tasks import ACTION, ADDRESS, TABLE, ClauseWrite, MergeScan
 from lance_df.spark.routes import route
 from lance_df.spark.types import arrow_schema, spark_schema
@@ -102,6 +104,13 @@ class MergeQuery:
         self._givens = [self._given(clause) for clause in clauses]
 
     @property
+    def has_exact_keys(self) -> bool:
+        """Whether keys that are equal to Spark are so in the types of the target too."""
+        given = self._source.schema
+        stored = spark_schema(pa.schema([self._stored.field(name) for name in self._on]))
+        return all(are_equal_as_stored(given[name].dataType, stored[name].dataType) for name in self._on)
+
+    @property
     def reads_all(self) -> bool:
         """Whether rows of the target that match nothing count."""
         return RowKind.NOT_MATCHED_BY_SOURCE in self._kinds
@@ -128,7 +137,7 @@ class MergeQuery:
         exact = {
             name: f"{_KEY}{number}"
             for number, name in enumerate(self._on)
-            if _loses_values(self._stored.field(name).type)
+            if loses_values(self._stored.field(name).type)
         }
         fields = [
             T.StructField(TABLE, T.IntegerType()),
@@ -191,15 +200,17 @@ class MergeQuery:
 
     def _value_columns(self, pairs: DataFrame) -> list[Column]:
         """Return the values, cast to the types of their columns."""
-        plain = pairs.select(*(value.alias(name) for name, value, *_ in self._values)).schema
-        is_ansi = str(pairs.sparkSession.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true"
+        plain = pairs.select(*(value.alias(name) for name, _, value, *_ in self._values)).schema
+        ansi = is_ansi(pairs.sparkSession)
         columns = []
-        for name, value, number, wanted in self._values:
-            given = plain[name].dataType
-            # without ANSI, Spark would change what does not fit, which writers refuse
-            is_cast = is_ansi or isinstance(given, T.NullType)
-            if wanted is not None and is_cast and given.simpleString() != wanted.simpleString():
-                value = value.cast(wanted)  # noqa: PLW2901
+        for name, column, value, number in self._values:
+            given, wanted = plain[name].dataType, wanted_type(self._stored, column)
+            if wanted is not None:
+                # without ANSI, Spark would change what does not fit, which writers refuse
+                is_cast = (ansi and number is not None) or isinstance(given, T.NullType)
+                assigned = wanted if is_cast else assigned_type(column, given, wanted, is_ansi=ansi)
+                if given.simpleString() != assigned.simpleString():
+                    value = value.cast(assigned)  # noqa: PLW2901
             if number is not None:
                 value = F.when(F.col(ACTION) == number, value)  # noqa: PLW2901
             columns.append(value.alias(name))
@@ -241,7 +252,7 @@ class MergeQuery:
                 raise UnsupportedFeatureError(
                     f"key column {name!r} is of type {stored}, which cannot be a key"
                 )
-            if pa.types.is_nested(stored) and _loses_values(stored):
+            if pa.types.is_nested(stored) and loses_values(stored):
                 raise UnsupportedFeatureError(
                     f"key column {name!r} is of type {stored}, of which Spark has not all values"
                 )
@@ -275,13 +286,12 @@ class MergeQuery:
         if clause.values is None:
             shared = f"{_VALUE}source_{name}"
             if all(known != shared for known, *_ in self._values):
-                self._values.append(_Value(shared, F.col(format_path([_SOURCE, name])), None, None))
+                self._values.append(_Value(shared, name, F.col(format_path([_SOURCE, name])), None))
             return shared
         number = next(at for at, each in enumerate(self._clauses) if each is clause)
         given = dict(clause.values)[name]
         column = f"{_VALUE}{number}_{name}"
-        wanted = spark_schema(pa.schema([self._stored.field(name)]))[name].dataType
-        self._values.append(_Value(column, _column(given), number, wanted))
+        self._values.append(_Value(column, name, _column(given), number))
         return column
 
     def _is_mentioned(self, name: str) -> bool:
@@ -292,12 +302,12 @@ class MergeQuery:
 
 
 class _Value(NamedTuple):
-    """A column of values: that of a clause by its number, None of all; cast to a type, if there is one."""
+    """Values of a column of the target: those of a clause by its number, None of all."""
 
     name: str
+    column: str
     expression: Column
     number: int | None
-    data_type: T.DataType | None
 
 
 def _column(expression: Expression) -> Column:
@@ -336,13 +346,3 @@ def _check_items(field: Field, given: T.DataType, path: str) -> None:
             raise InvalidInputError(f"the items of column {path!r} leave out fields; bring them whole")
     else:
         _check_items(item, held, path)
-
-
-def _loses_values(data_type: pa.DataType) -> bool:
-    """Whether Spark's type has not all values."""
-    types = pa.types
-    if types.is_nested(data_type):
-        return any(_loses_values(data_type.field(number).type) for number in range(data_type.num_fields))
-    if types.is_timestamp(data_type) or types.is_duration(data_type):
-        return bool(data_type.unit == "ns")
-    return bool(types.is_date64(data_type))

@@ -215,7 +215,9 @@ class _Merge:
         self._target = target
         self._query = query
         self._on = on
-        self._keys = None if query.reads_all else _few_keys(source, on, target.stored)
+        # Spark alone compares others
+        few = not query.reads_all and query.has_exact_keys
+        self._keys = _few_keys(source, on, target.stored) if few else None
         self._scan, self._columns = query.scan(self._keys)
 
     def candidates(self, draft: Draft) -> Sequence[DraftMember]:

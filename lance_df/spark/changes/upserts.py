@@ -12,6 +12,7 @@ from lance_df.format.column_path import quoted_name
 from lance_df.spark.changes.committing import Target
 from lance_df.spark.changes.merging import MergeBuilder
 from lance_df.spark.failures import errors_of_spark
+from lance_df.spark.paths import path_for_driver
 from lance_df.table.commit.marks import Mark
 
 if TYPE_CHECKING:
@@ -58,10 +59,11 @@ def upsert_batches(
     """
     if not sink_id:
         raise InvalidInputError("sink_id is empty: give the stream a name of its own")
+    path = path_for_driver(target)
 
     def upsert(batch: DataFrame, batch_id: int) -> None:
         mark = Mark(f"lance_df.stream.{sink_id}", batch_id)
-        opened = Target(batch.sparkSession, target, storage_options, mark)
+        opened = Target(batch.sparkSession, path, storage_options, mark)
         if opened.is_done:
             return
         keys = key_columns(opened.schema, on)

@@ -23,11 +23,12 @@ from pyspark.sql.types import (
     NullType,
     NumericType,
     StringType,
-    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
+
+from lance_df.spark.types import nullable_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -63,7 +64,7 @@ class Conversion(NamedTuple):
 
 def converted(value: Column, source: DataType, target: DataType) -> Conversion | None:
     """Return the values of a column in another type of Spark, None if they would change their meaning."""
-    source, target = bare(source), bare(target)
+    source, target = nullable_type(source), nullable_type(target)
     if source == target:
         return Conversion(value)
     cast = value.try_cast(target)
@@ -94,18 +95,6 @@ def stored(conversion: Conversion, data_type: pa.DataType) -> Conversion:
         return conversion
     fits = held if conversion.fits is None else conversion.fits & held
     return Conversion(F.when(held, conversion.value), fits)
-
-
-def bare(data_type: DataType) -> DataType:
-    """Return a type with nulls allowed everywhere."""
-    match data_type:
-        case ArrayType():
-            return ArrayType(bare(data_type.elementType))
-        case MapType():
-            return MapType(bare(data_type.keyType), bare(data_type.valueType))
-        case StructType():
-            return StructType([StructField(each.name, bare(each.dataType)) for each in data_type])
-    return data_type
 
 
 def lacks(value: Column, data_type: DataType, *, nullable: bool) -> Column | None:

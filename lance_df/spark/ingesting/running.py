@@ -27,12 +27,12 @@ from lance_df.spark.ingesting.sink import IngestSink, sink_options
 from lance_df.spark.ingesting.sources import read_source, readable
 from lance_df.spark.ingesting.target import (
     Target,
-    path_for_driver,
     prepare_rejects,
     rejects_have,
     struct_of,
 )
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.paths import path_for_driver
 from lance_df.spark.pipeline.statistics import build_statistics
 from lance_df.spark.row_batches import bounded_by_rows
 

@@ -20,7 +20,7 @@ from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.partition_by import resolve_all
 from lance_df.records import dataclass
 from lance_df.spark.ingesting.checked_rows import BAD_FIELDS, TargetColumn
-from lance_df.spark.types import arrow_schema, spark_schema
+from lance_df.spark.types import arrow_schema, check_collations, spark_schema
 from lance_df.spark.writing import run_mark
 from lance_df.storage import open_location
 from lance_df.table.maintenance.zone_map_coverage import lacks_zone_maps
@@ -96,6 +96,8 @@ class Target:
         ------
         ColumnNotFoundError
             Rows are to be sorted by a column that is none of them.
+        UnsupportedFeatureError
+            A column of a new target has a collation.
         """
         keeps_columns = self.snapshot is not None or self.job.mode == "append"
         if self.source is not None and keeps_columns:
@@ -109,6 +111,7 @@ class Target:
             ]
         else:
             columns = [TargetColumn(each) for each in (rows if wanted is None else wanted)]
+            check_collations(struct_of(columns))
         names = [each.field.name for each in columns]
         known_names = names if case_sensitive else [name.lower() for name in names]
         for name in self.job.sort_by:
@@ -181,11 +184,6 @@ def has_run(source: Source | None, run: str) -> bool:
 def struct_of(columns: Sequence[TargetColumn]) -> StructType:
     """Return columns as Spark's schema."""
     return StructType([each.field for each in columns])
-
-
-def path_for_driver(path: str) -> str:
-    """Return a path as Spark's driver takes it, which may run in another folder than this process."""
-    return path if "://" in path else open_location(path).uri
 
 
 def _opened(path: str, storage: Mapping[str, Any]) -> Source | None:

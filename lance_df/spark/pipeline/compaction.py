@@ -20,6 +20,7 @@ from lance_df.optimize import CompactionMetrics
 from lance_df.records import dataclass
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
+from lance_df.spark.paths import path_for_driver
 from lance_df.spark.pipeline.members import Ref, member_refs, open_ref, pinned
 from lance_df.spark.pipeline.tasks import (
     OPENING_BYTES,
@@ -115,7 +116,7 @@ def compact(
         "num_threads": 1,  # Spark gives a task one core
     }
     check_task_bytes(task_bytes)
-    options = SourceOptions(path=str(root), storage=dict(storage_options or {}))
+    options = SourceOptions(path=path_for_driver(root), storage=dict(storage_options or {}))
     source = open_source(options)
     namespace = namespace_of(source)
     if namespace is not None:

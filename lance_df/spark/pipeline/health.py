@@ -12,6 +12,7 @@ from lance_df.namespace.health.verify import verify_namespace, verify_table
 from lance_df.namespace.snapshot import holds_namespace
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.options import SourceOptions
+from lance_df.spark.paths import path_for_driver
 from lance_df.spark.pipeline.tasks import map_in_tasks, run_in_tasks
 from lance_df.storage import open_location
 from lance_df.table.open import open_table
@@ -57,11 +58,12 @@ def verify(
     CorruptDataError
         The manifest cannot be read at all.
     """
+    root = path_for_driver(root)
     location = open_location(root, storage_options)
     if holds_namespace(location):
         spread = partial(map_in_tasks, spark, least=1 if deep else _SEEN_AT_ONCE)
         return verify_namespace(location, deep=deep, spread=spread)
-    options = SourceOptions(path=str(root), storage=dict(storage_options or {}))
+    options = SourceOptions(path=root, storage=dict(storage_options or {}))
     ref = SourceRef.of(open_table(root, storage_options=storage_options), options)
     [report] = run_in_tasks(spark, _verified, [ref])
     return report

@@ -18,6 +18,7 @@ from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.decimals import can_cross_as_integers, with_decimals, with_integers
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
+from lance_df.spark.paths import path_for_driver
 from lance_df.spark.pipeline.join_source import PART, JoinMerger, JoinSource, SomeMembers
 from lance_df.spark.pipeline.tasks import check_task_bytes, num_workers, shared_out
 from lance_df.spark.sessions import make_known
@@ -114,7 +115,7 @@ def partitioned_join(
     check_task_bytes(task_bytes)
     storage = dict(storage_options or {})
     tables = {
-        name: _opened(SourceOptions(path=str(path), version=version, storage=storage))
+        name: _opened(SourceOptions(path=path_for_driver(path), version=version, storage=storage))
         for name, path, version in (("l", left, left_version), ("r", right, right_version))
     }
     if sql is None:

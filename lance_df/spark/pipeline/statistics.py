@@ -17,6 +17,7 @@ from lance_df.namespace.spec.transforms import TransformKind
 from lance_df.records import dataclass
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
+from lance_df.spark.paths import path_for_driver
 from lance_df.spark.pipeline.members import Ref, member_refs, open_ref, pinned
 from lance_df.spark.pipeline.tasks import (
     OPENING_BYTES,
@@ -118,7 +119,7 @@ def build_statistics(
         What went wrong in a task, with Spark's error as its cause.
     """
     check_task_bytes(task_bytes)
-    options = SourceOptions(path=str(root), storage=dict(storage_options or {}))
+    options = SourceOptions(path=path_for_driver(root), storage=dict(storage_options or {}))
     source = open_source(options)
     names = None if columns is None else tuple(columns)
     namespace = namespace_of(source)

@@ -18,6 +18,7 @@ from pyspark.sql import types as T  # noqa: N812
 from lance_df.format.column_path import quoted_name
 from lance_df.records import dataclass
 from lance_df.spark.pruning.nodes import attribute_id, children, class_of, items
+from lance_df.spark.pruning.times import compared_time, times_listed_in
 from lance_df.sql.splice import quote_string
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ _ALL_VALUES: Final = range(-(2**31), 2**31)
 # that begin and end among the times in nanoseconds; of others DataFusion 55 makes comparisons with NULL
 _YEARS_OF_NANOS: Final = range(1678, 2262)
 _MAX_ITEMS: Final = 1000
-_NANOS: Final = 1000
 _BELOW_ALL: Final = "-1e999"
-_INT64: Final = 2**63
 # Before and after it, days have no text that all parsers read.
 _FIRST_DAY: Final = np.datetime64("0001-01-01").astype(np.int64).item()
 _LAST_DAY: Final = np.datetime64("9999-12-31").astype(np.int64).item()
@@ -219,8 +218,8 @@ def compared(column: StoredColumn, operator: str, value: object) -> str | None:
     if isinstance(kind, T.BooleanType):
         truth = {("=", True): name, ("=", False): f"NOT {name}"}
         return truth.get((operator, bool(value)))
-    if getattr(column.stored_type, "unit", None) == "ns" and isinstance(value, int):
-        return _compared_nanos(column, operator, value)
+    if pa.types.is_timestamp(column.stored_type):
+        return compared_time(name, column.stored_type, operator, value) if isinstance(value, int) else None
     text = literal(column, value)
     return None if text is None else f"{name} {operator} {text}"
 
@@ -229,14 +228,18 @@ def listed_in(column: StoredColumn, values: Sequence[object], *, negated: bool =
     """Return a filter for the values of a list, or for all others."""
     if not values:
         return None if negated else "false"
+    stored = column.stored_type
     is_single = isinstance(column.spark_type, T.FloatType | T.DoubleType | T.BooleanType)
-    if is_single or getattr(column.stored_type, "unit", None) == "ns":
+    if is_single or getattr(stored, "unit", None) == "ns":
         return None if negated else any_of([compared(column, "=", each) for each in values])
+    name = quoted_name(column.name)
+    if pa.types.is_timestamp(stored):
+        times = [each for each in values if isinstance(each, int)]
+        return times_listed_in(name, stored, times, negated=negated) if len(times) == len(values) else None
     texts = [literal(column, each) for each in values]
     if None in texts:
         return None
-    word = "NOT IN" if negated else "IN"
-    return f"{quoted_name(column.name)} {word} ({', '.join(map(str, texts))})"
+    return f"{name} {'NOT IN' if negated else 'IN'} ({', '.join(map(str, texts))})"
 
 
 def literal(column: StoredColumn, value: object) -> str | None:
@@ -264,15 +267,6 @@ def _date(_: StoredColumn, value: object) -> str | None:
     return f"DATE '{np.datetime64(value, 'D')}'"
 
 
-def _timestamp(column: StoredColumn, value: object) -> str | None:
-    if not isinstance(value, int):
-        return None
-    if column.stored_type.unit == "ns":
-        return f"arrow_cast({value * _NANOS}, '{_arrow_name(column.stored_type)}')"
-    zone = column.stored_type.tz
-    return f"arrow_cast({value}, '{_arrow_name(pa.timestamp('us', zone))}')"
-
-
 def _decimal(column: StoredColumn, value: object) -> str | None:
     stored = column.stored_type
     return f"arrow_cast('{value}', 'Decimal128({stored.precision}, {stored.scale})')"
@@ -282,8 +276,6 @@ _LITERALS: Final[Sequence[tuple[type[T.DataType], Callable[[StoredColumn, object
     (T.IntegralType, _integer),
     (T.StringType, _text),
     (T.DateType, _date),
-    (T.TimestampType, _timestamp),
-    (T.TimestampNTZType, _timestamp),
     (T.DecimalType, _decimal),
 )
 
@@ -343,28 +335,6 @@ def _compared_float(name: str, operator: str, value: object, *, is_double: bool)
         # what has its sign set is less than all others to Arrow
         return f"({name} {operator} {low} OR {name} < {text(_BELOW_ALL)})"
     return None if value == 0 else f"{name} <> {low}"
-
-
-def _compared_nanos(column: StoredColumn, operator: str, value: int) -> str | None:
-    """Return a comparison of times whose nanoseconds Spark has cut off."""
-    if not -_INT64 < (value - 1) * _NANOS <= (value + 1) * _NANOS < _INT64:
-        return None
-    name = quoted_name(column.name)
-    this, following = _timestamp(column, value), _timestamp(column, value + 1)
-    return {
-        "=": f"({name} >= {this} AND {name} < {following})",
-        "<": f"{name} < {this}",
-        "<=": f"{name} < {following}",
-        ">": f"{name} >= {following}",
-        ">=": f"{name} >= {this}",
-    }.get(operator)
-
-
-def _arrow_name(data_type: pa.DataType) -> str:
-    """Return the name of a type of times as DataFusion reads it."""
-    unit = {"us": "Microsecond", "ns": "Nanosecond"}[data_type.unit]
-    zone = "None" if data_type.tz is None else f'Some("{data_type.tz}")'
-    return f"Timestamp({unit}, {zone})"
 
 
 def _next_text(prefix: str) -> str | None:

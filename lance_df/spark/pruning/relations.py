@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _PYTHON_TABLE: Final = "PythonTable"
 _REPLACED: Final = frozenset({"version", "tag", "branch", "columns", "filter"})
+_TIME: Final = "time("
 NOT_READ: Final = (
     "lance_df.spark.prune left this column out, since the query that it was given does not use it: "
     "prune the whole query"
@@ -116,8 +117,12 @@ class Relation:
         options["version"] = str(ref.version)
         if ref.branch is not None:
             options["branch"] = ref.branch
-        if names is not None or self.options.columns is not None:
-            options["columns"] = json.dumps(names if names is not None else list(self.options.columns or ()))
+        if names is not None:
+            # Spark casts nothing to TIME, which these columns would be errors of
+            times = [each.name for each in self.schema.fields if _TIME in each.dataType.simpleString()]
+            options["columns"] = json.dumps(list(dict.fromkeys([*names, *times])))
+        elif self.options.columns is not None:
+            options["columns"] = json.dumps(list(self.options.columns))
         filters = [each for each in (self.options.filter, filter) if each is not None]
         if filters:
             options["filter"] = (
