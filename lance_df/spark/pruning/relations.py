@@ -71,7 +71,7 @@ class Relation:
         if made is not None and not isinstance(made, LanceSource):
             return None
         options = SourceOptions.parse(given)
-        source = open_source(options if made is None else made.pinned(options))
+        source = open_source(options) if made is None else made.open(options)
         ids = tuple(number for number, _ in output_of(node))
         return cls(node, given, options, source, schema, ids)
 
