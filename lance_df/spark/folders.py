@@ -8,10 +8,9 @@ from weakref import WeakKeyDictionary
 
 from lance_df.engine.tables.folders import TableFolder, check_folder_name
 from lance_df.format.column_path import quoted_name
-from lance_df.spark.opened import open_source
+from lance_df.records import dataclass
+from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
-from lance_df.spark.pruning.plans import Plans, relations
-from lance_df.spark.pruning.relations import Relation
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class Folder:
         self.storage_options = dict(storage_options or {})
         self._location = open_location(root, storage_options)
         self._tables = TableFolder(self._location, storage_options)
-        self._shown: dict[str, tuple[str, int]] = {}
+        self._shown: dict[str, _Shown] = {}
 
     @property
     def uri(self) -> str:
@@ -56,7 +55,7 @@ class Folder:
         return None if stored is None else stored.uri.removeprefix("file://")
 
     def new_path(self, name: str) -> str:
-        """Return where a table of a new name belongs.
+        """Return where a table of a name belongs, or is already.
 
         Raises
         ------
@@ -64,7 +63,7 @@ class Folder:
             The name cannot be that of a folder.
         """
         check_folder_name(name, "table")
-        return (self._location / name).uri.removeprefix("file://")
+        return self.path(name) or (self._location / name).uri.removeprefix("file://")
 
     def has_other_case(self, name: str) -> bool:
         """Return whether a table has this name in other case, and none has it as it is."""
@@ -76,37 +75,80 @@ class Folder:
         path = self.path(name)
         return None if path is None else open_source(SourceOptions(path, storage=self.storage_options))
 
-    def show(self, spark: SparkSession, names: Iterable[str]) -> None:
-        """Make views of tables whose version has changed, and drop those of tables that are gone."""
+    def show(self, spark: SparkSession, names: Iterable[str], *, replaces: bool = False) -> None:
+        """Make views of tables that have changed, and drop those of tables that are gone.
+
+        Parameters
+        ----------
+        replaces
+            Whether they replace views of the user, and go before tables of the catalog.
+        """
         from lance_df.spark.sessions import read
 
         for name in names:
             source = self.open(name)
             if source is None:
-                if self._shown.pop(name, None) is not None:
-                    spark.catalog.dropTempView(quoted_name(name))
+                shown = self._shown.pop(name, None)
+                if shown is not None and _is_there(spark, name, shown):
+                    spark.catalog.dropTempView(name)  # which takes no quotes
                 continue
-            path = self.path(name) or ""
-            version = (path, source.version)
-            if spark.catalog.tableExists(quoted_name(name)) and (
-                self._shown.get(name) == version or (name in self._shown and not _reads(spark, name, path))
-            ):
+            options = SourceOptions(self.path(name) or "", storage=self.storage_options)
+            ref, shown = SourceRef.of(source, options), self._shown.get(name)
+            exists = not replaces and spark.catalog.tableExists(quoted_name(name))
+            if exists and (not is_shown(spark, name) or (shown is not None and shown.ref == ref)):
                 continue
-            rows = read(spark, path, version=source.version, storage_options=self.storage_options or None)
+            # without a version, which would be one to stay at
+            rows = read(spark, options.path, storage_options=self.storage_options or None)
             rows.createOrReplaceTempView(quoted_name(name))
-            self._shown[name] = version
+            self._shown[name] = _Shown(ref, _view_of(spark, name))
 
 
-def _reads(spark: SparkSession, name: str, path: str) -> bool:
-    """Return whether a view is one of the table at a path, and not one that the user has put in its place."""
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A view of a table.
+
+    Attributes
+    ----------
+    ref
+        The version that was the newest.
+    view
+        What the JVM keeps for the view; None over Spark Connect.
+    """
+
+    ref: SourceRef
+    view: Any
+
+
+def _view_of(spark: SparkSession, name: str) -> Any:
+    """Return what the JVM keeps for a temporary view, None if there is none, or no JVM at hand."""
     from lance_df.spark.sessions import is_connect
 
     if is_connect(spark):
+        return None
+    session: Any = spark
+    view = session._jsparkSession.sessionState().catalog().getRawTempView(name)
+    return view.get() if view.isDefined() else None
+
+
+def _is_there(spark: SparkSession, name: str, shown: _Shown) -> bool:
+    """Whether a name stands for a view that was made here, and for none that the user made instead.
+
+    Over Spark Connect this cannot be known.
+    """
+    if shown.view is None:
         return True
-    plans = Plans(spark)
-    held: Any = spark.table(quoted_name(name))._jdf
-    read = [Relation.of(each, plans) for each in relations(held.queryExecution().analyzed())]
-    return len(read) == 1 and read[0] is not None and read[0].options.path == path
+    view = _view_of(spark, name)
+    return view is not None and bool(view.equals(shown.view))
+
+
+def is_shown(spark: SparkSession, name: str) -> bool:
+    """Whether a name stands for a view of a table of a folder, and for nothing that the user made."""
+    return any(
+        _is_there(spark, name, shown)
+        for folder in folders_of(spark)
+        for each, shown in folder._shown.items()
+        if each.lower() == name.lower()
+    )
 
 
 _folders: WeakKeyDictionary[SparkSession, list[Folder]] = WeakKeyDictionary()
@@ -129,5 +171,5 @@ def show_folder(
         _log.warning(
             "%s: Spark takes %s for one name; read them by their paths", folder.uri, ", ".join(hidden)
         )
-    folder.show(spark, names)
+    folder.show(spark, names, replaces=True)
     _folders[spark] = [folder, *known]
