@@ -35,6 +35,12 @@ NOT_READ: Final = (
 )
 
 
+def is_of_lance(node: Any) -> bool:
+    """Whether a relation of a source is one of lance_df."""
+    table = node.table()
+    return class_of(table) == _PYTHON_TABLE and bool(table.name() == LanceSource.name())
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     """A relation of lance_df in a plan, at one version.
@@ -62,7 +68,7 @@ class Relation:
     def of(cls, node: Any, plans: Plans) -> Relation | None:
         """Return what a relation reads; None for one that is not of lance_df."""
         table = node.table()
-        if class_of(table) != _PYTHON_TABLE or table.name() != LanceSource.name():
+        if not is_of_lance(node):
             return None
         schema = StructType.fromJson(json.loads(node.schema().json()))
         given = {**table_options_of(schema), **plans.options_of(node)}
