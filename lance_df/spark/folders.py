@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from lance_df.engine.tables.folders import TableFolder, check_folder_name
 from lance_df.format.column_path import quoted_name
 from lance_df.records import dataclass
+from lance_df.spark.column_names import is_case_sensitive
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.storage import open_location
@@ -34,7 +35,7 @@ class Folder:
         self.storage_options = dict(storage_options or {})
         self._location = open_location(root, storage_options)
         self._tables = TableFolder(self._location, storage_options)
-        self._shown: dict[str, _Shown] = {}
+        self._known: set[str] = set()
 
     @property
     def uri(self) -> str:
@@ -47,7 +48,7 @@ class Folder:
 
     def known_names(self) -> list[str]:
         """Return the names of the tables that are there now, or have a view."""
-        return list(dict.fromkeys([*self.names(), *self._shown]))
+        return list(dict.fromkeys([*self.names(), *sorted(self._known)]))
 
     def path(self, name: str) -> str | None:
         """Return where a table is, None if there is none of the name."""
@@ -86,21 +87,22 @@ class Folder:
         from lance_df.spark.sessions import read
 
         for name in names:
-            source = self.open(name)
+            source, shown = self.open(name), _shown_as(spark, name)
             if source is None:
-                shown = self._shown.pop(name, None)
-                if shown is not None and _is_there(spark, name, shown):
+                if name in self._known and shown is not None:
                     spark.catalog.dropTempView(name)  # which takes no quotes
+                self._known.discard(name)
                 continue
             options = SourceOptions(self.path(name) or "", storage=self.storage_options)
-            ref, shown = SourceRef.of(source, options), self._shown.get(name)
+            ref = SourceRef.of(source, options)
             exists = not replaces and spark.catalog.tableExists(quoted_name(name))
-            if exists and (not is_shown(spark, name) or (shown is not None and shown.ref == ref)):
+            if exists and (shown is None or shown.ref == ref):
                 continue
             # without a version, which would be one to stay at
             rows = read(spark, options.path, storage_options=self.storage_options or None)
             rows.createOrReplaceTempView(quoted_name(name))
-            self._shown[name] = _Shown(ref, _view_of(spark, name))
+            self._known.add(name)
+            _views.setdefault(spark, {})[_key(spark, name)] = _Shown(ref, _view_of(spark, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,26 @@ class _Shown:
     view: Any
 
 
+# by names as Spark keeps them
+_views: WeakKeyDictionary[SparkSession, dict[str, _Shown]] = WeakKeyDictionary()
+
+
+def _key(spark: SparkSession, name: str) -> str:
+    return name if is_case_sensitive(spark) else name.lower()
+
+
+def _shown_as(spark: SparkSession, name: str) -> _Shown | None:
+    """Return what a name shows of a folder; None if it stands for nothing, or for what the user has made.
+
+    Over Spark Connect it cannot be known what the user has put in the place of a view.
+    """
+    shown = _views.get(spark, {}).get(_key(spark, name))
+    if shown is None or shown.view is None:
+        return shown
+    view = _view_of(spark, name)
+    return shown if view is not None and view.equals(shown.view) else None
+
+
 def _view_of(spark: SparkSession, name: str) -> Any:
     """Return what the JVM keeps for a temporary view, None if there is none, or no JVM at hand."""
     from lance_df.spark.sessions import is_connect
@@ -130,25 +152,9 @@ def _view_of(spark: SparkSession, name: str) -> Any:
     return view.get() if view.isDefined() else None
 
 
-def _is_there(spark: SparkSession, name: str, shown: _Shown) -> bool:
-    """Whether a name stands for a view that was made here, and for none that the user made instead.
-
-    Over Spark Connect this cannot be known.
-    """
-    if shown.view is None:
-        return True
-    view = _view_of(spark, name)
-    return view is not None and bool(view.equals(shown.view))
-
-
 def is_shown(spark: SparkSession, name: str) -> bool:
-    """Whether a name stands for a view of a table of a folder, and for nothing that the user made."""
-    return any(
-        _is_there(spark, name, shown)
-        for folder in folders_of(spark)
-        for each, shown in folder._shown.items()
-        if each.lower() == name.lower()
-    )
+    """Whether a name stands for a view of a table of a folder, and for nothing that the user has made."""
+    return _shown_as(spark, name) is not None
 
 
 _folders: WeakKeyDictionary[SparkSession, list[Folder]] = WeakKeyDictionary()

@@ -192,8 +192,8 @@ def _is_in_catalog(spark: SparkSession, change: SparkCreate) -> bool:
     database = format_path(change.name[:-1]) or None
     if database is not None and not spark.catalog.databaseExists(database):
         raise NotFoundError(f"CREATE TABLE {shown}: there is no database {database}")
-    tables = spark.catalog.listTables(database)
-    exists = any(not table.isTemporary and table.name.lower() == change.name[-1].lower() for table in tables)
+    parents = change.name[:-1] or parse_path(spark.catalog.currentDatabase())
+    exists = spark.catalog.tableExists(format_path([*parents, change.name[-1]]))  # which is no view then
     if exists and not change.if_not_exists:
         raise AlreadyExistsError(f"CREATE TABLE {shown}: the catalog has a table of this name")
     return exists

@@ -10,7 +10,6 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
-from lance_df.format.column_path import quoted_name
 from lance_df.sql.dialect import QUOTED
 from lance_df.sql.time_travel import Names
 
@@ -80,5 +79,9 @@ def is_plain(token: Token) -> bool:
     return token.token_type not in QUOTED and _PLAIN_NAME.fullmatch(token.text) is not None
 
 
-SPARK_NAMES: Final = Names(tokenize_spark, is_plain, str, quoted_name)
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+SPARK_NAMES: Final = Names(tokenize_spark, is_plain, str, _quoted)
 """How Spark reads and writes names."""

@@ -127,6 +127,23 @@ def test_a_table_that_was_created_again_is_shown(spark, root):
     assert sql(spark, "SELECT * FROM plain ORDER BY x").collect() == [("new", Decimal("1.5")), ("x", None)]
 
 
+def test_views_are_refreshed_after_names_have_changed_their_case(spark, root):
+    sql = lance_df.spark.sql
+    lance_df.write_dataset(ROWS, root / "MyTab.lance")
+    lance_df.spark.register(spark, root)
+    try:
+        for number, setting in enumerate(("true", "false", "true"), 2):
+            spark.conf.set("spark.sql.caseSensitive", setting)
+            if number == 2:
+                lance_df.spark.register(spark, root)
+            lance_df.write_dataset(ROWS, root / "MyTab.lance", mode="append")
+            assert sql(spark, "SELECT count(*) FROM MyTab").collect() == [(10 * number,)]
+            assert sql(spark, "SELECT count(*) FROM MyTab VERSION AS OF 1").collect() == [(10,)]
+        spark.catalog.dropTempView("MyTab")
+    finally:
+        spark.conf.set("spark.sql.caseSensitive", "false")
+
+
 def test_names_that_differ_in_case_are_told(spark, root, caplog):
     lance_df.write_dataset(ROWS, root / "PLAIN.lance")
     lance_df.spark.register(spark, root)
