@@ -31,6 +31,7 @@ from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.appending import routed
 from lance_df.spark.decimals import to_integers, with_decimals, with_integers, without_integers
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.options import SourceOptions
 from lance_df.spark.types import arrow_schema, spark_schema, to_spark
 from lance_df.spark.workers import keep_imports
 from lance_df.storage import open_location
@@ -128,7 +129,7 @@ def write(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> N
     namespace = str(folder / "by_month")
     lance_df.spark.append(rows.limit(0), namespace, partition_by=by)
     snapshot = NamespaceSnapshot.open(open_location(namespace))
-    ref = SourceRef(namespace, snapshot.version, is_namespace=True)
+    ref = SourceRef.of(snapshot, SourceOptions(namespace))
 
     def floor(*, is_routed: bool) -> None:
         sent = routed(rows, ref, snapshot, distribution="hash") if is_routed else rows

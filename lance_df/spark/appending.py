@@ -16,6 +16,7 @@ from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits
 from lance_df.spark.distribution import HASH, check_distribution
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.options import SourceOptions
 from lance_df.spark.paths import path_for_driver
 from lance_df.spark.routes import route
 from lance_df.spark.row_batches import bounded_by_rows
@@ -113,7 +114,7 @@ def append(
     )
     if run_id is not None and run_mark(run_id).is_in(snapshot.manifest.table.manifest.config):
         return
-    ref = SourceRef(root, snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
+    ref = SourceRef.of(snapshot, SourceOptions(root, storage=dict(storage_options or {})))
     with _removed_after_failure(made), errors_of_spark():
         rows = with_target_columns(df, snapshot.arrow_schema)
         rows = routed(rows, ref, snapshot, sort_by, distribution=distribution)

@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 
 from lance_df.engine.tables.folders import TableFolder, check_folder_name
 from lance_df.format.column_path import quoted_name
-from lance_df.spark.opened import open_source
+from lance_df.records import dataclass
+from lance_df.spark.column_names import is_case_sensitive
+from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
-from lance_df.spark.pruning.plans import Plans, relations
-from lance_df.spark.pruning.relations import Relation
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Folder:
         self.storage_options = dict(storage_options or {})
         self._location = open_location(root, storage_options)
         self._tables = TableFolder(self._location, storage_options)
-        self._shown: dict[str, tuple[str, int]] = {}
+        self._known: set[str] = set()
 
     @property
     def uri(self) -> str:
@@ -48,7 +48,7 @@ class Folder:
 
     def known_names(self) -> list[str]:
         """Return the names of the tables that are there now, or have a view."""
-        return list(dict.fromkeys([*self.names(), *self._shown]))
+        return list(dict.fromkeys([*self.names(), *sorted(self._known)]))
 
     def path(self, name: str) -> str | None:
         """Return where a table is, None if there is none of the name."""
@@ -56,7 +56,7 @@ class Folder:
         return None if stored is None else stored.uri.removeprefix("file://")
 
     def new_path(self, name: str) -> str:
-        """Return where a table of a new name belongs.
+        """Return where a table of a name belongs, or is already.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class Folder:
             The name cannot be that of a folder.
         """
         check_folder_name(name, "table")
-        return (self._location / name).uri.removeprefix("file://")
+        return self.path(name) or (self._location / name).uri.removeprefix("file://")
 
     def has_other_case(self, name: str) -> bool:
         """Return whether a table has this name in other case, and none has it as it is."""
@@ -76,37 +76,85 @@ class Folder:
         path = self.path(name)
         return None if path is None else open_source(SourceOptions(path, storage=self.storage_options))
 
-    def show(self, spark: SparkSession, names: Iterable[str]) -> None:
-        """Make views of tables whose version has changed, and drop those of tables that are gone."""
+    def show(self, spark: SparkSession, names: Iterable[str], *, replaces: bool = False) -> None:
+        """Make views of tables that have changed, and drop those of tables that are gone.
+
+        Parameters
+        ----------
+        replaces
+            Whether they replace views of the user, and go before tables of the catalog.
+        """
         from lance_df.spark.sessions import read
 
         for name in names:
-            source = self.open(name)
+            source, shown = self.open(name), _shown_as(spark, name)
             if source is None:
-                if self._shown.pop(name, None) is not None:
-                    spark.catalog.dropTempView(quoted_name(name))
+                if name in self._known and shown is not None:
+                    spark.catalog.dropTempView(name)  # which takes no quotes
+                self._known.discard(name)
                 continue
-            path = self.path(name) or ""
-            version = (path, source.version)
-            if spark.catalog.tableExists(quoted_name(name)) and (
-                self._shown.get(name) == version or (name in self._shown and not _reads(spark, name, path))
-            ):
+            options = SourceOptions(self.path(name) or "", storage=self.storage_options)
+            ref = SourceRef.of(source, options)
+            exists = not replaces and spark.catalog.tableExists(quoted_name(name))
+            if exists and (shown is None or shown.ref == ref):
                 continue
-            rows = read(spark, path, version=source.version, storage_options=self.storage_options or None)
+            # without a version, which would be one to stay at
+            rows = read(spark, options.path, storage_options=self.storage_options or None)
             rows.createOrReplaceTempView(quoted_name(name))
-            self._shown[name] = version
+            self._known.add(name)
+            _views.setdefault(spark, {})[_key(spark, name)] = _Shown(ref, _view_of(spark, name))
 
 
-def _reads(spark: SparkSession, name: str, path: str) -> bool:
-    """Return whether a view is one of the table at a path, and not one that the user has put in its place."""
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A view of a table.
+
+    Attributes
+    ----------
+    ref
+        The version that was the newest.
+    view
+        What the JVM keeps for the view; None over Spark Connect.
+    """
+
+    ref: SourceRef
+    view: Any
+
+
+# by names as Spark keeps them
+_views: WeakKeyDictionary[SparkSession, dict[str, _Shown]] = WeakKeyDictionary()
+
+
+def _key(spark: SparkSession, name: str) -> str:
+    return name if is_case_sensitive(spark) else name.lower()
+
+
+def _shown_as(spark: SparkSession, name: str) -> _Shown | None:
+    """Return what a name shows of a folder; None if it stands for nothing, or for what the user has made.
+
+    Over Spark Connect it cannot be known what the user has put in the place of a view.
+    """
+    shown = _views.get(spark, {}).get(_key(spark, name))
+    if shown is None or shown.view is None:
+        return shown
+    view = _view_of(spark, name)
+    return shown if view is not None and view.equals(shown.view) else None
+
+
+def _view_of(spark: SparkSession, name: str) -> Any:
+    """Return what the JVM keeps for a temporary view, None if there is none, or no JVM at hand."""
     from lance_df.spark.sessions import is_connect
 
     if is_connect(spark):
-        return True
-    plans = Plans(spark)
-    held: Any = spark.table(quoted_name(name))._jdf
-    read = [Relation.of(each, plans) for each in relations(held.queryExecution().analyzed())]
-    return len(read) == 1 and read[0] is not None and read[0].options.path == path
+        return None
+    session: Any = spark
+    view = session._jsparkSession.sessionState().catalog().getRawTempView(name)
+    return view.get() if view.isDefined() else None
+
+
+def is_shown(spark: SparkSession, name: str) -> bool:
+    """Whether a name stands for a view of a table of a folder, and for nothing that the user has made."""
+    return _shown_as(spark, name) is not None
 
 
 _folders: WeakKeyDictionary[SparkSession, list[Folder]] = WeakKeyDictionary()
@@ -129,5 +177,5 @@ def show_folder(
         _log.warning(
             "%s: Spark takes %s for one name; read them by their paths", folder.uri, ", ".join(hidden)
         )
-    folder.show(spark, names)
+    folder.show(spark, names, replaces=True)
     _folders[spark] = [folder, *known]

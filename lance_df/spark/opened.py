@@ -7,12 +7,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.cache import PROCESS, CacheKind, Entries
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, VersionNotFoundError
 from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.records import dataclass
 from lance_df.spark.workers import keep_imports
 from lance_df.storage import open_location
+from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.open import open_table
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lance_df.namespace.kind import Source
+    from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.spark.options import SourceOptions
     from lance_df.storage import Location
@@ -36,22 +38,44 @@ class SourceRef:
 
     Attributes
     ----------
+    identity
+        Of its manifest: a table that is dropped and created again has versions of the same numbers.
     storage
         For the fsspec filesystem; shows up in no message.
     """
 
     uri: str
     version: int
-    branch: str | None = None
-    is_namespace: bool = False
-    storage: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    branch: str | None
+    identity: tuple[object, ...]
+    is_namespace: bool
+    storage: Mapping[str, Any] = field(repr=False)
 
     @classmethod
     def of(cls, source: Source, options: SourceOptions) -> SourceRef:
         """Return what names an open table or namespace."""
-        branch = None if source.is_partitioned else source.branch or "main"
+        namespace = namespace_of(source)
+        if namespace is not None:
+            return cls.of_manifest(namespace.manifest, options)
         return cls(
-            options.path, source.version, branch, is_namespace=source.is_partitioned, storage=options.storage
+            options.path,
+            source.version,
+            source.branch or "main",
+            _identity(source),
+            is_namespace=False,
+            storage=options.storage,
+        )
+
+    @classmethod
+    def of_manifest(cls, manifest: NamespaceManifest, options: SourceOptions) -> SourceRef:
+        """Return what names a version of a namespace."""
+        return cls(
+            options.path,
+            manifest.version,
+            None,
+            identity(manifest.table.manifest_file),
+            is_namespace=True,
+            storage=options.storage,
         )
 
     @property
@@ -65,11 +89,11 @@ class SourceRef:
         Raises
         ------
         NotFoundError
-            There is no such version any more.
+            There is no such version any more, or it is another one.
         """
         keep_imports()
         location = self.location
-        key = location.identity, self.version, self.branch, self.is_namespace
+        key = location.identity, self.version, self.branch, self.is_namespace, self.identity
         return _opened.get(key, lambda: self._open(location), attrgetter("num_bytes"))
 
     def open_table(self) -> Table:
@@ -85,17 +109,39 @@ class SourceRef:
             raise TypeError(f"{self.uri}: a table, where a namespace is needed")
         return namespace
 
+    def check(self, source: Source) -> None:
+        """Check that a table or namespace, as it was opened at this version, is the one that this names.
+
+        Raises
+        ------
+        VersionNotFoundError
+            It was dropped, and another one was created in its place.
+        """
+        if _identity(source) != self.identity:
+            raise VersionNotFoundError(
+                f"{self.uri}: version {self.version} is not the one that was opened: it was dropped and "
+                "created again since; read it again"
+            )
+
     def _open(self, location: Location) -> Source:
+        source: Source
         if self.is_namespace:
             from lance_df.namespace.snapshot import NamespaceSnapshot
 
-            return NamespaceSnapshot.open(location, self.version)
-        return open_table(
-            self.uri,
-            version=self.version,
-            branch=self.branch,
-            storage_options=dict(self.storage) or None,
-        )
+            source = NamespaceSnapshot.open(location, self.version)
+        else:
+            source = open_table(
+                self.uri,
+                version=self.version,
+                branch=self.branch,
+                storage_options=dict(self.storage) or None,
+            )
+        self.check(source)
+        return source
+
+
+def _identity(source: Source) -> tuple[object, ...]:
+    return identity(source.committed_table.manifest_file)
 
 
 def open_source(options: SourceOptions) -> Source:

@@ -33,7 +33,7 @@ class LanceSource(DataSource):
     DataFrame is used: Spark keeps this object with it.
     """
 
-    _pinned: tuple[int, str | None] | None = None
+    _pinned: SourceRef | None = None
     _of_session: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
@@ -96,20 +96,25 @@ class LanceSource(DataSource):
 
         return LanceStreamWriter(SourceOptions.parse(self.options), new_schema(schema), overwrite=overwrite)
 
-    def pinned(self, options: SourceOptions) -> SourceOptions:
-        """Return options that name the version that this has been made for, if it has been."""
+    def open(self, options: SourceOptions) -> Source:
+        """Open what options name, at the version that this has been made for, if it has been.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such table or version any more, or it is another one.
+        """
         if self._pinned is None:
-            return options
-        version, branch = self._pinned
-        return replace(options, version=version, branch=branch)
+            return open_source(options)
+        source = open_source(replace(options, version=self._pinned.version, branch=self._pinned.branch))
+        self._pinned.check(source)
+        return source
 
     def _opened(self, given: Mapping[str, str]) -> tuple[SourceOptions, Source]:
         options = SourceOptions.parse(given)
-        if self._pinned is not None:
-            return options, open_source(self.pinned(options))
-        source = open_source(options)
-        ref = SourceRef.of(source, options)
-        self._pinned = ref.version, ref.branch
+        source = self.open(options)
+        if self._pinned is None:
+            self._pinned = SourceRef.of(source, options)
         return options, source
 
 

@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import re
-from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812
-
-from lance_df.engine.session import SessionContext
-from lance_df.engine.tables.names import register as register_table
-from lance_df.engine.tables.source import TableSource
-from lance_df.engine.tables.version_text import VersionKind, VersionText
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_df.format.column_path import format_path, quoted_name
-from lance_df.spark.column_names import is_case_sensitive
+from lance_df.format.column_path import format_path, parse_path
+from lance_df.namespace.spec.partition_by import PartitionBy, parse_partition_by
+from lance_df.spark.column_names import is_case_sensitive, target_names
 from lance_df.spark.failures import errors_of_spark
-from lance_df.spark.folders import METADATA, folders_of
+from lance_df.spark.folders import folders_of, is_shown
+from lance_df.spark.named_tables import named_table
+from lance_df.spark.named_versions import readable
 from lance_df.spark.paths import path_for_driver
-from lance_df.spark.pruning.plans import Plans, relations
 from lance_df.spark.pruning.pruned import prune
-from lance_df.spark.pruning.relations import Relation
 from lance_df.spark.saving import write
-from lance_df.spark.sessions import is_connect, read, register
-from lance_df.spark.types import arrow_schema, spark_schema, to_spark
-from lance_df.sql.spark_statements import SparkAlter, SparkCreate, SparkInsert, names_in, parse_spark
-from lance_df.sql.time_travel import with_versions
+from lance_df.spark.sessions import register
+from lance_df.sql.spark_dialect import mentioned
+from lance_df.sql.spark_statements import (
+    OtherCreate,
+    OtherInsert,
+    SparkAlter,
+    SparkCreate,
+    SparkDrop,
+    SparkInsert,
+    SparkStatement,
+    parse_spark,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
+    from lance_df.spark.pruning.relations import Relation
+
 _OF_COLUMNS: Final = frozenset({"ADD", "DROP", "RENAME", "ALTER", "CHANGE", "REPLACE"})
-_PREFIX: Final = "__lance_df_"
-_DROP: Final = re.compile(
-    r"\s*DROP\s+(TABLE|VIEW)\s+(IF\s+EXISTS\s+)?(?:`([^`]+)`|(\w+))(?:\s+PURGE)?\s*;?\s*", re.IGNORECASE
-)
-_OTHER_CREATE: Final = re.compile(
-    r"\s*CREATE\s+TABLE\b.*?\bUSING\s+`?lance_df\b.*?\bAS\s+(SELECT|WITH|TABLE|VALUES|FROM|\()",
-    re.IGNORECASE | re.DOTALL,
-)
-_OTHER_INSERT: Final = re.compile(
-    r"(?:WITH\b.*\)|FROM\s.*)?\s*INSERT\s+(?:INTO|OVERWRITE)\s+(?:TABLE\s+)?(?:`([^`]+)`|(\w+))"
-    r"(?!\s*\.)(?!.*\bWITH\s*\(\s*path)",
-    re.IGNORECASE | re.DOTALL,
-)
-_KEEPS_TEXT: Final = re.compile(r"\s*(CREATE|CACHE|ALTER)\b", re.IGNORECASE)
 
 
 def sql(spark: SparkSession, statement: str) -> DataFrame:
@@ -70,139 +59,55 @@ def sql(spark: SparkSession, statement: str) -> DataFrame:
     Raises
     ------
     UnsupportedFeatureError
-        What Spark accepts, and what the table would not have: listed columns without rows, other columns.
+        What Spark accepts, and what the table would not have: listed columns without rows, other columns. Or
+        a view with a query stands where a table is needed.
     LanceError
         What else is wrong, with Spark's error as its cause.
     """
     register(spark)
-    wanted = {name.lower() for name in names_in(statement)}
-    for folder in folders_of(spark):
-        names = [name for name in folder.known_names() if name.lower() in wanted]
-        folder.show(spark, names)
-        wanted -= {name.lower() for name in names}  # of folders that came before
     with errors_of_spark():
         change = parse_spark(statement)
+        _refresh(spark, statement)
         if isinstance(change, SparkInsert):
-            target = _target(spark, change.name)
+            target = named_table(spark, change.name, "INSERT")
             if target is not None:
                 return _insert(spark, change, target)
         elif isinstance(change, SparkCreate):
             return _create(spark, change)
-        elif isinstance(change, SparkAlter):
-            _refuse_columns(spark, change)
-        else:
-            _refuse_drop(spark, statement)
-            _refuse_other_forms(spark, statement)
+        elif change is not None:
+            _refuse(spark, change)
         return _frame(spark, statement)
+
+
+def _refresh(spark: SparkSession, statement: str) -> None:
+    """Make views of the newest versions of the tables of folders that a statement may name."""
+    shown: set[str] = set()
+    for folder in folders_of(spark):
+        names = mentioned(statement, folder.known_names())
+        names = [name for name in names if name.lower() not in shown]
+        folder.show(spark, names)
+        shown |= {name.lower() for name in names}  # of folders that came before
 
 
 def _frame(spark: SparkSession, statement: str) -> DataFrame:
     """Return the frame of a query, in which versions and tables about namespaces may be named."""
     views: dict[str, str] = {}
     try:
-        return prune(spark.sql(_readable(spark, statement, views)))
+        return prune(spark.sql(readable(spark, statement, views)))
     finally:
         for view in views:  # the plan of the frame has what they stand for
             spark.catalog.dropTempView(view)
-
-
-def _readable(spark: SparkSession, statement: str, made: dict[str, str]) -> str:
-    """Return a statement in which versions and tables about namespaces are views.
-
-    ``made`` receives the views of versions, with the names of their tables.
-    """
-
-    def version(name: str, kind: str, which: str) -> str:
-        clause = "TIMESTAMP" if kind == "time" else "VERSION"
-        target = _target(spark, (name,))
-        if target is None:
-            raise NotFoundError(f"{clause} AS OF: {name!r} is no table of lance_df in this session")
-        view = f"{_PREFIX}{uuid4().hex}"
-        made[view] = name
-        storage = target.options.storage or None
-        if kind == "time":
-            source = TableSource(target.options.path, storage_options=storage)
-            moment = VersionText(VersionKind.TIME, _with_zone(spark, which))
-            number: int | str = source.at(moment).current().version
-        else:
-            number = which if kind == "tag" else int(which)
-        read(spark, target.options.path, version=number, storage_options=storage).createOrReplaceTempView(
-            view
-        )
-        return view
-
-    text = with_versions(statement, version)
-    if made and (word := _KEEPS_TEXT.match(text)) is not None:
-        raise UnsupportedFeatureError(
-            f"{word[1].upper()} keeps the text of its query, which cannot name a version: make a view of "
-            "lance_df.spark.sql(spark, 'SELECT …') by createOrReplaceTempView, or cache() that"
-        )
-    for view, name in made.items():
-        if re.search(rf'\.\s*"{view}"', text):
-            raise UnsupportedFeatureError(
-                f"VERSION AS OF takes the name of a table of the current database: USE the one of {name!r} "
-                "before"
-            )
-        text = text.replace(f'"{view}" AS "{name}"', f"{quoted_name(view)} AS {quoted_name(name)}")
-        text = text.replace(f'"{view}"', quoted_name(view))
-    for name in set(names_in(statement)):
-        about, _, kind = name.rpartition("$")
-        if about and kind in METADATA:
-            _show_metadata(spark, about, kind)
-    return text
-
-
-def _with_zone(spark: SparkSession, text: str) -> str:
-    """Return a time with the zone of the session, unless it names one or is no time."""
-    try:
-        moment = dt.datetime.fromisoformat(text.strip())
-    except ValueError:
-        return text
-    if moment.tzinfo is not None:
-        return text
-    name = str(spark.conf.get("spark.sql.session.timeZone"))
-    try:
-        zone: dt.tzinfo = ZoneInfo(name)
-    except (ValueError, ZoneInfoNotFoundError):  # such as +2:00, GMT+2 or PST
-        zone = dt.timezone(_offset_of(spark, name, moment))
-    return moment.replace(tzinfo=zone).isoformat()
-
-
-def _offset_of(spark: SparkSession, name: str, moment: dt.datetime) -> dt.timedelta:
-    """Return how far a zone that Spark knows is from UTC at a local time."""
-    local = moment.isoformat(sep=" ")
-    row = spark.range(1).select(F.to_utc_timestamp(F.lit(local), name).cast("string").alias("utc")).first()
-    assert row is not None
-    return moment - dt.datetime.fromisoformat(row["utc"])
-
-
-def _show_metadata(spark: SparkSession, name: str, kind: str) -> None:
-    target = _target(spark, (name,))
-    if target is None:
-        raise NotFoundError(f"{name}${kind}: {name!r} is no table of lance_df in this session")
-    ctx = SessionContext()
-    register_table(ctx, name, target.options.path, storage_options=target.options.storage or None)
-    rows = ctx.sql(f'SELECT * FROM "{name}${kind}"').to_arrow_table()
-    schema = arrow_schema(spark_schema(rows.schema))
-    shown = pa.Table.from_batches([to_spark(batch, schema) for batch in rows.to_batches()], schema)
-    spark.createDataFrame(shown).createOrReplaceTempView(quoted_name(f"{name}${kind}"))
-
-
-def _target(spark: SparkSession, name: tuple[str, ...]) -> Relation | None:
-    """Return the table of lance_df that a name stands for, None for another one, or none."""
-    joined = format_path(name)
-    if is_connect(spark) or not spark.catalog.tableExists(joined):
-        return None
-    held: Any = spark.table(joined)._jdf
-    plans = Plans(spark)
-    held_relations = list(relations(held.queryExecution().analyzed()))
-    return Relation.of(held_relations[0], plans) if len(held_relations) == 1 else None
 
 
 def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataFrame:
     shown = ".".join(change.name)
     if target.options.filter is not None or target.options.columns is not None:
         raise InvalidInputError(f"INSERT: {shown} has the option filter or columns, which is for reading")
+    if target.options.version is not None or target.options.branch not in (None, "main"):
+        option = "branch" if target.options.version is None else "version or tag"
+        raise InvalidInputError(
+            f"INSERT: {shown} has the option {option}, which is for reading; name the table itself"
+        )
     names = list(change.columns) or target.source.arrow_schema.names
     rows = _frame(spark, change.query)
     if len(rows.columns) != len(names):
@@ -235,30 +140,43 @@ def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
             f"CREATE TABLE {shown}: say LOCATION '…', or register a folder: "
             "lance_df.spark.register(spark, root)"
         )
+    if change.query is not None and _is_in_catalog(spark, change):
+        return _nothing(spark)
     if change.path is not None:
         path = path_for_driver(change.path)
-        if change.query is not None and _is_in_catalog(spark, change):
-            return _nothing(spark)
     else:
         path = folders[0].new_path(change.name[0])
         if not is_case_sensitive(spark) and folders[0].has_other_case(change.name[0]):
             if change.if_not_exists:
                 return _nothing(spark)
             raise AlreadyExistsError(f"CREATE TABLE {shown}: there is one whose name differs in case")
+    is_new = False
     if change.query is not None:
         rows = _frame(spark, change.query)
         try:
-            write(rows, path, partition_by=list(change.partition_by) or None)
+            write(rows, path, partition_by=_partition_fields(change.partition_by, rows) or None)
+            is_new = True
         except AlreadyExistsError:
             if not change.if_not_exists:
                 raise
     if change.path is None:
-        folders[0].show(spark, change.name)
+        folders[0].show(spark, change.name, replaces=is_new)
         return _nothing(spark)
     words = "IF NOT EXISTS " if change.if_not_exists else ""
     location = path.replace("\\", "\\\\").replace("'", "\\'")
     name = format_path(change.name)
     return spark.sql(f"CREATE TABLE {words}{name} USING lance_df LOCATION '{location}'")
+
+
+def _partition_fields(texts: Sequence[str], rows: DataFrame) -> list[PartitionBy]:
+    """Return what PARTITIONED BY says, of columns in quotes and in other case too."""
+    fields = []
+    for each in map(parse_partition_by, texts):
+        columns = [parse_path(name)[0] if name.startswith("`") else name for name in each.columns]
+        if not is_case_sensitive(rows.sparkSession):
+            columns = [target_names([name], rows.columns)[name] for name in columns]
+        fields.append(replace(each, columns=tuple(columns)))
+    return fields
 
 
 def _is_in_catalog(spark: SparkSession, change: SparkCreate) -> bool:
@@ -275,43 +193,47 @@ def _is_in_catalog(spark: SparkSession, change: SparkCreate) -> bool:
     database = format_path(change.name[:-1]) or None
     if database is not None and not spark.catalog.databaseExists(database):
         raise NotFoundError(f"CREATE TABLE {shown}: there is no database {database}")
-    tables = spark.catalog.listTables(database)
-    exists = any(not table.isTemporary and table.name.lower() == change.name[-1].lower() for table in tables)
+    parents = change.name[:-1] or parse_path(spark.catalog.currentDatabase())
+    exists = spark.catalog.tableExists(format_path([*parents, change.name[-1]]))  # which is no view then
     if exists and not change.if_not_exists:
         raise AlreadyExistsError(f"CREATE TABLE {shown}: the catalog has a table of this name")
     return exists
 
 
-def _refuse_drop(spark: SparkSession, statement: str) -> None:
-    drop = _DROP.fullmatch(statement)
-    if drop is None:
+def _refuse(spark: SparkSession, change: SparkStatement) -> None:
+    """Refuse what Spark accepts and breaks, and what Spark says of which does not help."""
+    if isinstance(change, OtherCreate):
+        raise UnsupportedFeatureError(
+            "CREATE TABLE … USING lance_df … AS takes PARTITIONED BY (…) and LOCATION '…', and nothing else"
+        )
+    if isinstance(change, OtherInsert) and named_table(spark, change.name, "INSERT") is not None:
+        raise UnsupportedFeatureError(
+            f"{'.'.join(change.name)} takes INSERT INTO or OVERWRITE name [(columns)] query, and neither "
+            "BY NAME, PARTITION nor REPLACE WHERE"
+        )
+    if isinstance(change, SparkAlter):
+        _refuse_columns(spark, change)
+    if isinstance(change, SparkDrop):
+        _refuse_drop(spark, change)
+
+
+def _refuse_drop(spark: SparkSession, change: SparkDrop) -> None:
+    *parents, name = change.name
+    if parents or not is_shown(spark, name):
         return
-    name = (drop[3] or drop[4]).lower()
     for folder in folders_of(spark):
-        if any(name == each.lower() for each in folder.names()):
+        if any(name.lower() == each.lower() for each in folder.names()):
             raise UnsupportedFeatureError(
-                f"DROP {drop[1].upper()} {name}: the table is in {folder.uri}, and would come back. "
+                f"DROP {change.kind} {name}: the table is in {folder.uri}, and would come back. "
                 f"lance_df.connect({folder.uri!r}).sql('DROP TABLE {name}') removes it"
             )
 
 
-def _refuse_other_forms(spark: SparkSession, statement: str) -> None:
-    """Refuse what `parse_spark` does not read, and what Spark says of which does not help."""
-    if _OTHER_CREATE.match(statement):
-        raise UnsupportedFeatureError(
-            "CREATE TABLE … USING lance_df … AS takes PARTITIONED BY (…) and LOCATION '…', and nothing else"
-        )
-    insert = _OTHER_INSERT.match(statement)
-    if insert is not None and _target(spark, (insert[1] or insert[2],)) is not None:
-        raise UnsupportedFeatureError(
-            f"{insert[1] or insert[2]} takes INSERT INTO or OVERWRITE name [(columns)] query, and neither "
-            "BY NAME, PARTITION nor REPLACE WHERE"
-        )
-
-
 def _refuse_columns(spark: SparkSession, change: SparkAlter) -> None:
-    if change.action.split(" ")[0] in _OF_COLUMNS and _target(spark, change.name) is not None:
-        shown = ".".join(change.name)
+    if change.action.split(" ")[0] not in _OF_COLUMNS:
+        return
+    shown = ".".join(change.name)
+    if named_table(spark, change.name, f"ALTER TABLE {shown}") is not None:
         raise UnsupportedFeatureError(
             f"ALTER TABLE {shown} {change.action}: Spark would change its catalog, and not the table. Use "
             "lance_df.dataset(path).add_columns(…), alter_columns(…) or drop_columns(…), and create the "

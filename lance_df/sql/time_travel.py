@@ -9,6 +9,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
+from lance_df.records import dataclass
 from lance_df.sql.dialect import QUOTED, tokenize
 from lance_df.sql.splice import Edit, quote_identifier, splice
 from lance_df.sql.token_reader import is_name_word, lowered
@@ -19,7 +20,8 @@ _NO_ALIAS: Final = frozenset(
     [
         *("WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT"),
         *("INTERSECT", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI"),
-        *("ON", "USING", "WINDOW", "QUALIFY", "TABLESAMPLE", "WHEN", "SET", "LATERAL", "FOR"),
+        *("ON", "USING", "WINDOW", "QUALIFY", "TABLESAMPLE", "WHEN", "SET", "LATERAL", "FOR", "MINUS"),
+        *("PIVOT", "UNPIVOT", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"),
     ]
 )
 # DataFusion takes both for names in FROM
@@ -31,13 +33,40 @@ _KINDS: Final = {
 _NEEDED: Final = {"VERSION": "a whole number or a tag in quotes", "TIMESTAMP": "a time in quotes"}
 
 
-def with_versions(text: str, name_of: Callable[[str, str, str], str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How a dialect reads and writes names.
+
+    Attributes
+    ----------
+    tokenize
+        Returns the tokens of a text.
+    is_plain
+        Whether a token may be a name without quotes.
+    plain
+        Returns what a name without quotes stands for.
+    quoted
+        Returns a name in quotes.
+    """
+
+    tokenize: Callable[[str], list[Token]]
+    is_plain: Callable[[Token], bool]
+    plain: Callable[[str], str]
+    quoted: Callable[[str], str]
+
+
+_OF_DATAFUSION: Final = Names(tokenize, is_name_word, lowered, quote_identifier)
+
+
+def with_versions(text: str, name_of: Callable[[str, str, str], str], names: Names = _OF_DATAFUSION) -> str:
     """Return a statement in which tables of other versions have names of their own.
 
     Parameters
     ----------
     name_of
         Given the name of a table, ``"version"``, ``"tag"`` or ``"time"``, and which one: the name to use.
+    names
+        Of the dialect of the statement.
 
     Raises
     ------
@@ -45,19 +74,21 @@ def with_versions(text: str, name_of: Callable[[str, str, str], str]) -> str:
         A version is no whole number.
     """
     try:
-        tokens = tokenize(text)
+        tokens = names.tokenize(text)
     except TokenError:
-        return text  # DataFusion says what is wrong with it
-    return splice(text, _edits(text, tokens, name_of))
+        return text  # whoever runs it says what is wrong with it
+    return splice(text, _edits(text, tokens, name_of, names))
 
 
-def _edits(text: str, tokens: list[Token], name_of: Callable[[str, str, str], str]) -> Iterator[Edit]:
+def _edits(
+    text: str, tokens: list[Token], name_of: Callable[[str, str, str], str], names: Names
+) -> Iterator[Edit]:
     for index in range(2, len(tokens) - 2):
         kind = _KINDS.get(_word(tokens[index]) or "")
         if kind is None or [_word(each) for each in tokens[index + 1 : index + 3]] != ["AS", "OF"]:
             continue
         last = index - 2 if _word(tokens[index - 1]) == "FOR" else index - 1
-        if not _is_table(tokens, last):
+        if not _is_table(tokens, last, names):
             continue
         after = index + 3
         if kind == "TIMESTAMP" and after < len(tokens) and _word(tokens[after]) == "TIMESTAMP":
@@ -67,12 +98,14 @@ def _edits(text: str, tokens: list[Token], name_of: Callable[[str, str, str], st
             given = "the end of the text" if literal is None else text[literal.start :].split()[0]
             raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, not {given}")
         table = tokens[last]
-        name = table.text if table.token_type in _QUOTED_NAMES else lowered(table.text)
-        following = tokens[after + 1] if after + 1 < len(tokens) else None
-        alias = "" if following is not None and _is_alias(following) else f" AS {quote_identifier(name)}"
-        stop = literal.end + 1
+        name = table.text if table.token_type in _QUOTED_NAMES else names.plain(table.text)
         new = name_of(name, _kind(kind, literal), literal.text)
-        yield Edit(table.start, stop, quote_identifier(new) + alias)
+        yield Edit(table.start, literal.end + 1, names.quoted(new))
+        after = _end_of_sample(tokens, after)
+        following = tokens[after + 1] if after + 1 < len(tokens) else None
+        if following is None or not _is_alias(following):
+            stop = tokens[after].end + 1
+            yield Edit(stop, stop, f" AS {names.quoted(name)}")
 
 
 def _kind(kind: str, literal: Token) -> str:
@@ -88,12 +121,27 @@ def _kind(kind: str, literal: Token) -> str:
     return "version"
 
 
-def _is_table(tokens: list[Token], index: int) -> bool:
+def _end_of_sample(tokens: list[Token], index: int) -> int:
+    """Return the token after which an alias belongs: this one, or the last of ``TABLESAMPLE (…)`` behind it.
+
+    ``REPEATABLE (…)`` is a part of that.
+    """
+    if index + 1 >= len(tokens) or _word(tokens[index + 1]) not in ("TABLESAMPLE", "REPEATABLE"):
+        return index
+    depth = 0
+    for position in range(index + 2, len(tokens)):
+        depth += {"(": 1, ")": -1}.get(_word(tokens[position]) or "", 0)
+        if depth == 0:
+            return _end_of_sample(tokens, position)
+    return index
+
+
+def _is_table(tokens: list[Token], index: int, names: Names) -> bool:
     """Whether a token ends the name of a table in a list of tables."""
     while index > 1 and _word(tokens[index - 1]) == ".":
         index -= 2
     token = tokens[index]
-    is_name = token.token_type in _QUOTED_NAMES or is_name_word(token)
+    is_name = token.token_type in _QUOTED_NAMES or names.is_plain(token)
     return index > 0 and is_name and _word(tokens[index - 1]) in _BEFORE_TABLES
 
 

@@ -12,6 +12,7 @@ from lance_df.namespace.changes.routing import values_of_rows
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.options import SourceOptions
 from lance_df.spark.routes import route
 from lance_df.storage import open_location
 
@@ -75,7 +76,7 @@ def test_numbers_tell_partitions_apart(kolkata, tmp_path):
         root = tmp_path / str(number)
         lance_df.PartitionedNamespace.create(root, ROWS.schema, fields)
         snapshot = NamespaceSnapshot.open(open_location(root))
-        ref = SourceRef(str(root), snapshot.version, is_namespace=True, storage={})
+        ref = SourceRef.of(snapshot, SourceOptions(str(root)))
         columns.append(route(df, ref, snapshot).alias(f"r{number}"))
         schema, spec = snapshot.manifest.schema, snapshot.manifest.specs.current
         values = values_of_rows(spec, schema, ROWS.combine_chunks().to_batches()[0])
@@ -96,5 +97,5 @@ def test_extreme_times_do_not_stop_a_job(kolkata, tmp_path):
     )
     lance_df.PartitionedNamespace.create(tmp_path / "t", times.schema, ["year(z)"])
     snapshot = NamespaceSnapshot.open(open_location(tmp_path / "t"))
-    ref = SourceRef(str(tmp_path / "t"), snapshot.version, is_namespace=True, storage={})
+    ref = SourceRef.of(snapshot, SourceOptions(str(tmp_path / "t")))
     assert len(df.select(route(df, ref, snapshot)).collect()) == 3

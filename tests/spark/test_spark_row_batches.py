@@ -22,6 +22,7 @@ import lance_df
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.appending import routed
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.options import SourceOptions
 from lance_df.spark.row_batches import bounded_by_rows, joined
 from lance_df.storage import open_location
 
@@ -125,7 +126,7 @@ def test_small_tasks_are_not_sorted_by_spark(spark, tmp_path, setting):
     names = namespace.partitions()["location"].to_pylist()
     assert [len(lance_df.dataset(f"{root}/{name}").get_fragments()) for name in names] == [1] * 5
     snapshot = NamespaceSnapshot.open(open_location(root))
-    ref = SourceRef(root, snapshot.version, is_namespace=True)
+    ref = SourceRef.of(snapshot, SourceOptions(root))
 
     def is_sorted(sort_by=(), distribution="hash"):
         found = routed(frame, ref, snapshot, sort_by, distribution=distribution)

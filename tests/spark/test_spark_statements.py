@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 import time
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -12,7 +13,14 @@ import pytest
 from pyspark.errors import PySparkException
 
 import lance_df
-from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.errors import (
+    AlreadyExistsError,
+    ColumnNotFoundError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
 from lance_df.spark.failures import typed_errors
 
 pytestmark = pytest.mark.spark
@@ -29,7 +37,7 @@ def root(spark, tmp_path):
     yield tmp_path
     for table in spark.catalog.listTables():
         if table.isTemporary:
-            spark.catalog.dropTempView(f"`{table.name}`")
+            spark.catalog.dropTempView(table.name)
         else:
             spark.sql(f"DROP TABLE {table.name}")
 
@@ -59,6 +67,83 @@ def test_a_view_of_the_user_stays(spark, root):
     assert sql(spark, "SELECT count(*) FROM plain").collect() == [(9,)]
 
 
+def test_queries_over_a_table_are_no_table_of_its_name(spark, root):
+    sql = lance_df.spark.sql
+    for query, count in (("SELECT k, s FROM plain WHERE s = 'a'", 5), ("SELECT max(k) AS k FROM plain", 1)):
+        sql(spark, query).createOrReplaceTempView("plain")
+        lance_df.spark.write(spark.range(1).toDF("k"), root / "plain.lance", mode="append")
+        assert sql(spark, "SELECT count(*) FROM plain").collect() == [(count,)]
+        lance_df.spark.register(spark, root)
+    assert sql(spark, "SELECT count(*) FROM plain").collect() == [(12,)]
+
+
+def test_views_and_tables_of_the_user_stay_when_a_table_of_their_name_comes(spark, root):
+    sql = lance_df.spark.sql
+    spark.range(3).createOrReplaceTempView("staging")
+    spark.sql("CREATE TABLE orders USING parquet AS SELECT 42 AS a")
+    for name in ("staging", "orders"):
+        lance_df.write_dataset(ROWS, root / f"{name}.lance")
+    assert sql(spark, "SELECT count(*) FROM staging").collect() == [(3,)]
+    assert sql(spark, "SELECT * FROM orders").collect() == [(42,)]
+    with pytest.raises(AlreadyExistsError, match="the catalog has a table of this name"):
+        sql(spark, "CREATE TABLE orders USING lance_df AS SELECT 1 AS x")
+    assert sql(spark, "CREATE TABLE IF NOT EXISTS orders USING lance_df AS SELECT 1 AS x").columns == []
+    assert sql(spark, "CREATE TABLE IF NOT EXISTS staging USING lance_df AS SELECT 1 AS x").columns == []
+    assert sql(spark, "SELECT count(*) FROM staging").collect() == [(3,)]
+    # neither removes the table of the folder
+    sql(spark, "DROP VIEW staging")
+    sql(spark, "DROP TABLE orders")
+    for name in ("staging", "orders"):
+        assert sql(spark, f"SELECT count(*) FROM {name}").collect() == [(10,)]
+    # what the user has made instead of the view of a table stays when the table goes
+    spark.range(2).createOrReplaceTempView("staging")
+    for name in ("staging", "orders"):
+        shutil.rmtree(root / f"{name}.lance")
+    assert sql(spark, "SELECT count(*) FROM staging").collect() == [(2,)]
+    with pytest.raises(LanceError, match="orders"):
+        sql(spark, "SELECT * FROM orders")
+
+
+def test_tables_of_the_folder_that_was_registered_last_come_first(spark, root, tmp_path_factory):
+    sql, other = lance_df.spark.sql, tmp_path_factory.mktemp("other")
+    lance_df.spark.register(spark, other)
+    lance_df.write_dataset(ROWS.slice(0, 3), other / "plain.lance")
+    assert sql(spark, "SELECT count(*) FROM plain").collect() == [(3,)]
+    shutil.rmtree(other / "plain.lance")
+    with pytest.raises(LanceError, match="plain"):
+        sql(spark, "SELECT * FROM plain")  # which drops the view
+    assert sql(spark, "SELECT count(*) FROM plain").collect() == [(10,)]
+
+
+def test_a_table_that_was_created_again_is_shown(spark, root):
+    sql = lance_df.spark.sql
+    assert sql(spark, "SELECT * FROM plain WHERE k = 1").collect() == [(1, "b")]
+    shutil.rmtree(root / "plain.lance")
+    lance_df.write_dataset(pa.table({"x": ["new"], "y": [Decimal("1.5")]}), root / "plain.lance")
+    rows = sql(spark, "SELECT * FROM plain")
+    assert (rows.columns, rows.collect()) == (["x", "y"], [("new", Decimal("1.5"))])
+    assert sql(spark, "SELECT y FROM plain VERSION AS OF 1").collect() == [(Decimal("1.5"),)]
+    sql(spark, "INSERT INTO plain VALUES ('x', DEFAULT)")
+    assert sql(spark, "SELECT * FROM plain ORDER BY x").collect() == [("new", Decimal("1.5")), ("x", None)]
+
+
+def test_views_are_refreshed_after_names_have_changed_their_case(spark, root):
+    sql = lance_df.spark.sql
+    lance_df.write_dataset(ROWS, root / "MyTab.lance")
+    lance_df.spark.register(spark, root)
+    try:
+        for number, setting in enumerate(("true", "false", "true"), 2):
+            spark.conf.set("spark.sql.caseSensitive", setting)
+            if number == 2:
+                lance_df.spark.register(spark, root)
+            lance_df.write_dataset(ROWS, root / "MyTab.lance", mode="append")
+            assert sql(spark, "SELECT count(*) FROM MyTab").collect() == [(10 * number,)]
+            assert sql(spark, "SELECT count(*) FROM MyTab VERSION AS OF 1").collect() == [(10,)]
+        spark.catalog.dropTempView("MyTab")
+    finally:
+        spark.conf.set("spark.sql.caseSensitive", "false")
+
+
 def test_names_that_differ_in_case_are_told(spark, root, caplog):
     lance_df.write_dataset(ROWS, root / "PLAIN.lance")
     lance_df.spark.register(spark, root)
@@ -85,6 +170,157 @@ def test_versions_and_tables_about_namespaces(spark, root):
         sql(spark, "SELECT * FROM plain TIMESTAMP AS OF '2024-01-01'")
     with pytest.raises(InvalidInputError, match="a time such as"):
         sql(spark, "SELECT * FROM plain TIMESTAMP AS OF 'yesterday'")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM plain WHERE s = 'a'",
+        "SELECT s, k FROM plain",
+        "SELECT k AS key, s FROM plain",
+        "SELECT k, upper(s) AS s FROM plain",
+        "SELECT CAST(k AS INT) AS k, s FROM plain",
+        "SELECT max(k) AS k, max(s) AS s FROM plain",
+        "SELECT DISTINCT k, s FROM plain",
+        "SELECT * FROM plain LIMIT 3",
+        "SELECT p.k, q.s FROM plain p JOIN side q USING (k)",
+        "SELECT * FROM side WHERE k IN (SELECT k FROM plain)",
+    ],
+)
+def test_views_with_a_query_are_no_tables(spark, root, query):
+    sql = lance_df.spark.sql
+    spark.createDataFrame(ROWS).createOrReplaceTempView("side")
+    spark.sql(f"CREATE TEMP VIEW v AS {query}")
+    spark.table("plain").sparkSession.sql(query).createOrReplaceTempView("w")
+    for name in ("v", "w"):
+        for statement in (
+            "SELECT count(*) FROM {} VERSION AS OF 1",
+            "SELECT count(*) FROM {} TIMESTAMP AS OF '2100-01-01'",
+            "INSERT INTO {} VALUES (1L, 'x')",
+            "INSERT OVERWRITE {} VALUES (1L, 'x')",
+            "INSERT INTO {} BY NAME SELECT 1L AS k, 'x' AS s",
+            "SELECT * FROM `{}$files`",
+        ):
+            with pytest.raises(UnsupportedFeatureError, match=f"{name} is a view that has a filter"):
+                sql(spark, statement.format(name))
+    assert lance_df.dataset(root / "plain.lance").version == 1
+
+
+def test_views_of_all_of_a_table_are_tables(spark, root):
+    sql, path = lance_df.spark.sql, root / "digits.lance"
+    rows = pa.table({"k": pa.array([1, 2], pa.int64()), "d": [Decimal("1.50"), None]})
+    lance_df.write_dataset(rows, path)
+    lance_df.write_dataset(rows, path, mode="append")
+    lance_df.spark.read(spark, path).createOrReplaceTempView("read")
+    spark.read.format("lance_df").load(str(path)).createOrReplaceTempView("loaded")
+    spark.sql(f"CREATE TEMP VIEW used USING lance_df OPTIONS (path '{path}')")
+    spark.sql("CREATE TEMP VIEW everything AS SELECT * FROM read")
+    spark.table("read").alias("a").createOrReplaceTempView("aliased")
+    spark.sql(f"CREATE TABLE listed USING lance_df LOCATION '{path}'")
+    for number, name in enumerate(("digits", "read", "loaded", "used", "everything", "aliased", "listed"), 1):
+        old = sql(spark, f"SELECT * FROM {name} VERSION AS OF 1 ORDER BY k")
+        assert (old.columns, old.collect()) == (["k", "d"], [(1, Decimal("1.50")), (2, None)]), name
+        sql(spark, f"INSERT INTO {name} VALUES ({number}, 2.5)")
+        assert lance_df.dataset(path).count_rows() == 4 + number, name
+
+
+def test_options_of_views_hold_for_other_versions(spark, root):
+    sql, path = lance_df.spark.sql, root / "plain.lance"
+    dataset = lance_df.dataset(path)
+    dataset.tags.create("golden", 1)
+    dev = dataset.create_branch("dev")
+    lance_df.write_dataset(ROWS.slice(0, 3), dev, mode="append")
+    lance_df.write_dataset(ROWS, path, mode="append")
+    for name, options in (("chosen", "filter 'k % 2 = 0 and k < 4', columns 's'"), ("dev", "branch 'dev'")):
+        spark.sql(f"CREATE TEMP VIEW {name} USING lance_df OPTIONS (path '{path}', {options})")
+    for version in ("VERSION AS OF 1", "VERSION AS OF 'golden'"):
+        chosen = sql(spark, f"SELECT * FROM chosen {version}")
+        assert (chosen.columns, chosen.collect()) == (["s"], [("a",), ("a",)])
+    assert sql(spark, "SELECT count(*) FROM chosen VERSION AS OF 2").collect() == [(4,)]
+    assert sql(spark, "SELECT count(*) FROM chosen TIMESTAMP AS OF '2100-01-01'").collect() == [(4,)]
+    assert sql(spark, "SELECT count(*) FROM dev TIMESTAMP AS OF '2100-01-01'").collect() == [(13,)]
+    newest = lance_df.spark.read(spark, path, branch="dev")
+    number = lance_df.dataset(path, version=("dev", None)).version
+    assert sql(spark, f"SELECT count(*) FROM dev VERSION AS OF {number}").collect() == [(newest.count(),)]
+    assert sql(spark, "SELECT count(*) FROM dev VERSION AS OF 'golden'").collect() == [(10,)]
+
+
+@pytest.mark.parametrize("option", ["branch 'dev'", "version '1'", "tag 'golden'"])
+def test_what_stays_at_a_version_takes_no_rows(spark, root, option):
+    dataset = lance_df.dataset(root / "plain.lance")
+    dataset.tags.create("golden", 1)
+    dataset.create_branch("dev")
+    before = dataset.version
+    for kind, name in (("TEMP VIEW", "v"), ("TABLE", "c")):
+        spark.sql(f"CREATE {kind} {name} USING lance_df OPTIONS (path '{root / 'plain.lance'}', {option})")
+        for words in ("INTO", "OVERWRITE"):
+            with pytest.raises(InvalidInputError, match=f"{name} has the option .*{option.split()[0]}"):
+                lance_df.spark.sql(spark, f"INSERT {words} {name} VALUES (1L, 'x')")
+    assert lance_df.dataset(root / "plain.lance").version == before
+
+
+def test_escapes_and_names_that_begin_with_a_digit(spark, root):
+    sql = lance_df.spark.sql
+    lance_df.write_dataset(ROWS, root / "2024_sales.lance")
+    lance_df.spark.register(spark, root)
+    for query in (
+        r"SELECT count(*) FROM plain WHERE s <> 'it\'s'",
+        r'SELECT count(*) FROM plain WHERE s <> "a\"b"',
+        "SELECT count(*) FROM 2024_sales",
+        "EXECUTE IMMEDIATE 'SELECT count(*) FROM plain'",
+    ):
+        name = "2024_sales" if "2024" in query else "plain"
+        lance_df.write_dataset(ROWS, root / f"{name}.lance", mode="append")
+        count = lance_df.dataset(root / f"{name}.lance").count_rows()
+        assert sql(spark, query).collect() == [(count,)], query
+    sql(spark, r"INSERT INTO 2024_sales VALUES (102, 'it\'s'), (103, DEFAULT)")
+    query = "SELECT k, s FROM 2024_sales WHERE k > 100 ORDER BY k"
+    assert sql(spark, query).collect() == [(102, "it's"), (103, None)]
+    assert sql(spark, "SELECT 2024_sales.k FROM 2024_sales VERSION AS OF 1").count() == 10
+    location = f"{root}/it\\'s"
+    sql(spark, f"CREATE TABLE far USING lance_df LOCATION '{location}' AS SELECT 1 AS x")
+    assert sql(spark, "SELECT * FROM far").collect() == [(1,)]
+    assert (root / "it's").exists()
+
+
+def test_what_may_follow_a_version(spark, root):
+    lance_df.dataset(root / "plain.lance").delete("k > 3")
+    sql = lance_df.spark.sql
+    minus = "SELECT plain.k FROM plain VERSION AS OF 1 MINUS SELECT plain.k FROM plain VERSION AS OF 2"
+    assert sorted(sql(spark, minus).collect()) == [(number,) for number in range(4, 10)]
+    for behind in ("TABLESAMPLE (100 PERCENT)", "TABLESAMPLE (10 ROWS) p", "SORT BY k", "|> WHERE k >= 0"):
+        query = f"FROM plain VERSION AS OF 1 {behind}"
+        assert sql(spark, query).count() == 10, behind
+    sample = "SELECT plain.k FROM plain VERSION AS OF 1 TABLESAMPLE (100 PERCENT) WHERE plain.k = 5"
+    assert sql(spark, sample).collect() == [(5,)]
+    pivot = "SELECT * FROM plain VERSION AS OF 1 PIVOT (count(k) FOR s IN ('a' AS x))"
+    assert sql(spark, pivot).collect() == [(5,)]
+
+
+def test_words_of_sql_as_columns(spark, root):
+    lance_df.write_dataset(pa.table({"map": [1], "values": [2]}), root / "words.lance")
+    lance_df.spark.sql(spark, "INSERT INTO words (values, map) VALUES (20, 10)")
+    lance_df.spark.sql(spark, "INSERT INTO words (map, values) SELECT 11, 21")
+    rows = lance_df.spark.sql(spark, "SELECT map, values FROM words ORDER BY map")
+    assert rows.collect() == [(1, 2), (10, 20), (11, 21)]
+
+
+def test_partitions_by_columns_in_quotes_and_other_case(spark, root):
+    sql = lance_df.spark.sql
+    rows = "SELECT 1 AS a, 2 AS `my g`"
+    for number, (field, name) in enumerate(
+        (("`my g`", "my_g"), ("A", "a"), ("bucket(4, `A`)", "a_bucket"), ("`MY G`", "my_g"))
+    ):
+        sql(spark, f"CREATE TABLE p{number} USING lance_df PARTITIONED BY ({field}) AS {rows}")
+        assert sql(spark, f"SELECT * FROM p{number}").collect() == [(1, 2)]
+        columns = lance_df.PartitionedNamespace.open(root / f"p{number}").partitions().column_names
+        assert any(each.endswith(name) for each in columns), columns
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(ColumnNotFoundError, match="no column 'A'"):
+            sql(spark, f"CREATE TABLE q USING lance_df PARTITIONED BY (A) AS {rows}")
+    finally:
+        spark.conf.set("spark.sql.caseSensitive", "false")
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "+05:30"])
@@ -176,6 +412,8 @@ def test_overwrite_schema(spark, root):
 def test_names_and_places_of_new_tables(spark, root, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     sql = lance_df.spark.sql
+    with pytest.raises(AlreadyExistsError, match=r"plain\.lance: there is one"):
+        sql(spark, "CREATE TABLE plain USING lance_df AS SELECT 1 AS x")
     with pytest.raises(AlreadyExistsError, match="differs in case"):
         sql(spark, "CREATE TABLE PLAIN USING lance_df AS SELECT 1 AS x")
     assert sql(spark, "CREATE TABLE IF NOT EXISTS Plain USING lance_df AS SELECT 1 AS x").columns == []
@@ -192,7 +430,7 @@ def test_names_and_places_of_new_tables(spark, root, tmp_path_factory):
         sql(spark, again.replace("made", "nowhere.made"))
     assert [each.name for each in elsewhere.iterdir()] == ["a"]
     assert sorted(each.name for each in root.iterdir()) == ["parted", "plain.lance"]
-    for statement in ("DROP TABLE plain", "drop view if exists `Plain`;"):
+    for statement in ("DROP TABLE plain", "drop view if exists `Plain`;", "/* x */ DROP VIEW plain"):
         with pytest.raises(UnsupportedFeatureError, match="would come back"):
             sql(spark, statement)
     sql(spark, "DROP TABLE made")
@@ -208,6 +446,8 @@ def test_names_and_places_of_new_tables(spark, root, tmp_path_factory):
         ("INSERT INTO parted REPLACE WHERE s = 'a' SELECT 1L, 'a'", "REPLACE WHERE"),
         ("WITH c AS (SELECT 1L, 'a') INSERT INTO plain SELECT * FROM c", "INSERT INTO or OVERWRITE name"),
         ("FROM parted INSERT INTO plain SELECT k, s", "INSERT INTO or OVERWRITE name"),
+        ("/* x */ CREATE TABLE c USING lance_df COMMENT 'x' AS SELECT 1 AS x", "PARTITIONED BY"),
+        ("-- x\nINSERT INTO plain BY NAME SELECT 1L AS k, 'a' AS s", "BY NAME"),
     ],
 )
 def test_other_forms_are_refused(spark, root, statement, message):
@@ -218,7 +458,10 @@ def test_other_forms_are_refused(spark, root, statement, message):
 
 def test_versions_in_what_keeps_its_text(spark, root):
     sql = lance_df.spark.sql
-    for statement in ("CREATE TEMP VIEW old AS ", "CACHE TABLE old AS "):
+    for statement in (
+        *("CREATE TEMP VIEW old AS ", "CACHE TABLE old AS "),
+        *("/* x */ CREATE TEMP VIEW old AS ", "-- x\nCACHE TABLE old AS "),
+    ):
         with pytest.raises(UnsupportedFeatureError, match="createOrReplaceTempView"):
             sql(spark, f"{statement}SELECT * FROM plain VERSION AS OF 1")
     spark.sql(f"CREATE TABLE listed USING lance_df LOCATION '{root / 'plain.lance'}'")

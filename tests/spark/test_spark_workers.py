@@ -31,15 +31,21 @@ def new_workers(monkeypatch):
 
 @pytest.mark.parametrize("is_reused", [True, False])
 def test_modules_are_kept_only_in_workers_that_are_used_again(table, new_workers, monkeypatch, is_reused):
-    from lance_df.spark.opened import SourceRef
+    from lance_df.spark import workers
+    from lance_df.spark.opened import SourceRef, open_source
+    from lance_df.spark.options import SourceOptions
 
+    options = SourceOptions(table)
+    ref = SourceRef.of(open_source(options), options)
+    workers._num_frozen = 0
+    gc.unfreeze()
     if is_reused:
         monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
-    SourceRef(table, 1).open()
+    ref.open()
     assert (gc.get_freeze_count() > 10_000) == is_reused
     if is_reused:
         later = [[number] for number in range(1000)]
-        SourceRef(table, 1).open()  # nothing was imported in between
+        ref.open()  # nothing was imported in between
         assert {id(each) for each in later} <= {id(each) for each in gc.get_objects()}
 
 

@@ -161,9 +161,7 @@ class Target:
     def _commit_table(self, opened: Table, change: RowsChange) -> ChangeSummary:
         @contextmanager
         def compute(table: Table) -> Iterator[Change[Totals]]:
-            ref = SourceRef(
-                self._options.path, table.version, table.branch or "main", storage=self._options.storage
-            )
+            ref = SourceRef.of(table, self._options)
             job = uuid.uuid4()
             try:
                 results = change.run(Targets(ref), [table], job)
@@ -186,9 +184,7 @@ class Target:
 
     def _commit_namespace(self, snapshot: NamespaceSnapshot, change: RowsChange) -> ChangeSummary:
         def compute(manifest: NamespaceManifest, members: Sequence[DraftMember]) -> ComputedRows:
-            ref = SourceRef(
-                self._options.path, manifest.version, is_namespace=True, storage=self._options.storage
-            )
+            ref = SourceRef.of_manifest(manifest, self._options)
             targets = Targets(ref, tuple(map(MemberAt.of, members)), manifest.schema)
             tables = [targets.open(number) for number in targets.numbers]
             job = uuid.uuid4()

@@ -32,6 +32,7 @@ from lance_df.spark.ingesting.target import (
     struct_of,
 )
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.options import SourceOptions
 from lance_df.spark.paths import path_for_driver
 from lance_df.spark.pipeline.statistics import build_statistics
 from lance_df.spark.row_batches import bounded_by_rows
@@ -177,9 +178,7 @@ class _Run:
         """Bring rows together by partition, and sort them."""
         job, snapshot = self._job, self._target.snapshot
         if snapshot is not None:
-            ref = SourceRef(
-                job.target, snapshot.version, is_namespace=True, storage=dict(job.storage_options)
-            )
+            ref = SourceRef.of(snapshot, SourceOptions(job.target, storage=dict(job.storage_options)))
             keys = [quoted_name(name) for name in job.sort_by]
             return routed(rows, ref, snapshot, keys, distribution=job.distribution)
         return rows.sortWithinPartitions(*map(named, job.sort_by)) if job.sort_by else rows

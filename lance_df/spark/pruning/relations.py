@@ -36,6 +36,12 @@ NOT_READ: Final = (
 )
 
 
+def is_of_lance(node: Any) -> bool:
+    """Whether a relation of a source is one of lance_df."""
+    table = node.table()
+    return class_of(table) == _PYTHON_TABLE and bool(table.name() == LanceSource.name())
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     """A relation of lance_df in a plan, at one version.
@@ -63,7 +69,7 @@ class Relation:
     def of(cls, node: Any, plans: Plans) -> Relation | None:
         """Return what a relation reads; None for one that is not of lance_df."""
         table = node.table()
-        if class_of(table) != _PYTHON_TABLE or table.name() != LanceSource.name():
+        if not is_of_lance(node):
             return None
         schema = StructType.fromJson(json.loads(node.schema().json()))
         given = {**table_options_of(schema), **plans.options_of(node)}
@@ -72,7 +78,7 @@ class Relation:
         if made is not None and not isinstance(made, LanceSource):
             return None
         options = SourceOptions.parse(given)
-        source = open_source(options if made is None else made.pinned(options))
+        source = open_source(options) if made is None else made.open(options)
         ids = tuple(number for number, _ in output_of(node))
         return cls(node, given, options, source, schema, ids)
 

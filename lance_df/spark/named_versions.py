@@ -1,0 +1,125 @@
+"""Names in statements of Spark that only `lance_df.spark.sql` knows: versions, tables about namespaces."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
+
+from lance_df.engine.session import SessionContext
+from lance_df.engine.tables.names import register as register_table
+from lance_df.engine.tables.source import TableSource
+from lance_df.engine.tables.version_text import VersionKind, VersionText
+from lance_df.errors import NotFoundError, UnsupportedFeatureError
+from lance_df.format.column_path import quoted_name
+from lance_df.spark.folders import METADATA
+from lance_df.spark.named_tables import named_table
+from lance_df.spark.sessions import read
+from lance_df.spark.types import arrow_schema, spark_schema, to_spark
+from lance_df.sql.spark_dialect import SPARK_NAMES, first_word, quoted_names
+from lance_df.sql.time_travel import with_versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lance_df.spark.pruning.relations import Relation
+
+_PREFIX: Final = "__lance_df_"
+_KEEP_TEXT: Final = frozenset({"CREATE", "CACHE", "ALTER"})
+
+
+def readable(spark: SparkSession, statement: str, made: dict[str, str]) -> str:
+    """Return a statement in which versions and tables about namespaces are views.
+
+    ``made`` receives the views of versions, with the names of their tables.
+    """
+
+    def version(name: str, kind: str, which: str) -> str:
+        clause = "TIMESTAMP AS OF" if kind == "time" else "VERSION AS OF"
+        target = named_table(spark, (name,), clause)
+        if target is None:
+            raise NotFoundError(f"{clause}: {name!r} is no table of lance_df in this session")
+        view = f"{_PREFIX}{uuid4().hex}"
+        made[view] = name
+        _read(spark, target, kind, which).createOrReplaceTempView(view)
+        return view
+
+    text = with_versions(statement, version, SPARK_NAMES)
+    if made and (word := first_word(text)) in _KEEP_TEXT:
+        raise UnsupportedFeatureError(
+            f"{word} keeps the text of its query, which cannot name a version: make a view of "
+            "lance_df.spark.sql(spark, 'SELECT …') by createOrReplaceTempView, or cache() that"
+        )
+    for view, name in made.items():
+        if re.search(rf"\.\s*`{view}`", text):
+            raise UnsupportedFeatureError(
+                f"VERSION AS OF takes the name of a table of the current database: USE the one of {name!r} "
+                "before"
+            )
+    for name in set(quoted_names(statement)):
+        about, _, kind = name.rpartition("$")
+        if about and kind in METADATA:
+            _show_metadata(spark, about, kind)
+    return text
+
+
+def _read(spark: SparkSession, target: Relation, kind: str, which: str) -> DataFrame:
+    """Return another version of what a name stands for, with its options."""
+    options = target.options
+    number: int | str = which
+    if kind == "time":
+        moment = VersionText(VersionKind.TIME, _with_zone(spark, which))
+        number = TableSource(target.source, is_pinned=True).at(moment).current().version
+    elif kind == "version":
+        number = int(which)
+    return read(
+        spark,
+        options.path,
+        columns=options.columns,
+        filter=options.filter,
+        version=number,
+        # a tag names its branch
+        branch=target.source.branch if isinstance(number, int) else None,
+        storage_options=options.storage or None,
+    )
+
+
+def _with_zone(spark: SparkSession, text: str) -> str:
+    """Return a time with the zone of the session, unless it names one or is no time."""
+    try:
+        moment = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        return text
+    if moment.tzinfo is not None:
+        return text
+    name = str(spark.conf.get("spark.sql.session.timeZone"))
+    try:
+        zone: dt.tzinfo = ZoneInfo(name)
+    except (ValueError, ZoneInfoNotFoundError):  # such as +2:00, GMT+2 or PST
+        zone = dt.timezone(_offset_of(spark, name, moment))
+    return moment.replace(tzinfo=zone).isoformat()
+
+
+def _offset_of(spark: SparkSession, name: str, moment: dt.datetime) -> dt.timedelta:
+    """Return how far a zone that Spark knows is from UTC at a local time."""
+    local = moment.isoformat(sep=" ")
+    row = spark.range(1).select(F.to_utc_timestamp(F.lit(local), name).cast("string").alias("utc")).first()
+    assert row is not None
+    return moment - dt.datetime.fromisoformat(row["utc"])
+
+
+def _show_metadata(spark: SparkSession, name: str, kind: str) -> None:
+    target = named_table(spark, (name,), f"{name}${kind}")
+    if target is None:
+        raise NotFoundError(f"{name}${kind}: {name!r} is no table of lance_df in this session")
+    ctx = SessionContext()
+    register_table(ctx, name, target.options.path, storage_options=target.options.storage or None)
+    rows = ctx.sql(f'SELECT * FROM "{name}${kind}"').to_arrow_table()
+    schema = arrow_schema(spark_schema(rows.schema))
+    shown = pa.Table.from_batches([to_spark(batch, schema) for batch in rows.to_batches()], schema)
+    spark.createDataFrame(shown).createOrReplaceTempView(quoted_name(f"{name}${kind}"))

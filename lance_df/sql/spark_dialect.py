@@ -1,0 +1,87 @@
+"""Spark's SQL for sqlglot: it serves to find things in a text, as `lance_df.sql.dialect` does."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from lance_df.errors import InvalidInputError
+from lance_df.sql.dialect import QUOTED
+from lance_df.sql.time_travel import Names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_WORD: Final = re.compile(r"\w+")
+_PLAIN_NAME: Final = re.compile(r"(?!\d+$)\w+")
+
+
+class _SparkTokens(Spark):
+    """Backslashes escape in strings, names may begin with a digit, and back-ticks quote them."""
+
+    class Tokenizer(Spark.Tokenizer):
+        COMMANDS: ClassVar = set()  # after EXECUTE or SHOW come tokens too, not one opaque string
+
+
+def tokenize_spark(text: str) -> list[Token]:
+    """Return the tokens of a text as Spark reads it, with their places; see `lance_df.sql.dialect.tokenize`.
+
+    Raises
+    ------
+    InvalidInputError
+        ``text`` is no text.
+    sqlglot.errors.TokenError
+        A string or a comment does not end.
+    """
+    if not isinstance(text, str):
+        raise InvalidInputError(f"SQL is text, not {type(text).__name__}")
+    return _SparkTokens().tokenize(text)
+
+
+def mentioned(text: str, names: Iterable[str]) -> list[str]:
+    """Return the names that a statement may mean, also in strings: EXECUTE IMMEDIATE runs these."""
+    text = text.lower()
+    words = set(_WORD.findall(text))
+    return [
+        name
+        for name in names
+        if name.lower() in words
+        or (_WORD.fullmatch(name) is None and name.lower().replace("`", "``") in text)
+    ]
+
+
+def quoted_names(text: str) -> Iterator[str]:
+    """Yield the names in a statement that are in quotes."""
+    try:
+        tokens = tokenize_spark(text)
+    except TokenError:
+        return
+    for token in tokens:
+        if token.token_type is TokenType.IDENTIFIER:
+            yield token.text
+
+
+def first_word(text: str) -> str:
+    """Return the first word of a statement, in capital letters, whatever comments are before it."""
+    try:
+        tokens = tokenize_spark(text)
+    except TokenError:
+        return ""
+    return tokens[0].text.upper().partition(" ")[0] if tokens else ""
+
+
+def is_plain(token: Token) -> bool:
+    """Whether a token may be a name without quotes, which may begin with a digit."""
+    return token.token_type not in QUOTED and _PLAIN_NAME.fullmatch(token.text) is not None
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+SPARK_NAMES: Final = Names(tokenize_spark, is_plain, str, _quoted)
+"""How Spark reads and writes names."""
