@@ -209,7 +209,7 @@ class _Aggregate:
         columns = MergedColumns(
             {name: table.stored_schema.field(index) for name, index in path.columns.items()},
             dict(zip(below.columns, types, strict=True)),
-            _names_below(plan, path, planned),
+            _names_below(path, planned),
         )
         results = list(frame_of(context.session, node).schema())
         calls = [
@@ -295,10 +295,10 @@ class _Aggregate:
         return rebuilt(session, plan, (), {self.path.path: merged})
 
 
-def _names_below(plan: PlanNode, path: AggregatePath, planned: Planned) -> set[str]:
+def _names_below(path: AggregatePath, planned: Planned) -> set[str]:
     """Return the names that columns have from the input of an aggregate down, and those of all tables."""
     names = {name for each in planned.tables.values() for name in each.stored_schema.names}
-    for node in chain(plan, (*path.path, 0, *path.down)):
+    for node in chain(path.node.inputs[0], path.down):
         for column in node.columns:
             names |= {column, column.rpartition(".")[2]}
     return names
