@@ -91,6 +91,7 @@ class Folder:
             if source is None:
                 if name in self._known and shown is not None:
                     spark.catalog.dropTempView(name)  # which takes no quotes
+                    del _views[spark][_key(spark, name)]
                 self._known.discard(name)
                 continue
             options = SourceOptions(self.path(name) or "", storage=self.storage_options)

@@ -61,6 +61,7 @@ OF_OBJECTS = {
     "namespace.pruning.spec_members._known",
     "spark.decimals._known",
     "spark.folders._folders",
+    "spark.folders._views",
 }
 
 
