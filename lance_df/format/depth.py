@@ -1,4 +1,4 @@
-"""How deep columns may be nested: as deep as the C interface of Arrow, by which engines read, lets through."""
+"""How deep columns may be nested: as deep as the C interface of Arrow lets through."""
 
 from __future__ import annotations
 

@@ -221,6 +221,9 @@ class FragmentWriter:
                 self._open = self._begin_file()
             room = self._max_rows - self._open.num_rows
             arrays = conform(batch.slice(0, room), self._schema)
+            if not self._open.has_room(arrays):
+                self._finish_file()
+                continue
             if self._has_blobs:
                 arrays = self._references.resolve(arrays, self._schema)
             self._open.write_batch(arrays)
