@@ -83,8 +83,8 @@ def test_statements(tmp_path: Path, version: str) -> None:
         )
     data.optimize.compact_files()
     ctx = lance_df.connect(tmp_path)
-    # DataFusion cannot sort such values
-    counts = ctx.sql("SELECT x, count(*) AS n FROM t GROUP BY x").to_pydict()
+    # DataFusion cannot sort such values, nor join groups of several fragments
+    counts = ctx.sql("SELECT CAST(x AS VARCHAR) AS x, count(*) AS n FROM t GROUP BY 1").to_pydict()
     assert len(counts["x"]) == 200
     assert set(counts["n"]) == {300}
     assert ctx.sql("SELECT count(*) AS n FROM t WHERE x = 'v7'").to_pydict() == {"n": [300]}

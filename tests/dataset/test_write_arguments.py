@@ -131,6 +131,21 @@ def test_sources_that_are_refused(tmp_path: Path, data: Any, schema: pa.Schema |
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("limit", ["max_rows_per_file", "max_bytes_per_file", "max_rows_per_group"])
+@pytest.mark.parametrize("value", [None, 2**63, 2**70])
+@pytest.mark.parametrize("version", ["0.1", "2.2"])
+def test_limits_that_are_none_or_very_large(
+    tmp_path: Path, limit: str, value: int | None, version: str
+) -> None:
+    arguments: dict[str, Any] = {limit: value, "data_storage_version": version}
+    table = lance_df.write_dataset(TABLE, tmp_path / "t.lance", **arguments)
+    assert table.to_table() == TABLE
+    assert len(table.get_fragments()) == 1
+    table.insert(TABLE)
+    metrics = table.optimize.compact_files(num_threads=2**63)
+    assert (metrics.fragments_removed, metrics.fragments_added) == (2, 1)
+
+
 def test_modes_may_be_written_in_capitals(tmp_path: Path) -> None:
     for library in (lance_df, lance):
         uri = str(tmp_path / library.__name__)
