@@ -183,6 +183,36 @@ def test_columns_of_frames_and_dicts_are_chosen_by_the_schema_as_by_pyarrow(tmp_
             lance_df.write_dataset(data, tmp_path / "new", pa.schema([("z", pa.int64())]))
 
 
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"a": [6]}, "cannot be brought to the schema"),
+        ({"x": [6], "y": ["q"]}, "does not have all columns of the data: x, y"),
+        ({"a": [6], "s": ["q"], "c": [1]}, "does not have all columns of the data: c"),
+    ],
+    ids=["missing", "others", "extra"],
+)
+def test_batches_that_are_not_as_their_reader_says(
+    tmp_path: Path, second: dict[str, list[Any]], message: str
+) -> None:
+    table = lance_df.write_dataset(TABLE, tmp_path / "t.lance")
+
+    def reader() -> pa.RecordBatchReader:
+        batches = [pa.record_batch({"a": [5], "s": ["g"]}), pa.record_batch(second)]
+        return pa.RecordBatchReader.from_batches(TABLE.schema, iter(batches))
+
+    writes: list[Callable[[], object]] = [
+        lambda: table.insert(reader()),
+        lambda: lance_df.write_dataset(reader(), tmp_path / "new.lance"),
+        lambda: lance_df.write_dataset(reader(), tmp_path / "t.lance", mode="append", schema=TABLE.schema),
+        lambda: table.merge_insert("a").when_not_matched_insert_all().execute(reader()),
+    ]
+    for write in writes:
+        with pytest.raises(InvalidInputError, match=message):
+            write()
+    assert lance_df.dataset(tmp_path / "t.lance").to_table() == TABLE
+
+
 def test_streams_are_read_one_batch_ahead() -> None:
     made, threads = [], set()
 
