@@ -1,8 +1,8 @@
 """Whether the values of a file's dictionary columns fit their index types: of all pages together.
 
-Readers join the dictionaries of all pages that they read at once, and cannot if an index of their type cannot
-tell the values apart. Indices of 8 and 16 bits are looked after; more values than others tell apart make more
-than one file anyway.
+Readers join the dictionaries of all pages that they read at once, and cannot if indices of their type cannot
+number the values. Indices of 8 and 16 bits are looked after; more values than others can number make more than
+one file anyway.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Column:
         if not self.has_room(array):
             raise InvalidInputError(
                 f"column {self.path!r}: the dictionaries of its batches have more values than indices of "
-                f"{self._index_type} tell apart ({_MOST_VALUES[self._index_type]}); use a larger index type, "
+                f"{self._index_type} can number ({_MOST_VALUES[self._index_type]}); use a larger index type, "
                 "or write several files"
             )
         dictionary = self._dictionary(array)

@@ -132,7 +132,7 @@ class FileWriter:
         ------
         InvalidInputError
             Arrays that do not fit the schema, a null where it allows none, a string that is not UTF-8, or
-            more values of a dictionary than its index type tells apart, see `has_room`.
+            more values of a dictionary than its index type can number, see `has_room`.
         StorageError
             The store failed.
         """
