@@ -1,8 +1,8 @@
 """Whether the values of a file's dictionary columns fit their index types: of all pages together.
 
 Readers join the dictionaries of all pages that they read at once, and cannot if indices of their type cannot
-number the values. Indices of 8 and 16 bits are looked after; more values than others can number make more than
-one file anyway.
+number the values. Indices of 8 and 16 bits are looked after; more values than others can number make more
+than one file anyway.
 """
 
 from __future__ import annotations
