@@ -135,7 +135,7 @@ _HOMES = {
 }
 _MODULES = frozenset(
     {
-        *("partition", "file", "fragment", "optimize", "spark"),
+        *("blob", "partition", "file", "fragment", "optimize", "spark"),
         *("commit", "debug", "indices", "namespace", "progress", "schema", "types", "util"),
     }
 )
@@ -197,6 +197,7 @@ __all__ = [
     "VersionNotFoundError",
     "__version__",
     "batch_udf",
+    "blob",
     "blob_array",
     "blob_field",
     "bytes_read_counter",

@@ -76,7 +76,9 @@ def to_batches(
         return _cast(source.schema, source.to_batches(), schema)
     if isinstance(source, pa.RecordBatchReader):
         is_the_callers = source is given
-        return _cast(source.schema, iterate_ahead(source) if is_the_callers else _read(source), schema)
+        batches = iterate_ahead(source) if is_the_callers else _read(source)
+        # batches that Python makes may have another schema than their reader says
+        return _cast(source.schema, _cast_all(batches, source.schema), schema)
     if schema is None:
         raise InvalidInputError(
             f"this {type(data).__name__} needs its schema: pass a table, a list of dictionaries or a "

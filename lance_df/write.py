@@ -48,9 +48,9 @@ def write_dataset(
     schema: pa.Schema | None = None,
     mode: Literal["create", "append", "overwrite"] = "create",
     *,
-    max_rows_per_file: int = 1024 * 1024,
-    max_rows_per_group: int = 1024,
-    max_bytes_per_file: int = 90 * 1024 * 1024 * 1024,
+    max_rows_per_file: int | None = 1024 * 1024,
+    max_rows_per_group: int | None = 1024,
+    max_bytes_per_file: int | None = 90 * 1024 * 1024 * 1024,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
     commit_lock: CommitLock | None = None,
@@ -170,7 +170,7 @@ def write_dataset(
     if uri is None:
         raise InvalidInputError("a path or URL, or a dataset, is needed")
     options = WriteOptions(
-        limits=FileLimits(
+        limits=FileLimits.given(
             max_rows=max_rows_per_file,
             max_bytes=max_bytes_per_file,
             max_rows_per_group=max_rows_per_group,

@@ -34,9 +34,9 @@ def write_fragments(
     *,
     return_transaction: bool = False,
     mode: str = "append",
-    max_rows_per_file: int = 1024 * 1024,
+    max_rows_per_file: int | None = 1024 * 1024,
     max_rows_per_group: int | None = 1024,
-    max_bytes_per_file: int = 90 * 1024 * 1024 * 1024,
+    max_bytes_per_file: int | None = 90 * 1024 * 1024 * 1024,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
     progress: Any = None,
@@ -88,7 +88,7 @@ def write_fragments(
     if use_legacy_format is not None:
         data_storage_version = "legacy" if use_legacy_format else "stable"
     options = WriteOptions(
-        limits=FileLimits(
+        limits=FileLimits.given(
             max_rows=max_rows_per_file,
             max_bytes=max_bytes_per_file,
             max_rows_per_group=1024 if max_rows_per_group is None else max_rows_per_group,

@@ -6,6 +6,7 @@ statements remember theirs, so the text identifies the one to raise again.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -165,7 +166,16 @@ def streamed_batches(
         yield batch.to_pyarrow()
 
 
-def _remembered(error: Exception, statements: Iterable[Statement]) -> LanceError | None:
+def _remembered(error: Exception, statements: Sequence[Statement]) -> LanceError | None:
+    """Return a copy, with its traceback, of the error that a statement remembers to have raised."""
+    known = _matching(error, statements)
+    raised = None if known is None else copy.copy(known).with_traceback(known.__traceback__)
+    for statement in statements:
+        statement.release_frames()
+    return raised
+
+
+def _matching(error: Exception, statements: Iterable[Statement]) -> LanceError | None:
     # Rust writes what Python has written of an error
     texts = (str(error), once := _unescaped(error), _unescaped(once))
     for statement in statements:

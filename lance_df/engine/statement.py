@@ -271,6 +271,15 @@ class Statement:
         """Return the errors of the statement and of its scans so far."""
         return [*self.errors, *(error for log in self._logs() for error in log.errors)]
 
+    def release_frames(self) -> None:
+        """Take from the errors of the statement and of its scans what they hold of the stack.
+
+        DataFusion may hold an error for as long as the user's stack holds what failed, so that neither would
+        ever end: collectors of garbage do not see what is not of Python.
+        """
+        for error in self.all_errors():
+            error.__traceback__ = error.__cause__ = error.__context__ = None
+
     def abandon(self) -> None:
         """End what its scans read: nobody waits for it."""
         for log in self._logs():

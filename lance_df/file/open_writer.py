@@ -27,6 +27,10 @@ class DataFileWriter(Protocol):
         """Bytes in the file so far."""
         ...
 
+    def has_room(self, arrays: Sequence[pa.Array]) -> bool:
+        """Whether the file takes these rows with those before."""
+        ...
+
     def write_batch(self, arrays: Sequence[pa.Array]) -> None:
         """Add rows: one array of storage type for each field of the schema."""
         ...

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
+from lance_df.format.depth import check_depth
 from lance_df.format.schema import (
     BLOB_EXTENSION,
     BLOB_KEY,
@@ -155,7 +156,14 @@ def blob_description(field: Field) -> Field:
 
 
 def blobs_as_stored(schema: pa.Schema, version: str) -> pa.Schema:
-    """Return the schema of a new table: from 2.2 on, blobs given as large binaries become bytes or URIs."""
+    """Return the schema of a new table: from 2.2 on, blobs given as large binaries become bytes or URIs.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A type that is nested too deep.
+    """
+    check_depth(schema)
     return schema if version != "2.2" else pa.schema(map(_blob_as_stored, schema), schema.metadata)
 
 

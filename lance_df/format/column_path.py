@@ -16,6 +16,11 @@ def quoted_name(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
+def path_step(name: str) -> str:
+    """Return a name as a part of a path, in backquotes where it needs them."""
+    return quoted_name(name) if "." in name or "`" in name else name
+
+
 def format_path(names: Iterable[str]) -> str:
     """Return names as one text: of a column and fields within it, or of a table and what it is in."""
     return ".".join(map(quoted_name, names))

@@ -52,7 +52,7 @@ _NAMES |= {pa.timestamp(unit): f"timestamp:{unit}:-" for unit in ("s", "ms", "us
 _NAMES |= {pa.string_view(): "string", pa.binary_view(): "binary"}
 
 # zones and nested lists make long names, but not as long
-_MAX_NAME = 1000
+_MAX_NAME = 2000
 
 BFLOAT16 = "lance.bfloat16"
 

@@ -16,6 +16,7 @@ from lance_df._pb import file_pb2
 from lance_df.cache import PROCESS, CacheKind, Entries
 from lance_df.errors import ColumnNotFoundError, CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format import logical_types
+from lance_df.format.depth import MAX_DEPTH, check_depth, levels_within
 from lance_df.format.extension_types import extension_metadata
 from lance_df.records import dataclass
 
@@ -41,9 +42,6 @@ _JSON_STORAGE = {
 }
 
 MAX_FIELD_ID = 2**31 - 1
-
-# what the C interface of Arrow lets through
-_MAX_DEPTH = 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,8 +292,10 @@ def _build_tree(messages: Sequence[file_pb2.Field], source: str) -> tuple[Field,
                 f"{source}: field {message.name!r} has parent {message.parent_id}, "
                 "which is not a field listed before it"
             )
-        if depth[message.id] > _MAX_DEPTH:
-            raise CorruptDataError(f"{source}: the schema is nested deeper than {_MAX_DEPTH} levels")
+        if depth[message.id] + levels_within(message.logical_type) > MAX_DEPTH:
+            raise CorruptDataError(
+                f"{source}: field {message.name!r} is nested deeper than {MAX_DEPTH} levels"
+            )
         children[message.id] = []
         blob_parent = position if BLOB_KEY in message.metadata or _is_blob_v2(message) else None
 
@@ -358,10 +358,11 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
     Raises
     ------
     UnsupportedFeatureError
-        A type that the format cannot hold.
+        A type that the format cannot hold, or one that is nested too deep.
     InvalidInputError
         A key of metadata is not UTF-8.
     """
+    check_depth(schema)
     next_id = first_id
 
     def convert(arrow: pa.Field) -> Field:

@@ -41,7 +41,7 @@ def run_tasks(
         Tasks that run at once. By default one for each core, or a single one where they are too small to be
         worth a thread; these run when they are asked for.
     """
-    workers = num_threads or (num_cores() if _is_worth_threads(tasks) else 1)
+    workers = min(num_threads or (num_cores() if _is_worth_threads(tasks) else 1), max(1, len(tasks)))
     left = limit
     if left == 0:
         return

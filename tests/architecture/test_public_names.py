@@ -36,7 +36,7 @@ CLASSES = {
     *("FilteredDataset", "PartitionedNamespace", "ScanStatistics"),
 }
 MODULES = {
-    *("file", "fragment", "optimize", "partition", "spark"),
+    *("blob", "file", "fragment", "optimize", "partition", "spark"),
     *("commit", "debug", "indices", "namespace", "progress", "schema", "types", "util"),
 }
 

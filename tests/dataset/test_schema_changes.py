@@ -308,6 +308,10 @@ BAD: dict[str, tuple[type[LanceError], Step]] = {
         InvalidInputError,
         lambda ds: ds.alter_columns({"path": "a", "name": "_rowaddr"}),
     ),
+    "a new name with a backquote": (
+        InvalidInputError,
+        lambda ds: ds.alter_columns({"path": "a", "name": "x`y"}),
+    ),
     "nothing to alter": (InvalidInputError, lambda ds: ds.alter_columns({"path": "a"})),
     "an unknown alteration": (InvalidInputError, lambda ds: ds.alter_columns({"path": "a", "type": 1})),
     "one column altered twice": (

@@ -131,6 +131,21 @@ def test_sources_that_are_refused(tmp_path: Path, data: Any, schema: pa.Schema |
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("limit", ["max_rows_per_file", "max_bytes_per_file", "max_rows_per_group"])
+@pytest.mark.parametrize("value", [None, 2**63, 2**70])
+@pytest.mark.parametrize("version", ["0.1", "2.2"])
+def test_limits_that_are_none_or_very_large(
+    tmp_path: Path, limit: str, value: int | None, version: str
+) -> None:
+    arguments: dict[str, Any] = {limit: value, "data_storage_version": version}
+    table = lance_df.write_dataset(TABLE, tmp_path / "t.lance", **arguments)
+    assert table.to_table() == TABLE
+    assert len(table.get_fragments()) == 1
+    table.insert(TABLE)
+    metrics = table.optimize.compact_files(num_threads=2**63)
+    assert (metrics.fragments_removed, metrics.fragments_added) == (2, 1)
+
+
 def test_modes_may_be_written_in_capitals(tmp_path: Path) -> None:
     for library in (lance_df, lance):
         uri = str(tmp_path / library.__name__)
@@ -166,6 +181,36 @@ def test_columns_of_frames_and_dicts_are_chosen_by_the_schema_as_by_pyarrow(tmp_
     for data in (TABLE.to_pandas(), TABLE.to_pydict()):
         with pytest.raises(ColumnNotFoundError, match="schema"):
             lance_df.write_dataset(data, tmp_path / "new", pa.schema([("z", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"a": [6]}, "cannot be brought to the schema"),
+        ({"x": [6], "y": ["q"]}, "does not have all columns of the data: x, y"),
+        ({"a": [6], "s": ["q"], "c": [1]}, "does not have all columns of the data: c"),
+    ],
+    ids=["missing", "others", "extra"],
+)
+def test_batches_that_are_not_as_their_reader_says(
+    tmp_path: Path, second: dict[str, list[Any]], message: str
+) -> None:
+    table = lance_df.write_dataset(TABLE, tmp_path / "t.lance")
+
+    def reader() -> pa.RecordBatchReader:
+        batches = [pa.record_batch({"a": [5], "s": ["g"]}), pa.record_batch(second)]
+        return pa.RecordBatchReader.from_batches(TABLE.schema, iter(batches))
+
+    writes: list[Callable[[], object]] = [
+        lambda: table.insert(reader()),
+        lambda: lance_df.write_dataset(reader(), tmp_path / "new.lance"),
+        lambda: lance_df.write_dataset(reader(), tmp_path / "t.lance", mode="append", schema=TABLE.schema),
+        lambda: table.merge_insert("a").when_not_matched_insert_all().execute(reader()),
+    ]
+    for write in writes:
+        with pytest.raises(InvalidInputError, match=message):
+            write()
+    assert lance_df.dataset(tmp_path / "t.lance").to_table() == TABLE
 
 
 def test_streams_are_read_one_batch_ahead() -> None:

@@ -88,6 +88,27 @@ def test_below_a_null_struct(tmp_path: Path, version: str) -> None:
     assert lance.dataset(path).to_table().to_pylist() == rows
 
 
+@pytest.mark.parametrize("part", ["keys", "items"])
+def test_below_a_null_map(tmp_path: Path, part: str) -> None:
+    good = texts(GOOD)
+    keys, items = (texts(BAD), good) if part == "keys" else (good, texts(BAD))
+    entries = pa.StructArray.from_arrays(
+        [keys, items], fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())]
+    )
+    buffers = [pa.py_buffer(bytes([0b101])), pa.py_buffer(np.array([0, 1, 2, 4], np.int32))]
+    maps = pa.Array.from_buffers(pa.map_(pa.string(), pa.string()), 3, buffers, children=[entries])
+    check(maps)
+    check(maps.slice(1))
+    table = pa.table({"m": maps})
+    dataset = lance_df.write_dataset(table, tmp_path / "t.lance")
+    rows = [maps[0].as_py(), None, maps[2].as_py()]
+    assert dataset.to_table()["m"].to_pylist() == rows
+    assert lance.dataset(tmp_path / "t.lance").to_table()["m"].to_pylist() == rows
+    seen = pa.Array.from_buffers(maps.type, 3, [None, buffers[1]], children=[entries])
+    with pytest.raises(InvalidInputError, match="not UTF-8"):
+        check(seen)
+
+
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
 def test_nothing_is_left_of_a_write(tmp_path: Path, version: str) -> None:
     table = pa.table({"i": [1, 2, 3, 4], "t": texts(BAD)})

@@ -202,23 +202,6 @@ def test_nested_columns_of_any_shape(
     check_pylance(path, table)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_dictionaries_that_do_not_fit_into_one(tmp_path: Path, version: str) -> None:
-    kind = pa.dictionary(pa.int8(), pa.string())
-    chunks = [
-        pa.array([f"{start}-{i}" for i in range(100)]).dictionary_encode().cast(kind) for start in range(3)
-    ]
-    path = tmp_path / "f.lance"
-    write(path, pa.table({"c": pa.chunked_array(chunks)}), version)
-    reader = open_file(open_location(path).open())
-    for start, chunk in enumerate(chunks):
-        # both readers refuse to make one array of what no dictionary of the type can hold
-        rows = (start * 100, 100)
-        assert LanceFileReader(str(path)).read_range(*rows).to_table()["c"].to_pylist() == chunk.to_pylist()
-        (found,) = reader.read(reader.schema.fields, RowRange(rows[0], sum(rows)))
-        assert found.to_pylist() == chunk.to_pylist()
-
-
 def test_fixed_size_lists_of_structs(tmp_path: Path) -> None:
     kind = pa.list_(pa.struct({"a": pa.int64(), "b": pa.string()}), 2)
     rows = [[{"a": i, "b": str(i)}, None] if i % 3 else None for i in range(500)]

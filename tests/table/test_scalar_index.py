@@ -342,6 +342,29 @@ def test_names_nesting_and_empty_tables(tmp_path: Path) -> None:
     lance.dataset(uri).validate()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_paths_with_quoted_names(tmp_path: Path, kind: str) -> None:
+    columns = {"`a`": "a", "`x y`": "x y", "`s`.`q`": "s.q", "s.`x.y`": "s.`x.y`", "s.`b``c`": "s.`b``c`"}
+    row = {"a": 1, "x y": 2, "s": {"q": 3, "x.y": 4, "b`c": 5}}
+    rows = pa.Table.from_pylist([row] * 3 + [{"a": 7, "x y": 7, "s": {"q": 7, "x.y": 7, "b`c": 7}}])
+    rows = rows.append_column("k", pa.array(range(4)))
+    for number, (column, path) in enumerate(columns.items(), 1):
+        uri = str(tmp_path / f"{number}.lance")
+        ours = lance_df.write_dataset(rows, uri)
+        ours.create_scalar_index(column, kind)
+        assert [index["fields"] for index in ours.list_indices()] == [[path]]
+        assert lance.dataset(uri).describe_indices()[0].field_names == [path]
+        lance_df.write_dataset(rows, uri, mode="append")
+        lance_df.dataset(uri).optimize.optimize_indices()
+        assert lance_df.dataset(uri).list_indices()[0]["fragment_ids"] == {0, 1}
+        check(uri, [f"{column} = {number}", f"{column} > {number}"])
+    names = [index["name"] for index in lance_df.dataset(str(tmp_path / "4.lance")).list_indices()]
+    assert names == ["s.`x.y`_idx"]
+    for wrong in ("s.x.y", "`s.q`", "A"):
+        with pytest.raises(ColumnNotFoundError):
+            lance_df.dataset(uri).create_scalar_index(wrong, kind)
+
+
 @pytest.mark.parametrize("column", sorted(UNHASHED))
 def test_bloom_filters_of_other_types_are_refused(tmp_path: Path, column: str) -> None:
     uri = str(tmp_path / "t.lance")

@@ -19,6 +19,7 @@ from lance_df.file.blobs.columns import has_blobs
 from lance_df.file.blobs.writer import BlobMover
 from lance_df.file.texts import check_texts
 from lance_df.file.v2.container_writer import ContainerWriter
+from lance_df.file.v2.dictionary_room import DictionaryRoom
 from lance_df.format.blobs import blob_description
 from lance_df.format.file_tail import serialize_column, serialize_descriptor
 from lance_df.records import dataclass
@@ -111,6 +112,7 @@ class FileWriter:
         self._pages: list[list[list[PageInfo]]] = [[[] for _ in ids] for ids in self._field_ids]
         self._global_buffers: list[ByteRange] = []
         self._encoder_pool = _EncoderPool(num_encoders or num_threads())
+        self._dictionary_room = DictionaryRoom(schema.fields)
         self._has_blobs = any(has_blobs(field) for field in schema.fields)
         self._blobs = BlobMover(self._write_blob, blob_placement)
 
@@ -119,13 +121,18 @@ class FileWriter:
         """Bytes in the file so far."""
         return self._sink.position
 
+    def has_room(self, arrays: Sequence[pa.Array]) -> bool:
+        """Whether dictionaries of these rows fit their index types together with those of the rows before."""
+        return self._dictionary_room.has_room(arrays)
+
     def write_batch(self, arrays: Sequence[pa.Array]) -> None:
         """Add rows: one array of storage type for each field of the schema, all of the same length.
 
         Raises
         ------
         InvalidInputError
-            Arrays that do not fit the schema, a null where it allows none, or a string that is not UTF-8.
+            Arrays that do not fit the schema, a null where it allows none, a string that is not UTF-8, or
+            more values of a dictionary than its index type can number, see `has_room`.
         StorageError
             The store failed.
         """
@@ -135,6 +142,7 @@ class FileWriter:
                 f"got the lengths {[len(array) for array in arrays]}"
             )
         check_texts(self._schema.fields, arrays)
+        self._dictionary_room.add(arrays)
         for column, array in enumerate(self._without_blobs(arrays)):
             for piece, num_bytes in _pieces(array, self._page_bytes):
                 pending = self._pending[column]
@@ -337,7 +345,7 @@ def _encode_rows(
 ) -> EncodedRows:
     """Encode rows as one page, or as several if they do not fit together."""
     if len(arrays) > 1:
-        # dictionaries whose union is too large for the index type fail, and become pages of their own
+        # values that are too large together fail, and become pages of their own
         with suppress(pa.ArrowInvalid):
             arrays = [pa.concat_arrays(arrays)]
     encoded = []

@@ -12,8 +12,7 @@ from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedF
 from lance_df.format.column_path import parse_path
 from lance_df.format.schema import Field, Schema, check_field_id, schema_from_arrow
 from lance_df.records import dataclass
-from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
-from lance_df.table.writing.schema_rules import check_schema
+from lance_df.table.writing.schema_rules import check_column_name, check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -66,12 +65,11 @@ def check_names(schema: Schema, *, before: Schema) -> None:
     Raises
     ------
     InvalidInputError
-        Two columns share a name, or a new name is empty, reserved, or of a column and has a dot.
+        Two columns share a name, or a new one is empty or reserved, or has a dot or a backquote.
     """
     _check_siblings(schema.fields, "")
     for name in set(schema.names).difference(before.names):
-        if name in SYSTEM_COLUMNS:
-            raise InvalidInputError(f"column name {name!r} is reserved")
+        check_column_name(name)
         if "." in name:
             raise InvalidInputError(f"column {name!r} has a dot in its name; use a struct field instead")
 

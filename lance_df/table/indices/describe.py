@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from pyroaring import BitMap
 
+from lance_df.format.column_path import path_step
+
 if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata
     from lance_df.format.schema import Field, Schema
@@ -61,13 +63,13 @@ def _describe(index: IndexMetadata, paths: dict[int, str], present: BitMap) -> I
 
 
 def _paths(schema: Schema) -> dict[int, str]:
-    """Return the dotted name of each field by its id."""
+    """Return the path of each field by its id, as `parse_path` takes it."""
     paths: dict[int, str] = {}
 
     def visit(field: Field, prefix: str) -> None:
-        paths[field.id] = prefix + field.name
+        paths[field.id] = prefix + path_step(field.name)
         for child in field.children:
-            visit(child, f"{prefix}{field.name}.")
+            visit(child, f"{paths[field.id]}.")
 
     for field in schema.fields:
         visit(field, "")

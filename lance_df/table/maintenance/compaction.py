@@ -131,7 +131,8 @@ def _written(
     if options.compaction_mode == FORCE_BINARY_COPY:
         raise UnsupportedFeatureError(
             f"{table.uri}: the pages of fragments {old[0].id} to {old[-1].id} cannot be copied: rows are "
-            "deleted, or columns are not in all of the files, not of the table's version, or blobs"
+            "deleted, or columns are not in all of the files, not of the table's version, blobs, or "
+            "dictionaries with indices of 8 or 16 bits"
         )
     return _reencoded(table, old, options, version=version, limits=limits)
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_df.format.column_path import path_step
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.maintenance.sorted_entries import Entries
+from lance_df.table.scan.columns import resolve_name
 from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
@@ -19,23 +21,39 @@ if TYPE_CHECKING:
 
 
 def scanned_fields(table: Table) -> Iterator[tuple[str, Field]]:
-    """Yield the name by which a scan reads each field, through structs only."""
+    """Yield the name by which a scan reads each field, through structs only.
 
-    def below(fields: Iterable[Field], prefix: str) -> Iterator[tuple[str, Field]]:
-        for field in fields:
-            yield prefix + field.name, field
-            if field.is_struct and not field.is_blob:
-                yield from below(field.children, f"{prefix}{field.name}.")
+    Names on the way to a field stand in backquotes where they need to.
+    """
 
-    seen: set[str] = set()
+    def below(field: Field, way: str) -> Iterator[tuple[str, Field]]:
+        if field.is_struct and not field.is_blob:
+            for child in field.children:
+                name = f"{way}.{path_step(child.name)}"
+                yield name, child
+                yield from below(child, name)
+
     # a column whose name has dots hides the field of a struct that is called the same
-    for name, field in [
-        *((each.name, each) for each in table.schema.fields),
-        *below(table.schema.fields, ""),
-    ]:
-        if name not in seen:
-            seen.add(name)
-            yield name, field
+    names = {field.name: field for field in table.schema.fields}
+    for top in table.schema.fields:
+        for name, field in below(top, path_step(top.name)):
+            names.setdefault(name, field)
+    yield from names.items()
+
+
+def scanned_field(table: Table, column: str) -> tuple[str, Field] | None:
+    """Return the name that `scanned_fields` gives a column or field, and this; None if it gives it none.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    """
+    path = resolve_name(table.schema, column).path
+    field = next((each for each in table.schema.fields if each.name == path[0]), None)
+    for name in path[1:]:
+        field = None if field is None else next(each for each in field.children if each.name == name)
+    return next((each for each in scanned_fields(table) if each[1] is field), None)
 
 
 def free_index_name(table: Table, column: str, field: Field, kind: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError, NotFoundError
 from lance_df.file.v2.container import Container
+from lance_df.file.v2.dictionary_room import has_small_index
 from lance_df.file.v2.page_copy import PageCopier, copied_field_ids
 from lance_df.format.fragments import Fragment
 from lance_df.interrupts import check_stopped
@@ -120,6 +121,6 @@ def _open(table: Table, fragment: Fragment, file: DataFile) -> Container:
 
 
 def _is_odd(field: Field, version: str) -> bool:
-    """Whether a field is stored otherwise than in pages of its own that say all about themselves."""
+    """Whether a field is stored otherwise than in pages of its own that can stand beside any others."""
     is_nested = field.is_struct or bool(field.children)
-    return field.is_blob or (is_nested and (version == "2.0" or not field.children))
+    return field.is_blob or has_small_index(field) or (is_nested and (version == "2.0" or not field.children))

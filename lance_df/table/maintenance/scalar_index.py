@@ -20,9 +20,8 @@ from lance_df.table.commit.row_account import NO_ROWS
 from lance_df.table.maintenance.bloom_filter_index import BLOOM_FILTER
 from lance_df.table.maintenance.entry_index import BITMAP, BTREE
 from lance_df.table.maintenance.index_builder import BuildRequest, SegmentContents
-from lance_df.table.maintenance.index_columns import free_index_name, scanned_fields
+from lance_df.table.maintenance.index_columns import free_index_name, scanned_field, scanned_fields
 from lance_df.table.maintenance.zone_map_index import ZONE_MAP
-from lance_df.table.scan.columns import resolve_name
 from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def create_index(
     Parameters
     ----------
     column
-        A top-level column, or a field of a struct as ``"a.b"``.
+        A top-level column, or a field of a struct as ``"a.b"``; names may stand in backquotes.
     index_type
         One of `BUILDERS`.
     name
@@ -89,7 +88,7 @@ def create_index(
     zone_rows = as_integer(rows_per_zone)
     if rows_per_zone is not None and (zone_rows is None or zone_rows < 1):
         raise InvalidInputError(f"rows_per_zone must be an integer of at least 1, got {rows_per_zone!r:.60}")
-    field = _indexed_field(table, column, index_type)
+    column, field = _indexed_field(table, column, index_type)
     name = free_index_name(table, column, field, builder.kind) if name is None else name
     replaced = [index for index in table.indices if index.name == name]
     if any(index.fields != (field.id,) for index in replaced):
@@ -265,10 +264,10 @@ def _builder_of(segments: Sequence[IndexMetadata]) -> IndexBuilder | None:
     return _BUILDER_OF_KIND.get(kinds.pop() or "") if len(kinds) == 1 else None
 
 
-def _indexed_field(table: Table, column: str, index_type: str) -> Field:
-    resolve_name(table.schema, column)  # raises what there is to say of other names
-    field = next((field for name, field in scanned_fields(table) if name == column), None)
-    if field is None or not BUILDERS[index_type].accepts(field):
-        what = "that" if field is None else f"column {column!r} of type {field.logical_type}"
+def _indexed_field(table: Table, column: str, index_type: str) -> tuple[str, Field]:
+    """Return a column as scans name it, and its field."""
+    scanned = scanned_field(table, column)
+    if scanned is None or not BUILDERS[index_type].accepts(scanned[1]):
+        what = "that" if scanned is None else f"column {column!r} of type {scanned[1].logical_type}"
         raise UnsupportedFeatureError(f"{table.uri}: no {index_type} index can be built of {what}")
-    return field
+    return scanned

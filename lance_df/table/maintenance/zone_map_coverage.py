@@ -75,7 +75,7 @@ def missing_zones(
     if columns is None:
         fields = {name: field for name, field in columns_with_bounds(table) if field.id not in without}
     else:
-        fields = {name: field_with_bounds(table, name) for name in columns}
+        fields = dict(field_with_bounds(table, name) for name in columns)
     present = BitMap(table.fragments.ids.tolist())
     lacking = []
     for name, field in fields.items():

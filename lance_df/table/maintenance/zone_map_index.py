@@ -13,7 +13,7 @@ from lance_df.errors import UnsupportedFeatureError
 from lance_df.records import dataclass
 from lance_df.table.indices.zone_map import Zones
 from lance_df.table.maintenance.index_builder import BuildRequest, SegmentContents, segment_folder
-from lance_df.table.maintenance.index_columns import scanned_entries, scanned_fields
+from lance_df.table.maintenance.index_columns import scanned_entries, scanned_field
 from lance_df.table.maintenance.zone_map_files import (
     FILE,
     KIND,
@@ -25,7 +25,6 @@ from lance_df.table.maintenance.zone_map_files import (
 )
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE, ZoneCollector, has_bounds
 from lance_df.table.reading.row_ids import split_addresses
-from lance_df.table.scan.columns import resolve_name
 
 if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata
@@ -97,8 +96,12 @@ def columns_with_bounds(table: Table) -> Iterator[tuple[str, Field]]:
             yield field.name, field
 
 
-def field_with_bounds(table: Table, column: str) -> Field:
-    """Return the field of a column, or of a struct as ``"a.b"``, of which a zone map can be built.
+def field_with_bounds(table: Table, column: str) -> tuple[str, Field]:
+    """Return a column, or a field of a struct as ``"a.b"``, of which a zone map can be built.
+
+    Returns
+    -------
+    The name by which scans read it, and the field.
 
     Raises
     ------
@@ -107,9 +110,8 @@ def field_with_bounds(table: Table, column: str) -> Field:
     UnsupportedFeatureError
         Its values have no order that bounds could be of.
     """
-    resolve_name(table.schema, column)  # raises what there is to say of other names
-    field = next((field for name, field in scanned_fields(table) if name == column), None)
-    if field is None or not has_bounds(field):
-        what = "that" if field is None else f"column {column!r} of type {field.logical_type}"
+    scanned = scanned_field(table, column)
+    if scanned is None or not has_bounds(scanned[1]):
+        what = "that" if scanned is None else f"column {column!r} of type {scanned[1].logical_type}"
         raise UnsupportedFeatureError(f"{table.uri}: no zone map can be built of {what}")
-    return field
+    return scanned

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.expr.text_views import parts_of_texts
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from lance_df.table.writing.zone_map_writer import ZoneMapBuilder
 
 
+# slices count in 64 bits, and groups of rows are rounded up to
+_MOST: Final = 2**62
 # smaller pages are more description than data
 _MIN_PAGE_BYTES = 4096
 
@@ -82,7 +84,12 @@ class FileLimits:
             number = as_integer(value)
             if number is None or number < least:
                 raise InvalidInputError(f"{argument} must be a number of at least {least}, got {value!r}")
-            object.__setattr__(self, name, number)
+            object.__setattr__(self, name, min(number, _MOST))
+
+    @classmethod
+    def given(cls, **limits: int | None) -> FileLimits:
+        """Return the limits that a caller gives; None is what is by default."""
+        return cls(**{name: limit for name, limit in limits.items() if limit is not None})
 
     def page_bytes(self, num_columns: int) -> int:
         """Return the Arrow bytes that become one page."""
@@ -221,6 +228,9 @@ class FragmentWriter:
                 self._open = self._begin_file()
             room = self._max_rows - self._open.num_rows
             arrays = conform(batch.slice(0, room), self._schema)
+            if not self._open.has_room(arrays):
+                self._finish_file()
+                continue
             if self._has_blobs:
                 arrays = self._references.resolve(arrays, self._schema)
             self._open.write_batch(arrays)

@@ -31,15 +31,26 @@ def check_schema(schema: Schema, version: str) -> None:
         A type that the version, or this release, cannot store.
     """
     for field in schema.fields:
-        if field.name in _RESERVED:
-            raise InvalidInputError(f"column name {field.name!r} is reserved")
-        if not field.name or "`" in field.name:
-            raise InvalidInputError(f"column name {field.name!r}: pylance cannot read such columns")
+        check_column_name(field.name)
     for field in schema.walk():
         if "\0" in field.name:
             raise InvalidInputError(f"column name {field.name!r} has a NUL character")
     check_primary_key(schema.fields)
     check_storable(schema, version)
+
+
+def check_column_name(name: str) -> None:
+    """Check the name of a top-level column.
+
+    Raises
+    ------
+    InvalidInputError
+        It is reserved, or pylance cannot read columns that are called so.
+    """
+    if name in _RESERVED:
+        raise InvalidInputError(f"column name {name!r} is reserved")
+    if not name or "`" in name:
+        raise InvalidInputError(f"column name {name!r}: pylance cannot read such columns")
 
 
 def check_primary_key(fields: Iterable[Field], *, may_be_null: bool = False) -> None:
