@@ -412,7 +412,7 @@ class LanceDataset(
 
     # -- fragments and indices ------------------------------------------------------------------------------
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:  # noqa: A002
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:
         """Return the fragments; with a filter, those that may have rows for which it is true.
 
         One is always there, if the table has any: DataFusion cannot sort the rows of none.

@@ -87,7 +87,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         deletion_file = self.metadata.deletion_file
         return None if deletion_file is None else deletion_file.path(self.fragment_id)
 
-    def count_rows(self, filter: Filter = None) -> int:  # noqa: A002 - pylance's name
+    def count_rows(self, filter: Filter = None) -> int:
         """Return the number of live rows, or of those for which an SQL or pyarrow expression is true.
 
         Default scan options have no effect; see `LanceDataset.count_rows`.
@@ -99,7 +99,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         schema: pa.Schema | None = None,
         *,
         columns: Columns = None,
-        filter: Filter = None,  # noqa: A002 - pylance's name
+        filter: Filter = None,
         **options: Any,
     ) -> LanceScanner:
         """Return a scan of this fragment; see `LanceDataset.scanner`. Engines pass the dataset's schema."""
@@ -110,7 +110,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
                 return self._scanner_of_result(columns, filter, options)
         return self._ds.scanner(columns=columns, filter=filter, fragments=[self], **options)
 
-    def _scanner_of_result(self, columns: Columns, filter: Filter, options: dict[str, Any]) -> LanceScanner:  # noqa: A002
+    def _scanner_of_result(self, columns: Columns, filter: Filter, options: dict[str, Any]) -> LanceScanner:
         """Return an engine's scan: columns and rows of what default scan options make of the fragment."""
         defaults = self._ds._default_scan_options or {}
         if defaults.get("limit") is not None or defaults.get("offset") is not None:
@@ -127,7 +127,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
             return self._ds.filter(filter).scanner(columns, **options)
         return self._ds.scanner(columns, filter, **options)
 
-    def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002
+    def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:
         """Read into memory; see `LanceDataset.scanner`."""
         return self.scanner(columns=columns, filter=filter, **options).to_table()
 
@@ -135,7 +135,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         """Yield batches; see `LanceDataset.scanner`."""
         return self.scanner(**options).to_batches()
 
-    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:  # noqa: A002
+    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:
         """Read into a pandas frame; see `LanceDataset.scanner`."""
         options.pop("blob_mode", None)
         return self.scanner(columns=columns, filter=filter, **options).to_pandas()

@@ -93,7 +93,7 @@ class NamespaceFragment(ArrowFragment):
         self,
         schema: pa.Schema | None = None,
         columns: Columns = None,
-        filter: Filter = None,  # noqa: A002 - pyarrow's name
+        filter: Filter = None,
         **options: Any,
     ) -> NamespaceScanner:
         """Return a scan of these members; see `PartitionedNamespace.scanner`.
@@ -129,7 +129,7 @@ class NamespaceFragment(ArrowFragment):
         """Return rows by their numbers; see `scanner`."""
         return self.scanner(**options).take(indices)
 
-    def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: Filter = None, **options: Any) -> int:
         """Return the number of rows, or of those for which an expression is true."""
         return self.scanner(filter=filter, **options).count_rows()
 

@@ -400,7 +400,7 @@ class ScannerOfResult(LanceScanner):
         self,
         scanner: LanceScanner,
         columns: Columns,
-        filter: pc.Expression | None,  # noqa: A002 - pylance's name
+        filter: pc.Expression | None,
     ) -> None:
         super().__init__(scanner._ds, scanner._options)
         self._scanner = scanner

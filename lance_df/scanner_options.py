@@ -251,12 +251,12 @@ class ScannerBuilder:
         """Choose columns by name, or compute them: a dict of names and SQL expressions. None: all."""
         return self.option("columns", cols)
 
-    def filter(self, filter: Filter | dict[str, Any]) -> Self:  # noqa: A002 - pylance's name
+    def filter(self, filter: Filter | dict[str, Any]) -> Self:
         """Keep only rows for which an SQL or pyarrow expression is true."""
         if isinstance(filter, dict):
             if filter.get("search_filter") is not None:
                 raise UnsupportedFeatureError("vector and text search are not supported")
-            filter = filter.get("expr_filter")  # noqa: A001
+            filter = filter.get("expr_filter")
         if not isinstance(filter, str | pc.Expression | None):
             raise InvalidInputError(
                 f"a filter is SQL text or a pyarrow expression, not {type(filter).__name__}"

@@ -30,8 +30,9 @@ class DatasetCalls(ArrowDataset):
 
     if TYPE_CHECKING:
 
-        def scanner(self, columns: Columns = None, filter: Filter = None, /, **options: Any) -> LanceScanner:  # noqa: A002
-            ...
+        def scanner(
+            self, columns: Columns = None, filter: Filter = None, /, **options: Any
+        ) -> LanceScanner: ...
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.scanner().__arrow_c_stream__(requested_schema)
@@ -50,20 +51,20 @@ class DatasetCalls(ArrowDataset):
         """Return the same rows, with other defaults of scans."""
         raise NotImplementedError
 
-    def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002
+    def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:
         """Read into memory; see `scanner`."""
         return self.scanner(columns, filter, **options).to_table()
 
     def to_batches(
         self,
         columns: Columns = None,
-        filter: Filter = None,  # noqa: A002
+        filter: Filter = None,
         **options: Any,
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches; see `scanner`."""
         return self.scanner(columns, filter, **options).to_batches()
 
-    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:  # noqa: A002
+    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:
         """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
         with imports_finished():
             from lance_df.scanner_options import ScannerBuilder
@@ -71,7 +72,7 @@ class DatasetCalls(ArrowDataset):
         scan_options = {name: options.pop(name) for name in list(options) if ScannerBuilder.knows(name)}
         return self.scanner(columns, filter, **scan_options).to_pandas(**options)
 
-    def to_polars(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pl.DataFrame:  # noqa: A002
+    def to_polars(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pl.DataFrame:
         """Read into a Polars frame; see `scanner`. `lance_df.scan_lance` makes a lazy one.
 
         Raises

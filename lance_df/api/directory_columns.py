@@ -22,7 +22,7 @@ class DirectoryColumns(DirectoryCalls):
 
     def alter_table_add_columns(
         self,
-        id: Any,  # noqa: A002 - pylance's name
+        id: Any,
         new_columns: Mapping[str, str] | Iterable[Any] | None = None,
         *,
         branch: str | None = None,
@@ -53,7 +53,7 @@ class DirectoryColumns(DirectoryCalls):
 
     def alter_table_alter_columns(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         alterations: Sequence[Any] | None = None,
         *,
         branch: str | None = None,
@@ -82,7 +82,7 @@ class DirectoryColumns(DirectoryCalls):
 
     def alter_table_drop_columns(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         columns: Sequence[str] | None = None,
         *,
         branch: str | None = None,
@@ -97,7 +97,7 @@ class DirectoryColumns(DirectoryCalls):
 
     def update_table_schema_metadata(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         metadata: Mapping[str, str] | None = None,
         *,
         branch: str | None = None,

@@ -23,7 +23,7 @@ class DirectoryIndices(DirectoryCalls):
 
     def create_table_index(
         self,
-        id: Any,  # noqa: A002 - pylance's name
+        id: Any,
         column: str | None = None,
         index_type: str | None = None,
         *,
@@ -66,7 +66,7 @@ class DirectoryIndices(DirectoryCalls):
 
     def list_table_indices(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         *,
         version: int | None = None,
         branch: str | None = None,
@@ -87,7 +87,7 @@ class DirectoryIndices(DirectoryCalls):
 
     def describe_table_index_stats(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         index_name: str | None = None,
         *,
         version: int | None = None,
@@ -116,7 +116,7 @@ class DirectoryIndices(DirectoryCalls):
 
     def drop_table_index(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         index_name: str | None = None,
         *,
         branch: str | None = None,

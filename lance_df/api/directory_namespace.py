@@ -134,7 +134,7 @@ class DirectoryNamespace(
 
     def create_namespace(
         self,
-        id: Any,  # noqa: A002 - pylance's name
+        id: Any,
         properties: Mapping[str, str] | None = None,
         *,
         mode: str = "create",
@@ -166,7 +166,7 @@ class DirectoryNamespace(
 
     def list_namespaces(
         self,
-        id: Any = (),  # noqa: A002
+        id: Any = (),
         *,
         page_token: str | None = None,
         limit: int | None = None,
@@ -182,13 +182,13 @@ class DirectoryNamespace(
         names, token = page(self._directory.namespaces(parts), page_token, limit)
         return responses.ListNamespacesResponse(namespaces=names, page_token=token)
 
-    def describe_namespace(self, id: Any) -> responses.DescribeNamespaceResponse:  # noqa: A002
+    def describe_namespace(self, id: Any) -> responses.DescribeNamespaceResponse:
         """Return the properties of a namespace; raises `NotFoundError`."""
         parts, _ = arguments(id)
         stored = self._directory.namespace_properties(parts)
         return responses.DescribeNamespaceResponse(properties=stored if stored or not parts else None)
 
-    def namespace_exists(self, id: Any) -> responses.NamespaceExistsResponse:  # noqa: A002
+    def namespace_exists(self, id: Any) -> responses.NamespaceExistsResponse:
         """Raise `NotFoundError` if there is no such namespace."""
         parts, _ = arguments(id)
         self._directory.namespace_properties(parts)
@@ -196,7 +196,7 @@ class DirectoryNamespace(
 
     def drop_namespace(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         *,
         mode: str = "fail",
         behavior: str = "restrict",
@@ -231,7 +231,7 @@ class DirectoryNamespace(
 
     def create_table(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         data: Any = None,
         properties: Mapping[str, str] | None = None,
         *,
@@ -274,7 +274,7 @@ class DirectoryNamespace(
 
     def declare_table(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         properties: Mapping[str, str] | None = None,
         *,
         location: str | None = None,
@@ -304,7 +304,7 @@ class DirectoryNamespace(
 
     def register_table(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
         *,
@@ -337,19 +337,19 @@ class DirectoryNamespace(
             location=table_entry.location, properties=table_entry.properties
         )
 
-    def deregister_table(self, id: Any) -> responses.RemoveTableResponse:  # noqa: A002
+    def deregister_table(self, id: Any) -> responses.RemoveTableResponse:
         """Forget a table, and leave its folder; raises `DatasetNotFoundError`."""
         parts, _ = arguments(id)
         return self._removed(parts, self._tables.deregister_table(parts))
 
-    def drop_table(self, id: Any) -> responses.RemoveTableResponse:  # noqa: A002
+    def drop_table(self, id: Any) -> responses.RemoveTableResponse:
         """Remove a table with its folder; raises `DatasetNotFoundError`."""
         parts, _ = arguments(id)
         return self._removed(parts, self._tables.drop_table(parts))
 
     def describe_table(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         *,
         version: int | None = None,
         load_detailed_metadata: bool = False,
@@ -393,7 +393,7 @@ class DirectoryNamespace(
             is_only_declared=None if is_written is None else not is_written,
         )
 
-    def table_exists(self, id: Any) -> responses.TableExistsResponse:  # noqa: A002
+    def table_exists(self, id: Any) -> responses.TableExistsResponse:
         """Raise `DatasetNotFoundError` if there is no such table."""
         parts, _ = arguments(id)
         self._tables.table(parts)
@@ -401,7 +401,7 @@ class DirectoryNamespace(
 
     def list_tables(
         self,
-        id: Any = (),  # noqa: A002
+        id: Any = (),
         *,
         page_token: str | None = None,
         limit: int | None = None,
@@ -425,7 +425,7 @@ class DirectoryNamespace(
 
     def list_all_tables(
         self,
-        id: Any = (),  # noqa: A002
+        id: Any = (),
         *,
         page_token: str | None = None,
         limit: int | None = None,

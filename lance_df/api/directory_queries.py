@@ -31,7 +31,7 @@ class DirectoryQueries(DirectoryCalls):
 
     def count_table_rows(
         self,
-        id: Any,  # noqa: A002 - pylance's name
+        id: Any,
         *,
         predicate: str | None = None,
         version: int | None = None,
@@ -54,10 +54,10 @@ class DirectoryQueries(DirectoryCalls):
 
     def query_table(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         *,
         columns: Sequence[str] | Mapping[str, str] | None = None,
-        filter: str | None = None,  # noqa: A002
+        filter: str | None = None,
         k: int | None = None,
         offset: int | None = None,
         with_row_id: bool = False,
@@ -107,7 +107,7 @@ class DirectoryQueries(DirectoryCalls):
 
     def explain_table_query_plan(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         query: Any = None,
         *,
         verbose: bool = False,
@@ -130,7 +130,7 @@ class DirectoryQueries(DirectoryCalls):
 
     def analyze_table_query_plan(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         query: Any = None,
     ) -> str:
         """Run a query, and return what it read, and why.
@@ -150,7 +150,7 @@ class DirectoryQueries(DirectoryCalls):
 
     def get_table_stats(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         *,
         branch: str | None = None,
     ) -> responses.GetTableStatsResponse:

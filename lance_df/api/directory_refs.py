@@ -14,7 +14,7 @@ class DirectoryRefs(DirectoryCalls):
 
     def list_table_tags(
         self,
-        id: Any,  # noqa: A002 - pylance's name
+        id: Any,
         *,
         page_token: str | None = None,
         limit: int | None = None,
@@ -32,7 +32,7 @@ class DirectoryRefs(DirectoryCalls):
 
     def get_table_tag_version(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         tag: str | None = None,
     ) -> responses.GetTableTagVersionResponse:
         """Return the version that a tag names, and its branch; None is main.
@@ -49,7 +49,7 @@ class DirectoryRefs(DirectoryCalls):
 
     def create_table_tag(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         tag: str | None = None,
         version: int | None = None,
         *,
@@ -73,7 +73,7 @@ class DirectoryRefs(DirectoryCalls):
 
     def update_table_tag(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         tag: str | None = None,
         version: int | None = None,
         *,
@@ -87,7 +87,7 @@ class DirectoryRefs(DirectoryCalls):
 
     def delete_table_tag(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         tag: str | None = None,
     ) -> responses.TransactionResponse:
         """Delete a tag, but not the version that it names; raises `VersionNotFoundError`."""
@@ -97,7 +97,7 @@ class DirectoryRefs(DirectoryCalls):
 
     def create_table_branch(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         name: str | None = None,
         *,
         from_branch: str | None = None,
@@ -123,7 +123,7 @@ class DirectoryRefs(DirectoryCalls):
 
     def list_table_branches(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         *,
         page_token: str | None = None,
         limit: int | None = None,
@@ -147,7 +147,7 @@ class DirectoryRefs(DirectoryCalls):
 
     def delete_table_branch(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         name: str | None = None,
     ) -> responses.TransactionResponse:
         """Delete a branch with all of its versions.

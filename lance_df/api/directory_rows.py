@@ -32,7 +32,7 @@ class DirectoryRows(DirectoryCalls):
 
     def insert_into_table(
         self,
-        id: Any,  # noqa: A002 - pylance's name
+        id: Any,
         data: Any = None,
         *,
         mode: str = "append",
@@ -69,7 +69,7 @@ class DirectoryRows(DirectoryCalls):
 
     def merge_insert_into_table(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         data: Any = None,
         *,
         on: str | Sequence[str] | None = None,
@@ -142,7 +142,7 @@ class DirectoryRows(DirectoryCalls):
 
     def update_table(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         updates: Mapping[str, str] | Iterable[Sequence[str]] | None = None,
         *,
         predicate: str | None = None,
@@ -185,7 +185,7 @@ class DirectoryRows(DirectoryCalls):
 
     def delete_from_table(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         predicate: str | None = None,
         *,
         branch: str | None = None,

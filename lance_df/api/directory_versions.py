@@ -24,7 +24,7 @@ class DirectoryVersions(DirectoryCalls):
 
     def list_table_versions(
         self,
-        id: Any,  # noqa: A002 - pylance's name
+        id: Any,
         *,
         branch: str | None = None,
         descending: bool = False,
@@ -60,7 +60,7 @@ class DirectoryVersions(DirectoryCalls):
 
     def describe_table_version(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         *,
         version: int | None = None,
         branch: str | None = None,
@@ -83,7 +83,7 @@ class DirectoryVersions(DirectoryCalls):
 
     def batch_delete_table_versions(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         ranges: Iterable[Any] | None = None,
         *,
         branch: str | None = None,
@@ -120,7 +120,7 @@ class DirectoryVersions(DirectoryCalls):
 
     def restore_table(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         version: int | None = None,
         *,
         branch: str | None = None,
@@ -140,7 +140,7 @@ class DirectoryVersions(DirectoryCalls):
 
     def describe_transaction(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
     ) -> responses.DescribeTransactionResponse:
         """Return a transaction that was committed to a table.
 

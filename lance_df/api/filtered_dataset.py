@@ -56,7 +56,7 @@ class FilteredDataset(DatasetCalls):
     def scanner(
         self,
         columns: Columns = None,
-        filter: Filter = None,  # noqa: A002 - pyarrow's name
+        filter: Filter = None,
         **options: Any,
     ) -> Any:
         """Return a scan that has not run yet, of rows for which a further ``filter`` is true, too.
@@ -68,17 +68,17 @@ class FilteredDataset(DatasetCalls):
     def to_batches(
         self,
         columns: Columns = None,
-        filter: Filter = None,  # noqa: A002
+        filter: Filter = None,
         **options: Any,
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches; see `scanner`."""
         return self._source.to_batches(columns, filter, **options)
 
-    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:  # noqa: A002
+    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:
         """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
         return self._source.to_pandas(columns, filter, **options)
 
-    def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: Filter = None, **options: Any) -> int:
         """Return the number of rows, or of those for which an SQL or pyarrow expression is true."""
         return self._source.count_rows(filter, **options)
 
@@ -92,7 +92,7 @@ class FilteredDataset(DatasetCalls):
         """
         return self.scanner(columns, **options).take(indices)
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> Sequence[pyarrow.dataset.Fragment]:  # noqa: A002
+    def get_fragments(self, filter: pc.Expression | None = None) -> Sequence[pyarrow.dataset.Fragment]:
         """Return the fragments, whose scans return these rows alone; see `LanceDataset.get_fragments`."""
         return self._source.get_fragments(filter)
 

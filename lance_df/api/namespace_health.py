@@ -92,7 +92,7 @@ class NamespaceHealth:
         )
         return repair_namespace(open_location(root, storage_options), options)
 
-    def describe(self, id: Any = ()) -> dict[str, dict[str, str]]:  # noqa: A002 - pylance's name
+    def describe(self, id: Any = ()) -> dict[str, dict[str, str]]:
         """Return ``{"properties": …}`` of a namespace in here, by default of the root.
 
         The root has its specs and its schema, a spec version its ``partition_spec``, and a partition the
@@ -110,7 +110,7 @@ class NamespaceHealth:
         """
         return {"properties": dict(self.describe_namespace(id).properties or {})}
 
-    def describe_namespace(self, id: Any = ()) -> DescribeNamespaceResponse:  # noqa: A002
+    def describe_namespace(self, id: Any = ()) -> DescribeNamespaceResponse:
         """Return the properties of a namespace, as `DirectoryNamespace` does; see `describe`."""
         parts = id_parts(getattr(id, "id", id))
         manifest = DirectoryManifest(self._table.manifest.table)
@@ -124,7 +124,7 @@ class NamespaceHealth:
 
     def describe_table(
         self,
-        id: Any,  # noqa: A002
+        id: Any,
         *,
         load_detailed_metadata: bool = False,
     ) -> DescribeTableResponse:

@@ -49,7 +49,7 @@ class NamespaceReading(DatasetCalls):
     def scanner(
         self,
         columns: Columns = None,
-        filter: Filter = None,  # noqa: A002 - pyarrow's name
+        filter: Filter = None,
         batch_size: int | None = None,
         *,
         limit: int | None = None,
@@ -81,7 +81,7 @@ class NamespaceReading(DatasetCalls):
         """
         names = self._table.arrow_schema.names
         if isinstance(filter, str):
-            filter = with_quoted_columns(filter, names)  # noqa: A001
+            filter = with_quoted_columns(filter, names)
         if isinstance(columns, Mapping):
             columns = {
                 name: with_quoted_columns(text, names) if type(text) is str else text
@@ -104,13 +104,13 @@ class NamespaceReading(DatasetCalls):
     def to_batches(
         self,
         columns: Columns = None,
-        filter: Filter = None,  # noqa: A002
+        filter: Filter = None,
         **options: Any,
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches of rows; see `scanner`."""
         return iter(self.scanner(columns, filter, **options).to_reader())  # errors of the request at once
 
-    def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: Filter = None, **options: Any) -> int:
         """Return the number of rows, or of those for which an SQL or pyarrow expression is true."""
         if filter is None and not self._default_scan_options:
             return self._table.count_rows()
@@ -126,7 +126,7 @@ class NamespaceReading(DatasetCalls):
         """
         return self.scanner(columns, **options).take(indices)
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> list[NamespaceFragment]:  # noqa: A002
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[NamespaceFragment]:
         """Return the members, in a few fragments; with a filter, those that may have rows of it.
 
         There is always one, perhaps without members: DataFusion cannot sort the rows of none.
@@ -135,7 +135,7 @@ class NamespaceReading(DatasetCalls):
             raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
         condition = (self._default_scan_options or {}).get("condition")
         if filter is not None and condition is not None:
-            filter = condition & filter  # noqa: A001
+            filter = condition & filter
         wanted = condition if filter is None else filter
         predicate = None if wanted is None else to_predicate(wanted, self._table.arrow_schema)
         positions = self._table.selected_members(ScanRequest(pruning_predicate=predicate)).positions
@@ -143,7 +143,7 @@ class NamespaceReading(DatasetCalls):
         namespace = cast("PartitionedNamespace", self)
         return [NamespaceFragment(namespace, tuple(part.tolist())) for part in parts]
 
-    def plan_scan(self, filter: Filter = None) -> ScanPlan:  # noqa: A002 - pylance's name
+    def plan_scan(self, filter: Filter = None) -> ScanPlan:
         """Return the plan of a scan; its ``report`` says what would be read.
 
         Parameters
@@ -161,5 +161,5 @@ class NamespaceReading(DatasetCalls):
                 f"a filter is SQL text or a pyarrow expression, not {type(filter).__name__}"
             )
         if isinstance(filter, str):
-            filter = with_quoted_columns(filter, self._table.arrow_schema.names)  # noqa: A001
+            filter = with_quoted_columns(filter, self._table.arrow_schema.names)
         return plan_with_sql(self._table, filter=filter)

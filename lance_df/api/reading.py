@@ -33,7 +33,7 @@ class Reading(DatasetBase, DatasetCalls):
     def scanner(
         self,
         columns: Columns = None,
-        filter: Filter | dict[str, Any] = None,  # noqa: A002 - pylance's name
+        filter: Filter | dict[str, Any] = None,
         limit: int | None = None,
         offset: int | None = None,
         nearest: object = None,
@@ -97,12 +97,12 @@ class Reading(DatasetBase, DatasetCalls):
         builder.apply_defaults({name: value for name, value in given.items() if value is not None})
         return builder.to_scanner()
 
-    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:  # noqa: A002
+    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:
         """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
         options.pop("blob_mode", None)
         return super().to_pandas(columns, filter, **options)
 
-    def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
+    def count_rows(self, filter: Filter = None, **options: Any) -> int:
         """Return the number of rows, or of those for which an SQL or pyarrow expression is true.
 
         As in pylance, default scan options have no effect on counts, a default filter neither: count those of

@@ -239,7 +239,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def scanner(
         self,
         columns: list[str] | None = None,
-        filter: pc.Expression | None = None,  # noqa: A002, ARG002 - DataFusion's name
+        filter: pc.Expression | None = None,  # noqa: ARG002 - DataFusion's name
         **_: Any,
     ) -> _Scan:
         """Answer the planner, which reads only the schema."""
@@ -249,7 +249,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     @callback()
     def get_fragments(
         self,
-        filter: pc.Expression | None = None,  # noqa: A002 - DataFusion's name
+        filter: pc.Expression | None = None,
         num_partitions: int | None = None,
     ) -> list[_Partition]:
         """Plan the scan and return its partitions, never none: DataFusion cannot sort zero partitions.
@@ -481,7 +481,7 @@ class _Partition:
         self,
         schema: pa.Schema,  # noqa: ARG002 - DataFusion's signature
         columns: list[str] | None = None,
-        filter: pc.Expression | None = None,  # noqa: A002
+        filter: pc.Expression | None = None,
         batch_size: int | None = None,  # noqa: ARG002 - small batches cost more than they save
     ) -> _Scan:
         provider = self._provider

@@ -55,7 +55,7 @@ def scan_with_sql(
     table: Scannable,
     *,
     columns: Sequence[str] | Mapping[str, str] | None = None,
-    filter: str | pc.Expression | None = None,  # noqa: A002 - pylance's name
+    filter: str | pc.Expression | None = None,
     limit: int | None = None,
     offset: int | None = None,
     with_row_id: bool = False,
@@ -144,7 +144,7 @@ def plan_with_sql(
     table: Scannable,
     *,
     columns: Sequence[str] | None = None,
-    filter: str | pc.Expression | None = None,  # noqa: A002
+    filter: str | pc.Expression | None = None,
     fragment_ids: tuple[int, ...] | None = None,
     use_statistics: bool = True,
     condition: pc.Expression | None = None,
@@ -247,7 +247,7 @@ def _register(ctx: PlainSessionContext, table: pa.Table) -> None:
 
 
 def _text_and_expression(
-    filter: str | pc.Expression | None,  # noqa: A002
+    filter: str | pc.Expression | None,
     condition: pc.Expression | None,
 ) -> tuple[str | None, pc.Expression | None]:
     """Return the SQL expression and the pyarrow one that must both be true; None where there is none."""

@@ -9,7 +9,7 @@ from uuid import uuid4
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from lance_df.engine.session import SessionContext
 from lance_df.engine.tables.names import register as register_table

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types as T
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

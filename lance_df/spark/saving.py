@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from lance_df.errors import AlreadyExistsError, DatasetNotFoundError, InvalidInputError
 from lance_df.format.column_path import quoted_name

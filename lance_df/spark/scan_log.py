@@ -23,7 +23,7 @@ LEVEL: Final = "LANCE_DF_LOG"
 def log_scan(
     source: Source,
     columns: Sequence[str] | None,
-    filter: str | None,  # noqa: A002
+    filter: str | None,
     tasks: int | None = None,
 ) -> None:
     """Log the partitions, fragments, pages and bytes that a scan keeps of all, and which condition did it.

@@ -160,7 +160,7 @@ def read(
     path: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
-    filter: str | None = None,  # noqa: A002 - as in `LanceDataset.to_table`
+    filter: str | None = None,
     version: int | str | None = None,
     branch: str | None = None,
     storage_options: Mapping[str, Any] | None = None,

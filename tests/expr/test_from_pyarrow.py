@@ -230,7 +230,7 @@ class _Provider(pads.Dataset):
     def schema(self) -> pa.Schema:
         return self.table.schema
 
-    def scanner(self, *_: object, columns: list[str] | None = None, filter: object = None, **__: object):  # noqa: A002
+    def scanner(self, *_: object, columns: list[str] | None = None, filter: object = None, **__: object):
         table = self.table
         if filter is not None:
             predicate = to_predicate(filter, self.schema)
@@ -240,7 +240,7 @@ class _Provider(pads.Dataset):
         table = table if columns is None else table.select(columns)
         return _Scan(table)
 
-    def get_fragments(self, filter: object = None):  # noqa: A002
+    def get_fragments(self, filter: object = None):
         return [self]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def pushed_condition(
     snapshot: NamespaceSnapshot,
-    filter: str | pc.Expression,  # noqa: A002
+    filter: str | pc.Expression,
 ) -> Predicate | None:
     """Return a condition that is true for all rows that satisfy a filter; None if nothing is known of them.
 

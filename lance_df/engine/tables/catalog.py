@@ -265,7 +265,7 @@ class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def scanner(self, columns: list[str] | None = None, **options: Any) -> Any:
         return self._opened.scanner(columns, **options)
 
-    def get_fragments(self, filter: Any = None) -> Any:  # noqa: A002 - DataFusion's name
+    def get_fragments(self, filter: Any = None) -> Any:
         return self._opened.get_fragments(filter)
 
     @cached_property

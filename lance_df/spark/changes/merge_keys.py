@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types as T
 
 _MAX_DIGITS: Final = 38
 

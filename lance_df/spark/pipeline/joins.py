@@ -61,7 +61,7 @@ def partitioned_join(
     on: str | Sequence[str] | Mapping[str, str] | None = None,
     how: str = "inner",
     select: str | Sequence[str] | None = None,
-    filter: str | None = None,  # noqa: A002 - as in `lance_df.spark.read`
+    filter: str | None = None,
     sql: str | None = None,
     left_version: int | None = None,
     right_version: int | None = None,

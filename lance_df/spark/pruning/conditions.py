@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types as T
 
 from lance_df.format.column_path import quoted_name
 from lance_df.records import dataclass

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from lance_df.format.column_path import quoted_name
 from lance_df.spark.opened import SourceRef
@@ -34,7 +34,7 @@ def are_comparable(column: StoredColumn) -> bool:
     return isinstance(column.spark_type, _COMPARED) and not column.is_digits
 
 
-def num_bytes(relation: Relation, filter: str | None) -> int:  # noqa: A002
+def num_bytes(relation: Relation, filter: str | None) -> int:
     """Return about how much is stored of the fragments that may have rows which a filter is true for."""
     ref = SourceRef.of(relation.source, relation.options)
     texts = all_of([relation.options.filter, filter])

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.cloudpickle import loads
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lance_df.format.column_path import quoted_name
@@ -112,7 +112,7 @@ class Relation:
         names = [name for number, name in zip(self.ids, self.schema.names, strict=True) if number in used]
         return names or [self._narrowest()]
 
-    def read(self, spark: SparkSession, names: list[str] | None, filter: str | None) -> DataFrame | None:  # noqa: A002
+    def read(self, spark: SparkSession, names: list[str] | None, filter: str | None) -> DataFrame | None:
         """Return the same columns, of which only some are read, and only rows that a filter is true for.
 
         Returns None if Spark has other types for them, or another opinion on whether they may be NULL, as it

@@ -96,7 +96,7 @@ class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def scanner(self, columns: list[str] | None = None, **_: Any) -> _Scan:
         return _Scan(self._projected(columns), lambda: iter(()))
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> list[_Fragment]:  # noqa: A002, ARG002
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[_Fragment]:  # noqa: ARG002
         return [_Fragment(self)]
 
     def scan(self, columns: list[str] | None) -> _Scan:

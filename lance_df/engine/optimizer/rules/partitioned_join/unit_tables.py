@@ -90,12 +90,12 @@ class UnitTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def scanner(
         self,
         columns: list[str] | None = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - DataFusion's name
+        filter: pc.Expression | None = None,
         **others: Any,
     ) -> Any:
         return self._providers[self._turns.current.number].scanner(columns, filter, **others)
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> list[Any]:  # noqa: A002
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[Any]:
         number, num_partitions = self._turns.current
         provider = self._providers[number]
         return [*provider.get_fragments(filter, num_partitions if provider.scan.source.is_local else None)]
