@@ -279,6 +279,8 @@ class _Selection:
             name for name, wanted in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if wanted
         ]
         self._expressions = dict(columns) if isinstance(columns, Mapping) else {}
+        if any("\0" in name for name in self._expressions):
+            raise InvalidInputError(f"names of columns have no NUL character, got {list(self._expressions)}")
         if isinstance(columns, Mapping):
             listed: list[str] = []
         else:

@@ -43,6 +43,14 @@ def parse_message(message_type: Callable[[], M], data: bytes | pa.Buffer, *, sou
     return message
 
 
+def is_text(value: object) -> bool:
+    """Whether a value is text that can be stored: halves of surrogate pairs have no bytes in UTF-8."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
 def parse_json(text: str | bytes, source: str) -> Any:
     """Return the values of JSON text.
 

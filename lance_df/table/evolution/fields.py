@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.column_path import parse_path
+from lance_df.format.messages import is_text
 from lance_df.format.schema import Field, Schema, check_field_id, schema_from_arrow
 from lance_df.records import dataclass
 from lance_df.table.writing.schema_rules import check_column_name, check_schema
@@ -77,7 +78,7 @@ def check_names(schema: Schema, *, before: Schema) -> None:
 def _check_siblings(fields: Sequence[Field], within: str) -> None:
     names = [field.name for field in fields]
     for name in names:
-        if not name or "\0" in name:
+        if not name or "\0" in name or not is_text(name):
             raise InvalidInputError(f"{within + name!r} is no name of a column")
         if names.count(name) > 1:
             raise InvalidInputError(f"two columns are called {within + name!r}")

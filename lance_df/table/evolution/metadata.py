@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError
+from lance_df.format.messages import is_text
 from lance_df.format.operations import MapUpdate, UpdateConfig
 from lance_df.table.evolution.fields import find_field
 
@@ -24,7 +25,7 @@ def map_update(values: Mapping[str, str | None], *, replace: bool = False) -> Ma
     if not isinstance(values, Mapping):
         raise InvalidInputError(f"a dict of texts is needed, not {type(values).__name__}")
     for key, value in values.items():
-        if not all(isinstance(text, str | None) for text in (key, value)) or key is None:
+        if not is_text(key) or not (value is None or is_text(value)):
             raise InvalidInputError(f"metadata are texts, not {key!r:.60}: {value!r:.60}")
     entries = tuple((key, value) for key, value in values.items() if value is not None or not replace)
     return MapUpdate(entries, replace=replace)

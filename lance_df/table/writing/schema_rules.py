@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError
 from lance_df.file.storable import WRITABLE_VERSIONS, check_storable, resolve_version
+from lance_df.format.messages import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,8 +34,10 @@ def check_schema(schema: Schema, version: str) -> None:
     for field in schema.fields:
         check_column_name(field.name)
     for field in schema.walk():
-        if "\0" in field.name:
-            raise InvalidInputError(f"column name {field.name!r} has a NUL character")
+        if "\0" in field.name or not is_text(field.name):
+            raise InvalidInputError(
+                f"column name {field.name!r} has a NUL character, or half a surrogate pair"
+            )
     check_primary_key(schema.fields)
     check_storable(schema, version)
 
