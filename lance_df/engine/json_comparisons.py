@@ -9,7 +9,7 @@ import pyarrow as pa
 from lance_df.compute.expressions import column_name, kind_of, literal, operands, operator_of
 from lance_df.engine.plans.nodes import Filter
 from lance_df.engine.plans.walks import nodes
-from lance_df.expr.json_columns import compared_with_text, is_json
+from lance_df.expr.literals import compared_with_text, is_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection

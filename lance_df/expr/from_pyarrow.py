@@ -9,8 +9,15 @@ import pyarrow.compute as pc
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, has_tokens, tokens
-from lance_df.expr.json_columns import compared_with_text, is_json
-from lance_df.expr.literals import compare, is_in, plain_array, storage_type, without_views
+from lance_df.expr.literals import (
+    compare,
+    compared_with_text,
+    is_in,
+    is_json,
+    plain_array,
+    storage_type,
+    without_views,
+)
 from lance_df.expr.nodes import (
     And,
     Column,

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.errors import InvalidInputError
 from lance_df.expr.nodes import (
     And,
     Column,
@@ -29,6 +30,7 @@ from lance_df.expr.nodes import (
     Unknown,
 )
 from lance_df.expr.text import scalar_text
+from lance_df.format.schema import EXTENSION_NAME, STORED_JSON
 
 _MAX_EXACT_INTEGER = 2**53
 
@@ -344,3 +346,16 @@ def _is_ordered(data_type: pa.DataType) -> bool:
 
 def _unknown(column: Column, operator: Operator, value: pa.Scalar) -> Unknown:
     return Unknown(f"{'.'.join(column.path)} {operator} {scalar_text(value)}")
+
+
+def is_json(field: pa.Field) -> bool:
+    """Whether a column of a stored schema holds JSON."""
+    return (field.metadata or {}).get(EXTENSION_NAME.encode()) == STORED_JSON
+
+
+def compared_with_text(name: str) -> InvalidInputError:
+    """Return the error of a condition that compares a JSON column with text."""
+    return InvalidInputError(
+        f"column {name!r} holds JSON, stored as JSONB, which equals no text: compare its text, "
+        f"json_extract({name}, '$'), or a value, such as json_get_string({name}, 'key')"
+    )

@@ -212,6 +212,40 @@ def texts_without_utf8(folder: Path) -> None:
         lance_df.write_dataset(rows, folder / "ours")
 
 
+def deep_columns(folder: Path) -> None:
+    kind = pa.int32()
+    for _ in range(63):
+        kind = pa.list_(kind)
+    rows = pa.schema([("deep", kind)]).empty_table()
+    theirs = lance.write_dataset(rows, str(folder / "theirs"))
+    with pytest.raises(pa.ArrowInvalid, match="Recursion level"):
+        theirs.to_table()
+    with pytest.raises(lance_df.UnsupportedFeatureError, match="deeper than 62 levels"):
+        lance_df.write_dataset(rows, folder / "ours")
+
+
+def many_dictionary_values(folder: Path) -> None:
+    parts = [
+        pa.DictionaryArray.from_arrays(
+            pa.array(range(100), pa.int8()), pa.array([f"{part} {number}" for number in range(100)])
+        )
+        for part in range(2)
+    ]
+    rows = pa.table({"d": pa.chunked_array(parts)})
+    with pytest.raises(OSError, match=r"(?i)dictionar"):
+        lance.write_dataset(rows, str(folder / "theirs"), data_storage_version="2.0")
+    ours = lance_df.write_dataset(rows, folder / "ours")
+    assert len(ours.get_fragments()) == 2
+    assert lance.dataset(ours.uri).to_table()["d"].to_pylist() == rows["d"].to_pylist()
+
+
+def names_of_indexed_columns(folder: Path) -> None:
+    theirs, ours = both(folder)
+    theirs.create_scalar_index("A", "BTREE")
+    with pytest.raises(lance_df.ColumnNotFoundError):
+        ours.create_scalar_index("A", "BTREE")
+
+
 def stale_datasets(folder: Path) -> None:
     theirs, ours = both(folder)
     for library, dataset in ((lance, theirs), (lance_df, ours)):
@@ -355,6 +389,25 @@ DIFFERENCES = [
         json_numbers,
     ),
     Difference("JSON nested deeper than 200 levels", "read", "refused", deep_json),
+    Difference(
+        "columns nested deeper than 62 levels",
+        "written, and no table that has them is read with pyarrow",
+        "refused when written",
+        deep_columns,
+    ),
+    Difference(
+        "dictionaries of batches that have more values than their indices can number",
+        "refused (2.0), or written to a file that is not read (2.1, 2.2)",
+        "tables begin another file, also in compactions and updates; single files and new columns are "
+        "refused",
+        many_dictionary_values,
+    ),
+    Difference(
+        "names of columns for `create_scalar_index`",
+        "in any case, where one column is meant",
+        "as written in the schema",
+        names_of_indexed_columns,
+    ),
     Difference(
         "strings that are not UTF-8",
         "written, and no string of their page is read again",

@@ -23,7 +23,7 @@ from lance_df.errors import (
     LanceError,
     UnsupportedFeatureError,
 )
-from lance_df.expr.json_columns import is_json
+from lance_df.expr.literals import is_json
 from lance_df.namespace.kind import is_table, is_unmade_namespace
 from lance_df.sql.changes import (
     AddColumn,
