@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.api.namespaces import PartitionedNamespace
 from lance_df.errors import AlreadyExistsError, CommitStateUnknownError, InvalidInputError, LanceError
+from lance_df.namespace.health.orphans import is_member_folder
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.assignment import with_target_columns
@@ -134,11 +135,18 @@ def _removed_after_failure(made: Location | None) -> Iterator[None]:
     except Exception:
         if made is not None:
             with suppress(LanceError):
-                snapshot = NamespaceSnapshot.open(made)
-                if snapshot.version == 1 and not len(snapshot.manifest.members):
-                    (made / MANIFEST_FOLDER).remove_tree()
-                    made.remove_empty_folder()
+                _remove_if_unused(made)
         raise
+
+
+def _remove_if_unused(made: Location) -> None:
+    """Remove a namespace that has no partitions, and of which nobody writes any."""
+    snapshot = NamespaceSnapshot.open(made)
+    # who writes to it has folders of partitions in it before they are published
+    is_used = snapshot.version > 1 or any(map(is_member_folder, made.names()))
+    if not is_used and not len(snapshot.manifest.members):
+        (made / MANIFEST_FOLDER).remove_tree()
+        made.remove_empty_folder()
 
 
 def routed(

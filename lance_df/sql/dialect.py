@@ -10,6 +10,7 @@ import re
 from typing import ClassVar, Final
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
@@ -63,7 +64,16 @@ def tokenize(text: str) -> list[Token]:
     sqlglot.errors.TokenError
         A string or a comment does not end.
     """
+    _check_text(text)
+    return (DataFusion() if _DOLLAR_QUOTE.search(text) else _WithoutDollarQuotes()).tokenize(text)
+
+
+def tokens_of(text: str, dialect: Dialect) -> list[Token]:
+    """Return the tokens of ``text`` in another dialect; see `tokenize`."""
+    _check_text(text)
+    return dialect.tokenize(text)
+
+
+def _check_text(text: object) -> None:
     if not isinstance(text, str):
         raise InvalidInputError(f"SQL is text, not {type(text).__name__}")
-    dialect = DataFusion() if _DOLLAR_QUOTE.search(text) else _WithoutDollarQuotes()
-    return dialect.tokenize(text)

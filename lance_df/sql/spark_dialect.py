@@ -9,8 +9,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from lance_df.errors import InvalidInputError
-from lance_df.sql.dialect import QUOTED
+from lance_df.sql.dialect import QUOTED, tokens_of
 from lance_df.sql.time_travel import Names
 
 if TYPE_CHECKING:
@@ -28,18 +27,8 @@ class _SparkTokens(Spark):
 
 
 def tokenize_spark(text: str) -> list[Token]:
-    """Return the tokens of a text as Spark reads it, with their places; see `lance_df.sql.dialect.tokenize`.
-
-    Raises
-    ------
-    InvalidInputError
-        ``text`` is no text.
-    sqlglot.errors.TokenError
-        A string or a comment does not end.
-    """
-    if not isinstance(text, str):
-        raise InvalidInputError(f"SQL is text, not {type(text).__name__}")
-    return _SparkTokens().tokenize(text)
+    """Return the tokens of a text as Spark reads it; see `lance_df.sql.dialect.tokenize`."""
+    return tokens_of(text, _SparkTokens())
 
 
 def mentioned(text: str, names: Iterable[str]) -> list[str]:

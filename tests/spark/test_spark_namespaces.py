@@ -183,6 +183,21 @@ def test_a_namespace_whose_first_rows_fail_is_not_there(spark, tmp_path):
     assert len(opened(tmp_path / "empty")) == 0
 
 
+def test_a_namespace_that_others_write_to_stays(spark, tmp_path, monkeypatch):
+    wrong = spark.sql("SELECT id, id % 2 AS g, 1 / (id - 5) AS q FROM range(10)")
+    create = lance_df.PartitionedNamespace.create
+
+    def created(root, *args, **kwargs):
+        made = create(root, *args, **kwargs)
+        (tmp_path / "m" / f"00000000_v1${'a' * 16}$dataset" / "data").mkdir(parents=True)
+        return made
+
+    monkeypatch.setattr(lance_df.PartitionedNamespace, "create", created)
+    with pytest.raises(InvalidInputError, match="DIVIDE_BY_ZERO"):
+        lance_df.spark.write(wrong, tmp_path / "m", partition_by=["identity(g)"])
+    assert opened(tmp_path / "m").count_rows() == 0
+
+
 def test_rows_that_do_not_fit_change_nothing(spark, root):
     before = folders(root)
     bad = spark.sql("SELECT TIMESTAMP_NTZ '2030-01-01' AS ts, 1L AS k, 'x' AS s, 1 AS more")
