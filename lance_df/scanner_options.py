@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Columns: TypeAlias = Sequence[str] | Mapping[str, str] | None
 Filter: TypeAlias = str | pc.Expression | None
 
+_ALL_COLUMNS = ("*",)
 _MAX_ROWS = 2**63 - 1
 _BATCH_SIZE_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
 _BLOB_HANDLING = ("all_binary", "blobs_descriptions")
@@ -160,6 +161,8 @@ class ScannerOptions:
         for text in itertools.chain.from_iterable(items):
             if not isinstance(text, str):
                 raise InvalidInputError(f"names and expressions of columns are text, not {text!r:.60}")
+        if not isinstance(self.columns, Mapping) and tuple(self.columns or ()) == _ALL_COLUMNS:
+            object.__setattr__(self, "columns", None)
 
     @property
     def is_sql(self) -> bool:

@@ -52,8 +52,8 @@ class Reading(DatasetBase, DatasetCalls):
         Parameters
         ----------
         columns
-            Names of columns, of struct fields (``"a.b"``) or of system columns; or a dict of names and SQL
-            expressions.
+            Names of columns, of struct fields (``"a.b"``) or of system columns; ``["*"]`` for all; or a
+            dict of names and SQL expressions.
         filter
             An SQL expression or a pyarrow expression.
         limit, offset

@@ -199,6 +199,16 @@ def test_take_of_a_column_twice(tmp_path: Path) -> None:
             assert take([1, 3], columns=["a", "s", "a"]).column_names == ["a", "s"]
 
 
+def test_a_star_names_all_columns(tmp_path: Path) -> None:
+    for library in LIBRARIES:
+        dataset = library.write_dataset(ROWS, tmp_path / library.__name__)
+        for read in (dataset.to_table, dataset.get_fragments()[0].to_table):
+            assert read(columns=["*"]).schema == ROWS.schema
+        assert dataset.to_table(columns=["*"], with_row_id=True).column_names == [*ROWS.column_names, "_rowid"]
+        with pytest.raises(ValueError, match=r"."):
+            dataset.to_table(columns=["*", "a"])
+
+
 def test_batches_end_with_fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for library in LIBRARIES:
         dataset = library.write_dataset(ROWS, tmp_path / library.__name__, max_rows_per_file=5)
