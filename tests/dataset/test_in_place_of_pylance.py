@@ -204,7 +204,10 @@ def test_a_star_names_all_columns(tmp_path: Path) -> None:
         dataset = library.write_dataset(ROWS, tmp_path / library.__name__)
         for read in (dataset.to_table, dataset.get_fragments()[0].to_table):
             assert read(columns=["*"]).schema == ROWS.schema
-        assert dataset.to_table(columns=["*"], with_row_id=True).column_names == [*ROWS.column_names, "_rowid"]
+        assert dataset.to_table(columns=["*"], with_row_id=True).column_names == [
+            *ROWS.column_names,
+            "_rowid",
+        ]
         with pytest.raises(ValueError, match=r"."):
             dataset.to_table(columns=["*", "a"])
 

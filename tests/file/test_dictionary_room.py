@@ -115,3 +115,25 @@ def test_a_new_column_of_a_fragment_refuses_more_values(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"'d'.* than indices of int8 can number"):
         table.add_columns(lambda _: pa.record_batch({"d": next(parts)}), read_columns=["id"], batch_size=50)
     assert lance_df.dataset(tmp_path / "t.lance").to_table().column_names == ["id"]
+
+
+@pytest.mark.parametrize("version", _VERSIONS)
+def test_floats_are_told_apart_by_their_bytes(tmp_path: Path, version: str) -> None:
+    """As readers do: two zeros are two values, a NaN of many dictionaries is one."""
+    halves = [
+        pa.DictionaryArray.from_arrays(pa.array(range(count), pa.int8()), pa.array([zero, *range(1, count)]))
+        for count, zero in ((128, 0.0), (1, -0.0))
+    ]
+    rows = pa.Table.from_batches([pa.record_batch({"d": each}) for each in halves])
+    path = str(tmp_path / "t.lance")
+    table = lance_df.write_dataset(rows, path, data_storage_version=version)
+    assert len(table.get_fragments()) == 2
+    assert lance.dataset(path).to_table()["d"].to_pylist() == rows["d"].to_pylist()
+
+    orders = [pa.array(values) for values in ([float("nan"), 1.0], [1.0, float("nan")])]
+    with LanceFileWriter(str(tmp_path / "f.lance"), version=version) as writer:
+        for number in range(200):
+            indices = pa.array([0, 1], pa.int8())
+            column = pa.DictionaryArray.from_arrays(indices, orders[number % 2])
+            writer.write_batch(pa.record_batch({"d": column}))
+    assert LanceFileReader(str(tmp_path / "f.lance")).read_all().to_table().num_rows == 400

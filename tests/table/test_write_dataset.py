@@ -269,6 +269,7 @@ def test_messages_and_properties_are_kept(tmp_path: Path) -> None:
 
 
 NOT_NULL = pa.schema([pa.field("a", pa.int64(), nullable=False)])
+NULL_IN_DICTIONARY = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["x", None]))
 BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "mode": (_TABLE, {"mode": "insert"}, InvalidInputError, "mode 'insert' is unknown"),
     "duplicate": (
@@ -291,6 +292,12 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         {"max_rows_per_file": 10},
         InvalidInputError,
         "not null",
+    ),
+    "null in a dictionary": (
+        pa.table([NULL_IN_DICTIONARY], schema=pa.schema([("a", NULL_IN_DICTIONARY.type, False)])),
+        {"data_storage_version": "2.0"},
+        InvalidInputError,
+        "'a' is declared not null",
     ),
     "no rows a file": (_TABLE, {"max_rows_per_file": 0}, InvalidInputError, "max_rows_per_file"),
     "version": (_TABLE, {"data_storage_version": "2.9"}, InvalidInputError, "'2.9' cannot be written"),

@@ -55,7 +55,7 @@ def encode_column(field: Field, array: pa.Array, *, version: str) -> list[list[E
 
 
 def _encode(field: Field, path: str, array: pa.Array, pages: list[EncodedPage]) -> None:
-    if array.null_count and not field.nullable:
+    if not field.nullable and _has_nulls(array):
         raise InvalidInputError(f"column {path!r} is declared not null, but the data holds nulls")
     buffers: list[Buffer] = []
     if field.is_blob:
@@ -71,6 +71,12 @@ def _encode(field: Field, path: str, array: pa.Array, pages: list[EncodedPage]) 
         _encode(child, f"{path}.{child.name}", selected_items(array, offsets, sizes), pages)
     else:
         pages.append(_page(encode_leaf(field, array, buffers), buffers, len(array)))
+
+
+def _has_nulls(array: pa.Array) -> bool:
+    if isinstance(array, pa.DictionaryArray) and array.dictionary.null_count:
+        return bool(array.is_null().true_count)
+    return bool(array.null_count)
 
 
 def _encode_struct(field: Field, path: str, array: pa.StructArray, pages: list[EncodedPage]) -> None:

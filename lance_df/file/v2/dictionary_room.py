@@ -59,7 +59,7 @@ class _Column:
         if self._last is None or dictionary is None or dictionary.equals(self._last):
             return True
         # a dictionary alone is stored as it is, even if it has values that no index says
-        return len(self._values.union(dictionary.to_pylist())) <= _MOST_VALUES[self._index_type]
+        return len(self._values.union(_keys(dictionary))) <= _MOST_VALUES[self._index_type]
 
     def add(self, array: pa.Array) -> None:
         if not self.has_room(array):
@@ -70,7 +70,7 @@ class _Column:
             )
         dictionary = self._dictionary(array)
         if dictionary is not None and (self._last is None or not dictionary.equals(self._last)):
-            self._values.update(dictionary.to_pylist())
+            self._values.update(_keys(dictionary))
             self._last = dictionary
 
     def _dictionary(self, array: pa.Array) -> pa.Array | None:
@@ -82,6 +82,14 @@ class _Column:
             else:
                 array = array.values
         return array.dictionary if len(array) else None
+
+
+def _keys(dictionary: pa.Array) -> list[Any]:
+    """Return what tells values apart: readers compare bytes, of which zero and NaN have several."""
+    if pa.types.is_floating(dictionary.type):
+        dictionary = dictionary.view(f"uint{dictionary.type.bit_width}")
+    keys: list[Any] = dictionary.to_pylist()
+    return keys
 
 
 def has_small_index(field: Field) -> bool:
