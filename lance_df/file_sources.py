@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from lance_df.storage import open_location
 from lance_df.storage.translate import translate_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _SUFFIXES: Final = {
     ".parquet": "parquet",
@@ -23,7 +24,9 @@ _SUFFIXES: Final = {
     ".csv": "csv",
     ".csv.gz": "csv",
     ".csv.bz2": "csv",
+    ".csv.zst": "csv",
 }
+_CSV_SAMPLE: Final = 8 << 20  # bytes from which the types of columns follow
 _WILDCARDS: Final = frozenset("*?[")
 
 
@@ -36,13 +39,14 @@ def open_files(
 ) -> pa.RecordBatchReader:
     """Return the rows of files, in the order of their names.
 
-    Columns are those of all files together, null where a file has none of a name.
+    Columns are those of all files together, null where a file has none of a name. In CSV an empty field is
+    null, ``""`` an empty string; types follow from the first 8 MiB of a file.
 
     Parameters
     ----------
     source
-        A path or URL that ends in ``.parquet``, ``.csv`` or ``.csv.gz``, or a glob of such, where ``**``
-        stands for folders at any depth; or a list of such.
+        A path or URL that ends in ``.parquet`` or ``.csv``, or in ``.csv.gz``, ``.csv.bz2`` or ``.csv.zst``;
+        a glob of such, where ``**`` stands for folders at any depth; or a list of such.
     schema
         The columns to read, in these types; by default what the files say, or their values look like.
     column_types
@@ -76,14 +80,66 @@ def open_files(
     if None in formats or len(formats) != 1:
         raise InvalidInputError(f"{text}: the files are not all of Parquet, or all of CSV, by their names")
     (name,) = formats
+    with _errors_of(text, str(name)):
+        files = _opened(paths, filesystem, str(name), schema, column_types)
+        return pa.RecordBatchReader.from_batches(files.schema, _batches(files, text, str(name)))
+
+
+def csv_files(
+    paths: Sequence[str],
+    filesystem: Any = None,
+    *,
+    delimiter: str = ",",
+    schema: pa.Schema | None = None,
+    column_types: pa.Schema | None = None,
+) -> pads.Dataset:
+    """Return files of CSV with a header, as `open_files` reads them, as a dataset of pyarrow."""
+    types = schema or column_types
+    if any(path.lower().endswith(".zst") for path in paths):  # datasets decompress others alone
+        rows = _csv_in_memory(paths, filesystem, delimiter, types)
+        return pads.dataset(rows if schema is None else rows.select(schema.names).cast(schema))
+    form = pads.CsvFileFormat(**_csv_options(delimiter, types))
+    files = pads.dataset(list(paths), format=form, filesystem=filesystem)
+    joined = _all_columns(files)
+    if len(joined) == 1:
+        form = pads.CsvFileFormat(**_csv_options(delimiter, types, empty_lines=True))
+    return pads.dataset(list(paths), format=form, filesystem=filesystem, schema=schema or joined)
+
+
+def parquet_files(
+    paths: Sequence[str], filesystem: Any = None, *, schema: pa.Schema | None = None
+) -> pads.Dataset:
+    """Return files of Parquet, as `open_files` reads them, as a dataset of pyarrow."""
+    files = pads.dataset(list(paths), format="parquet", filesystem=filesystem, schema=schema)
+    if schema is not None or len(paths) == 1:
+        return files
+    return pads.dataset(list(paths), format="parquet", filesystem=filesystem, schema=_all_columns(files))
+
+
+def _all_columns(files: pads.Dataset) -> pa.Schema:
+    """Return the columns of all files of a dataset together: a file need not have each."""
+    schemas = [fragment.physical_schema for fragment in files.get_fragments()]
+    return pa.unify_schemas(schemas, promote_options="permissive")
+
+
+def _batches(files: pads.Dataset, text: str, name: str) -> Iterator[pa.RecordBatch]:
+    with _errors_of(text, name):
+        yield from files.scanner().to_batches()
+
+
+@contextmanager
+def _errors_of(text: str, name: str) -> Iterator[None]:
     try:
-        return _read(paths, filesystem, str(name), schema, column_types).scanner().to_reader()
+        yield
     except LanceError:
         raise
     except FileNotFoundError as err:
         raise NotFoundError(f"{text}: no such file") from err
     except (pa.ArrowException, OSError) as err:
-        raise InvalidInputError(f"{text}: cannot be read as {name}: {err}") from err
+        hint = ""
+        if "conversion error" in str(err):
+            hint = "; types follow from the beginning of a file, unless a schema says them"
+        raise InvalidInputError(f"{text}: cannot be read as {name}: {err}{hint}") from err
 
 
 def _format_of(path: str) -> str | None:
@@ -112,7 +168,7 @@ def _matching(text: str, storage_options: Mapping[str, Any] | None) -> tuple[Any
     return (None if location.is_local else location.fs), paths
 
 
-def _read(
+def _opened(
     paths: Sequence[str],
     filesystem: Any,
     name: str,
@@ -120,14 +176,45 @@ def _read(
     column_types: pa.Schema | None,
 ) -> pads.Dataset:
     if name == "csv":
-        types = schema or column_types
-        convert = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-        kind: Any = pads.CsvFileFormat(convert_options=convert)
-    else:
-        kind = pads.ParquetFileFormat()
-    files = pads.dataset(list(paths), format=kind, filesystem=filesystem, schema=schema)
-    if schema is not None or len(paths) == 1:
-        return files
-    schemas = [fragment.physical_schema for fragment in files.get_fragments()]
-    joined = pa.unify_schemas(schemas, promote_options="permissive")
-    return pads.dataset(list(paths), format=kind, filesystem=filesystem, schema=joined)
+        return csv_files(paths, filesystem, schema=schema, column_types=column_types)
+    return parquet_files(paths, filesystem, schema=schema)
+
+
+def _csv_options(
+    delimiter: str, column_types: pa.Schema | None, *, empty_lines: bool = False
+) -> dict[str, Any]:
+    """Return how CSV is read; an empty line is a null where there is but one column."""
+    return {
+        "parse_options": pa.csv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=not empty_lines
+        ),
+        "read_options": pa.csv.ReadOptions(block_size=_CSV_SAMPLE),
+        "convert_options": pa.csv.ConvertOptions(
+            column_types=column_types,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    }
+
+
+def _csv_in_memory(
+    paths: Sequence[str], filesystem: Any, delimiter: str, column_types: pa.Schema | None
+) -> pa.Table:
+    def read(path: str, *, empty_lines: bool = False) -> pa.Table:
+        with (
+            open(path, "rb") if filesystem is None else filesystem.open(path) as file,
+            pa.input_stream(file, compression=_compression_of(path)) as stream,
+        ):
+            return pa.csv.read_csv(stream, **_csv_options(delimiter, column_types, empty_lines=empty_lines))
+
+    tables = [read(path) for path in paths]
+    if all(table.num_columns == 1 for table in tables):
+        tables = [read(path, empty_lines=True) for path in paths]
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _compression_of(path: str) -> str | None:
+    lowered = path.lower()
+    known = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+    return next((name for suffix, name in known.items() if lowered.endswith(suffix)), None)

@@ -43,8 +43,9 @@ _KINDS: Final = {
     ".ipc": "arrow",
 }
 _MAX_LISTED: Final = 5
+# columns and types of JSON: DataFusion cuts values of rows that it has not looked at
+_ALL_ROWS: Final = 2**31
 _COMPRESSIONS: Final = (".gz", ".bz2", ".zst")
-_CSV_SAMPLE: Final = 8 << 20  # bytes from which the types of columns follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ class FileTables:
                 self._ctx.register_json(
                     quoted,
                     _location(name, paths),
+                    schema_infer_max_records=_ALL_ROWS,
                     file_extension=kind.suffixes,
                     file_compression_type=kind.compression[1:].upper() or None,
                 )
@@ -206,15 +208,12 @@ def _is_json_array(path: str) -> bool:
 def _dataset(paths: Sequence[str], kind: _FileKind) -> Any:
     import pyarrow.dataset as ds
 
+    from lance_df.file_sources import csv_files, parquet_files
+
     if kind.kind == "csv":
-        delimiter = "\t" if kind.suffix == ".tsv" else ","
-        rows = ds.dataset(list(paths), format=_csv_format(delimiter))
-        # an empty line is a NULL where there is but one column
-        form = _csv_format(delimiter, empty_lines=True) if len(rows.schema) == 1 else rows.format
-        return ds.dataset(list(paths), format=form, schema=_all_columns(rows))
+        return csv_files(paths, delimiter="\t" if kind.suffix == ".tsv" else ",")
     if kind.kind == "parquet":
-        rows = ds.dataset(list(paths), format="parquet")
-        return rows.replace_schema(_all_columns(rows))
+        return parquet_files(paths)
     if kind.kind == "json":
         tables = [_json_array(path) if _is_json_array(path) else _json_lines(path) for path in paths]
         return ds.dataset(pa.concat_tables(tables, promote_options="permissive"))
@@ -222,28 +221,6 @@ def _dataset(paths: Sequence[str], kind: _FileKind) -> Any:
         return ds.dataset(list(paths), format="ipc")
     except pa.ArrowInvalid:  # a stream has no footer
         return ds.dataset(pa.concat_tables([_arrow_stream(path) for path in paths]))
-
-
-def _all_columns(rows: Any) -> pa.Schema:
-    """Return the columns of all files together: a file need not have each."""
-    schemas = [fragment.physical_schema for fragment in rows.get_fragments()]
-    return pa.unify_schemas(schemas, promote_options="permissive")
-
-
-def _csv_format(delimiter: str, *, empty_lines: bool = False) -> Any:
-    import pyarrow.csv
-    import pyarrow.dataset
-
-    return pyarrow.dataset.CsvFileFormat(
-        parse_options=pyarrow.csv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=not empty_lines
-        ),
-        read_options=pyarrow.csv.ReadOptions(block_size=_CSV_SAMPLE),
-        # an empty field is NULL, an empty string in quotes is one
-        convert_options=pyarrow.csv.ConvertOptions(
-            null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
-        ),
-    )
 
 
 def _json_array(path: str) -> pa.Table:

@@ -32,7 +32,7 @@ def render(
     *,
     style: str,
     out: IO[str],
-    max_cell_width: int = 60,
+    max_cell_width: int | None = None,
     max_rows: int | Screen | None = None,
 ) -> int:
     """Write rows as they come and return how many there were; memory does not grow with their number.
@@ -43,7 +43,7 @@ def render(
         One of `lance_df.cli.formats.FORMATS`. ``"json"`` is an array, ``"ndjson"`` one object a line.
         ``"arrow"`` (an IPC stream) and ``"parquet"`` need an ``out`` with a ``buffer`` of bytes.
     max_cell_width
-        Longer values are cut, in a table only.
+        Longer values are cut, in a table only; on a screen all that do not fit are.
     max_rows
         Rows beyond are counted, not written, in a table only: a number, or the screen that they have to fit.
     """

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # What a semicolon may hide in. An unfinished literal or comment reaches to the end of the text.
-_TOKEN = re.compile(
+_TOKEN: Final = re.compile(
     r"""
       (?P<end> ; )
-    | --[^\n]*
-    | /\*.*?(?:\*/|\Z)
+    | (?P<line> --[^\n]* )
+    | (?P<comment> /\* )
+    | (?<!\w)[eE]'(?:[^'\\]|\\.|'')*(?:'|\Z)
     | '(?:[^']|'')*(?:'|\Z)
     | "(?:[^"]|"")*(?:"|\Z)
+    | `[^`]*(?:`|\Z)
+    | (?<![\w$])\$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)
     """,
     re.VERBOSE | re.DOTALL,
 )
+_COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
 
 
 def split_statements(text: str) -> list[str]:
@@ -29,13 +37,37 @@ def is_finished(text: str) -> bool:
 
 def is_blank(text: str) -> bool:
     """Whether ``text`` has nothing but white space and comments."""
-    return not _TOKEN.sub(lambda match: "" if match[0].startswith(("--", "/*")) else match[0], text).strip()
+    rest = 0
+    for start, end, kind in _tokens(text):
+        if kind not in ("line", "comment") or text[rest:start].strip():
+            return False
+        rest = end
+    return not text[rest:].strip()
 
 
 def _pieces(text: str) -> list[str]:
-    pieces, start = [], 0
-    for match in _TOKEN.finditer(text):
-        if match["end"]:
-            pieces.append(text[start : match.start()])
-            start = match.end()
-    return [*pieces, text[start:]]
+    pieces, piece_start = [], 0
+    for start, end, kind in _tokens(text):
+        if kind == "end":
+            pieces.append(text[piece_start:start])
+            piece_start = end
+    return [*pieces, text[piece_start:]]
+
+
+def _tokens(text: str) -> Iterator[tuple[int, int, str | None]]:
+    """Yield where semicolons, comments and literals begin and end, and their kind; None for literals."""
+    position = 0
+    while (match := _TOKEN.search(text, position)) is not None:
+        kind = next((name for name in ("end", "line", "comment") if match[name]), None)
+        position = _end_of_comment(text, match.end()) if kind == "comment" else match.end()
+        yield match.start(), position, kind
+
+
+def _end_of_comment(text: str, position: int) -> int:
+    """Return where a comment ends; there may be others in it."""
+    depth = 1
+    for match in _COMMENT_EDGE.finditer(text, position):
+        depth += 1 if match[0] == "/*" else -1
+        if not depth:
+            return match.end()
+    return len(text)

@@ -24,7 +24,8 @@ _ALIGN_RIGHT: Final = (pa.types.is_integer, pa.types.is_floating, pa.types.is_de
 _OTHER_LINES: Final = 5  # names, the line below them, rows left, the time, the next prompt
 _MIN_ROWS: Final = 5
 _MAX_NAMES_WIDTH: Final = 60
-_NARROW_CELLS: Final = (30, 15)
+_CELL_WIDTHS: Final = (60, 30, 15)
+_PLAN_COLUMNS: Final = ["plan_type", "plan"]
 SHOW_ALL: Final = "--max-rows 0 shows all"
 
 
@@ -63,10 +64,12 @@ def write_table(
     batches: Iterable[pa.RecordBatch],
     out: IO[str],
     *,
-    max_cell_width: int,
+    max_cell_width: int | None,
     max_rows: int | Screen | None,
 ) -> None:
-    """Write aligned columns. The first rows set the widths; later, wider ones widen their columns.
+    """Write aligned columns; plans of EXPLAIN as they are.
+
+    The first rows set the widths; later, wider ones widen their columns.
 
     Parameters
     ----------
@@ -74,6 +77,9 @@ def write_table(
         How many rows to write, before a line with the number of those that are left; all with None. On a
         screen columns that do not fit are left out, too, and named in a line below.
     """
+    if schema.names == _PLAN_COLUMNS:
+        _write_plans(batches, out)
+        return
     names = [printable(name) for name in schema.names]
     blocks, hint = _blocks(batches), SHOW_ALL
     limit, num_columns = (None, len(names)) if isinstance(max_rows, Screen) else (max_rows, len(names))
@@ -82,7 +88,7 @@ def write_table(
         blocks = itertools.chain([] if first is None else [first], blocks)
         no_rows = [pa.nulls(0, TEXT)] * len(names)
         columns = no_rows if first is None else first.slice(0, max_rows.lines).columns
-        max_cell_width, num_columns, limit = _fitted(columns, names, max_rows, max_cell_width)
+        max_cell_width, num_columns, limit = _fitted(columns, names, max_rows)
         hint = max_rows.hint
     shown, hidden = names[:num_columns], names[num_columns:]
     widths, right = [width_of(name) for name in shown], _right_aligned(schema)[:num_columns]
@@ -109,14 +115,20 @@ def write_table(
         out.write(f"… {number_text(left, 'more row')} ({hint})\n")
 
 
-def _fitted(
-    columns: Sequence[pa.Array], names: Sequence[str], screen: Screen, max_cell_width: int
-) -> tuple[int, int, int]:
+def _write_plans(batches: Iterable[pa.RecordBatch], out: IO[str]) -> None:
+    """Write what EXPLAIN returns: each plan in lines of its own, none of them cut."""
+    for batch in batches:
+        for name, plan in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            lines = [printable(line) for line in str(plan).rstrip("\n").split("\n")]
+            out.write("\n".join([f"{printable(str(name))}:", *(f"  {line}" for line in lines)]) + "\n")
+
+
+def _fitted(columns: Sequence[pa.Array], names: Sequence[str], screen: Screen) -> tuple[int, int, int]:
     """Return to what width to cut cells, and how many columns and rows of a table fit a screen.
 
     Cells are cut before columns are left out.
     """
-    for cell_width in (max_cell_width, *_NARROW_CELLS):
+    for cell_width in (max(screen.columns, *_CELL_WIDTHS), *_CELL_WIDTHS):
         cells = [_cells(column, cell_width) for column in columns]
         widths = [max(width_of(name), each.width) for name, each in zip(names, cells, strict=True)]
         num_columns = screen.num_columns(widths)

@@ -33,6 +33,10 @@ def folder(tmp_path, monkeypatch):
     lines = [json.dumps(row) for row in ROWS.to_pylist()]
     (tmp_path / "j.ndjson").write_text("\n".join(lines) + "\n")
     (tmp_path / "packed.json.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    for suffix in (".zst", ".bz2"):
+        for name, plain in (("packed.csv", "c.csv"), ("packed.json", "j.ndjson")):
+            with pa.output_stream(tmp_path / (name + suffix)) as stream:  # compressed by its name
+                stream.write((tmp_path / plain).read_bytes())
     (tmp_path / "array.json").write_text(json.dumps(ROWS.to_pylist(), indent=1))
     with pa.ipc.new_file("f.arrow", ROWS.schema) as writer:
         writer.write_table(ROWS)
@@ -46,6 +50,7 @@ def folder(tmp_path, monkeypatch):
     "name",
     [
         *("t.lance", "c.csv", "tabs.tsv", "packed.csv.gz", "j.ndjson", "packed.json.gz"),
+        *("packed.csv.zst", "packed.json.zst", "packed.csv.bz2", "packed.json.bz2"),
         *("array.json", "f.arrow", "s.arrows", "P.PARQUET", "./t.lance"),
     ],
 )
@@ -53,6 +58,12 @@ def test_each_kind_of_file(cli, folder, name):
     code, out, err = cli("sql", f"SELECT id, name FROM '{name}' ORDER BY id", "--format", "ndjson")
     assert code == 0, err
     assert [json.loads(line) for line in out.splitlines()] == ROWS.to_pylist()
+
+
+def test_values_of_late_lines_of_json_are_whole(cli, folder):
+    (folder / "late.ndjson").write_text('{"a": 1}\n' * 3_000 + '{"a": 2.5, "b": "x"}\n')
+    code, out, _ = cli("sql", "SELECT a, b FROM 'late.ndjson' WHERE a <> 1", "--format", "csv")
+    assert (code, out) == (0, "a,b\n2.5,x\n")
 
 
 @pytest.mark.parametrize("pattern", ["raw/*.parquet", "raw/*.lance", "r*/?.parquet", "**/[01].parquet"])
@@ -68,6 +79,14 @@ def test_files_of_a_pattern_have_all_columns_together(cli, folder):
     (folder / "raw" / "2.csv").write_text("a,c\n2.5,7\n")
     _, out, _ = cli("sql", "SELECT a, b, c FROM 'raw/*.csv' ORDER BY a", "--format", "csv")
     assert out == "a,b,c\n1.0,x,\n2.5,,7\n"
+
+
+def test_parquet_of_a_pattern_has_all_columns_together(cli, folder):
+    (folder / "deep").mkdir()
+    pq.write_table(pa.table({"a": pa.array([1], pa.int32())}), folder / "raw" / "x.parquet")
+    pq.write_table(pa.table({"a": pa.array([2**40], pa.int64()), "b": ["y"]}), folder / "deep" / "x.parquet")
+    _, out, _ = cli("sql", "SELECT a, b FROM '*/x.parquet' ORDER BY a", "--format", "csv")
+    assert out == f"a,b\n1,\n{2**40},y\n"
 
 
 @pytest.mark.parametrize("name", ["all.parquet", "all[1].parquet", "all.parquet/", "all[1].parquet/"])

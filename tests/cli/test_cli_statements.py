@@ -15,6 +15,11 @@ from lance_df.cli.statements import is_blank, is_finished, split_statements
         ("SELECT 1 -- a;b\n+ 2; x", ["SELECT 1 -- a;b\n+ 2", "x"]),
         ("SELECT /* ; ' */ 1; x", ["SELECT /* ; ' */ 1", "x"]),
         ("SELECT 'open; x", ["SELECT 'open; x"]),
+        ("SELECT $$a;b$$; SELECT $t$;$$;$t$; x", ["SELECT $$a;b$$", "SELECT $t$;$$;$t$", "x"]),
+        ("SELECT $1; SELECT a$b$, $2; x", ["SELECT $1", "SELECT a$b$, $2", "x"]),
+        (r"SELECT E'a\';b', e''; x", [r"SELECT E'a\';b', e''", "x"]),
+        ("SELECT `a;'`; x", ["SELECT `a;'`", "x"]),
+        ("/* ; /* ; */ ; */ SELECT 1; x /* ; /* */ ;", ["/* ; /* ; */ ; */ SELECT 1", "x /* ; /* */ ;"]),
     ],
 )
 def test_split(text, statements):
@@ -38,4 +43,5 @@ def test_finished(text, finished):
 
 def test_blank():
     assert is_blank(" -- x\n/* y */ \n")
+    assert is_blank("/* /* */ x */")
     assert not is_blank("'--'")

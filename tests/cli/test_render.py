@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lance_df.cli.render import render
+from lance_df.cli.table_lines import Screen
 from lance_df.errors import InvalidInputError
 
 
@@ -59,6 +60,22 @@ def test_table_keeps_rows_on_one_line_and_terminals_safe():
     text = rendered(pa.table({"a": ["x\ny\x1b[31m", "z" * 100]}), "table", max_cell_width=20)
     assert "x\\ny\\x1b[31m" in text
     assert text.splitlines()[-1] == "z" * 19 + "…"
+
+
+def test_tables_cut_cells_on_a_screen_alone():
+    table = pa.table({"a": ["z" * 100], "b": [1]})
+    assert rendered(table, "table").splitlines()[-1] == f"{'z' * 100} | 1"
+    assert rendered(table, "table", max_rows=5).splitlines()[-1] == f"{'z' * 100} | 1"
+    assert rendered(table, "table", max_rows=Screen(24, 120)).splitlines()[-1] == f"{'z' * 100} | 1"
+    assert rendered(table, "table", max_rows=Screen(24, 80)).splitlines()[-1] == f"{'z' * 59}… | 1"
+
+
+def test_plans_are_shown_as_they_are():
+    plan = "A" * 100 + "\n  B\x1b[31m\n"
+    table = pa.table({"plan_type": ["logical_plan", "physical_plan"], "plan": [plan, "C"]})
+    text = f"logical_plan:\n  {'A' * 100}\n    B\\x1b[31m\nphysical_plan:\n  C\n"
+    assert rendered(table, "table", max_rows=Screen(24, 80)) == text
+    assert rendered(table, "csv").startswith("plan_type,plan\n")
 
 
 def test_table_widens_for_later_rows():

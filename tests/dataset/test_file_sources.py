@@ -84,6 +84,28 @@ def test_files_with_other_columns_are_joined(tmp_path: Path) -> None:
     assert written.to_pylist() == [{"a": 1, "b": "x", "c": None}, {"a": 2**40, "b": None, "c": 1.5}]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".csv.bz2", ".csv.zst"])
+def test_only_empty_fields_of_csv_are_null(tmp_path: Path, suffix: str) -> None:
+    texts = {
+        "two": ('a,b\nx,""\n,NA\nNULL,nan\n', {"a": ["x", None, "NULL"], "b": ["", "NA", "nan"]}),
+        "one": ("a\n1\n\n3\n", {"a": [1, None, 3]}),
+        "lines": ('a,b\n"x\ny",1\n', {"a": ["x\ny"], "b": [1]}),
+    }
+    for name, (text, wanted) in texts.items():
+        with pa.output_stream(tmp_path / (name + suffix)) as stream:
+            stream.write(text.encode())
+        ds = lance_df.write_dataset(tmp_path / (name + suffix), tmp_path / name)
+        assert ds.to_table().to_pydict() == wanted
+
+
+def test_values_of_csv_that_do_not_fit_name_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a\n" + "1234567\n" * 1_500_000 + "x\n")
+    with pytest.raises(InvalidInputError, match=r"a\.csv: .* unless a schema says them"):
+        lance_df.write_dataset(tmp_path / "a.csv", tmp_path / "t.lance")
+    ds = lance_df.write_dataset(tmp_path / "a.csv", tmp_path / "t.lance", pa.schema([("a", pa.string())]))
+    assert ds.count_rows("a = 'x'") == 1
+
+
 def test_csv_has_the_types_that_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("zip,n,day\n01234,1,2024-01-01\n,2,\n")
     schema = pa.schema([("zip", pa.string()), ("n", pa.int16()), ("day", pa.timestamp("us"))])
