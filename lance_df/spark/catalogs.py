@@ -66,13 +66,17 @@ def without_table_options(schema: StructType) -> StructType:
     )
 
 
-def table_options_of(schema: StructType) -> dict[str, str]:
-    """Return the options that columns of a catalog say, none for others."""
+def options_of_read(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
+    """Return what a read was asked for: its own options, and those that columns of a catalog say.
+
+    Columns say nothing where there is a path: a schema of the user's may be that of another table.
+    """
+    if any(name.lower() == "path" for name in options):
+        return dict(options)
     for each in schema.fields:
         if _KEY in each.metadata:
-            options: dict[str, str] = json.loads(each.metadata[_KEY])
-            return options
-    return {}
+            return {**json.loads(each.metadata[_KEY]), **options}
+    return dict(options)
 
 
 def _others(field: StructField) -> dict[str, Any]:

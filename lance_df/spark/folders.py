@@ -103,7 +103,7 @@ class Folder:
             rows = read(spark, options.path, storage_options=self.storage_options or None)
             rows.createOrReplaceTempView(quoted_name(name))
             self._known.add(name)
-            _views.setdefault(spark, {})[_key(spark, name)] = _Shown(ref, _view_of(spark, name))
+            note_view(spark, name, ref)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,13 @@ def _view_of(spark: SparkSession, name: str) -> Any:
     return view.get() if view.isDefined() else None
 
 
+def note_view(spark: SparkSession, name: str, ref: SourceRef) -> None:
+    """Remember that a view is not one of the user's, and which version of a table it is of."""
+    _views.setdefault(spark, {})[_key(spark, name)] = _Shown(ref, _view_of(spark, name))
+
+
 def is_shown(spark: SparkSession, name: str) -> bool:
-    """Whether a name stands for a view of a table of a folder, and for nothing that the user has made."""
+    """Whether a name stands for a view that was made here, and for nothing that the user has made."""
     return _shown_as(spark, name) is not None
 
 

@@ -17,8 +17,10 @@ from lance_df.engine.tables.source import TableSource
 from lance_df.engine.tables.version_text import VersionKind, VersionText
 from lance_df.errors import NotFoundError, UnsupportedFeatureError
 from lance_df.format.column_path import quoted_name
-from lance_df.spark.folders import METADATA
+from lance_df.spark.column_names import is_case_sensitive
+from lance_df.spark.folders import METADATA, is_shown, note_view
 from lance_df.spark.named_tables import named_table
+from lance_df.spark.opened import SourceRef
 from lance_df.spark.sessions import read
 from lance_df.spark.types import arrow_schema, spark_schema, to_spark
 from lance_df.sql.spark_dialect import SPARK_NAMES, first_word, quoted_names
@@ -63,8 +65,10 @@ def readable(spark: SparkSession, statement: str, made: dict[str, str]) -> str:
             )
     for name in set(quoted_names(statement)):
         about, _, kind = name.rpartition("$")
+        if not is_case_sensitive(spark):
+            kind = kind.lower()
         if about and kind in METADATA:
-            _show_metadata(spark, about, kind)
+            _show_metadata(spark, name, about, kind)
     return text
 
 
@@ -113,13 +117,18 @@ def _offset_of(spark: SparkSession, name: str, moment: dt.datetime) -> dt.timede
     return moment - dt.datetime.fromisoformat(row["utc"])
 
 
-def _show_metadata(spark: SparkSession, name: str, kind: str) -> None:
-    target = named_table(spark, (name,), f"{name}${kind}")
+def _show_metadata(spark: SparkSession, view: str, name: str, kind: str) -> None:
+    """Make a table about a namespace a view, unless there is something else of its name, or no such table."""
+    if spark.catalog.tableExists(quoted_name(view)) and not is_shown(spark, view):
+        return
+    target = named_table(spark, (name,), view)
     if target is None:
-        raise NotFoundError(f"{name}${kind}: {name!r} is no table of lance_df in this session")
+        return
     ctx = SessionContext()
-    register_table(ctx, name, target.options.path, storage_options=target.options.storage or None)
-    rows = ctx.sql(f'SELECT * FROM "{name}${kind}"').to_arrow_table()
+    options = target.options
+    register_table(ctx, "t", options.path, version=options.version, storage_options=options.storage or None)
+    rows = ctx.sql(f'SELECT * FROM "t${kind}"').to_arrow_table()
     schema = arrow_schema(spark_schema(rows.schema))
     shown = pa.Table.from_batches([to_spark(batch, schema) for batch in rows.to_batches()], schema)
-    spark.createDataFrame(shown).createOrReplaceTempView(quoted_name(f"{name}${kind}"))
+    spark.createDataFrame(shown).createOrReplaceTempView(quoted_name(view))
+    note_view(spark, view, SourceRef.of(target.source, options))

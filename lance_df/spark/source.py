@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, MissingDependencyError
-from lance_df.spark.catalogs import options_of_new_table, table_options_of, with_table_options
+from lance_df.spark.catalogs import options_of_new_table, options_of_read, with_table_options
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions, refuse
 from lance_df.spark.types import new_schema, spark_schema
@@ -58,7 +58,7 @@ class LanceSource(DataSource):
         """Return a reader of the columns of ``schema``."""
         from lance_df.spark.reading import LanceReader
 
-        options, source = self._opened({**table_options_of(schema), **self.options})
+        options, source = self._opened(options_of_read(schema, self.options))
         refuse(options.of_streams, "is for streams")
         _chosen(source.arrow_schema, schema.names, options.path)
         return LanceReader(source, options, schema)
@@ -77,7 +77,7 @@ class LanceSource(DataSource):
             raise MissingDependencyError(
                 'streams are read with PySpark 4.2 or later: pip install -U "lance_df[spark]"'
             ) from err
-        options, source = self._opened({**table_options_of(schema), **self.options})
+        options, source = self._opened(options_of_read(schema, self.options))
         refuse({"version or tag": options.version}, "is for reads of one version: see startingVersion")
         _chosen(source.arrow_schema, schema.names, options.path)
         return LanceStreamReader(source, options, schema)

@@ -108,7 +108,8 @@ def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataF
         raise InvalidInputError(
             f"INSERT: {shown} has the option {option}, which is for reading; name the table itself"
         )
-    names = list(change.columns) or target.source.arrow_schema.names
+    # those that Spark shows: a catalog keeps the order that they had
+    names = list(change.columns) or spark.table(format_path(change.name)).columns
     rows = _frame(spark, change.query)
     if len(rows.columns) != len(names):
         raise InvalidInputError(

@@ -172,6 +172,31 @@ def test_versions_and_tables_about_namespaces(spark, root):
         sql(spark, "SELECT * FROM plain TIMESTAMP AS OF 'yesterday'")
 
 
+def test_names_that_look_like_tables_about_namespaces(spark, root):
+    sql = lance_df.spark.sql
+    (row,) = sql(spark, "SELECT k AS `plain$x`, s AS `my$files` FROM plain WHERE k = 3").collect()
+    assert row.asDict() == {"plain$x": 3, "my$files": row["my$files"]}
+    assert sql(spark, "SELECT count(*) FROM `PARTED$Partitions`").collect() == [(2,)]
+    spark.range(3).createOrReplaceTempView("`parted$files`")
+    try:
+        assert sql(spark, "SELECT * FROM `parted$files`").columns == ["id"]
+    finally:
+        spark.catalog.dropTempView("parted$files")
+    assert "path" in sql(spark, "SELECT * FROM `parted$files`").columns
+
+
+def test_tables_about_namespaces_are_of_the_version_of_a_view(spark, root):
+    path = root / "parted"
+    version = lance_df.PartitionedNamespace.open(path).version
+    spark.read.format("lance_df").option("version", version).load(str(path)).createOrReplaceTempView("pinned")
+    lance_df.spark.sql(spark, "INSERT INTO parted SELECT 77 AS k, 'new' AS s")
+    counts = [
+        lance_df.spark.sql(spark, f"SELECT count(*) FROM `{name}$partitions`").collect()[0][0]
+        for name in ("pinned", "parted")
+    ]
+    assert counts == [2, 3]
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -357,6 +382,37 @@ def test_insert_needs_no_path(spark, root):
     spark.sql(f"CREATE TABLE listed USING lance_df LOCATION '{root / 'plain.lance'}'")
     sql(spark, "INSERT INTO listed VALUES (6, 'y')")
     assert lance_df.dataset(root / "plain.lance").count_rows() == 2
+
+
+def test_inserted_columns_have_the_order_that_is_shown(spark, root):
+    """A catalog keeps the columns of a table as they were when it was created there."""
+    path = root / "kept.lance"
+    lance_df.write_dataset(pa.table({"a": [1], "b": [10]}), path)
+    spark.sql(f"CREATE TABLE listed USING lance_df LOCATION '{path}'")
+    lance_df.dataset(path).drop_columns(["a"])
+    lance_df.dataset(path).add_columns({"a": "b / 10"})
+    try:
+        lance_df.spark.sql(spark, "INSERT INTO listed VALUES (7, 70)")
+        assert spark.table("listed").columns == ["a", "b"]
+        assert sorted(map(tuple, spark.table("listed").collect())) == [(1, 10), (7, 70)]
+        lance_df.spark.sql(spark, "INSERT OVERWRITE listed SELECT * FROM listed WHERE a = 7")
+        assert lance_df.dataset(path).to_table().to_pylist() == [{"b": 70, "a": 7}]
+    finally:
+        spark.sql("DROP TABLE listed")
+
+
+def test_a_schema_of_a_catalog_says_nothing_of_another_path(spark, root):
+    for name, number in (("x", 1), ("y", 2)):
+        lance_df.write_dataset(pa.table({"a": [number, 5]}), root / f"{name}.lance")
+    spark.sql(f"CREATE TABLE listed USING lance_df OPTIONS (path '{root / 'x.lance'}', filter 'a = 1')")
+    try:
+        schema = spark.table("listed").schema
+        rows = spark.read.format("lance_df").schema(schema).load(str(root / "y.lance"))
+        assert sorted(map(tuple, rows.collect())) == [(2,), (5,)]
+        assert sorted(map(tuple, lance_df.spark.prune(rows).collect())) == [(2,), (5,)]
+        assert [tuple(row) for row in spark.table("listed").collect()] == [(1,)]
+    finally:
+        spark.sql("DROP TABLE listed")
 
 
 def test_insert_overwrite_keeps_the_columns(spark, root):

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from lance_df.format.column_path import quoted_name
 from lance_df.records import dataclass
-from lance_df.spark.catalogs import table_options_of
+from lance_df.spark.catalogs import options_of_read
 from lance_df.spark.decimals import without_integers
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
@@ -72,7 +72,7 @@ class Relation:
         if not is_of_lance(node):
             return None
         schema = StructType.fromJson(json.loads(node.schema().json()))
-        given = {**table_options_of(schema), **plans.options_of(node)}
+        given = options_of_read(schema, plans.options_of(node))
         pinned = plans.field(table, "ds", "dataSourceInPython", "dataSource")
         made = None if pinned is None else loads(bytes(pinned))
         if made is not None and not isinstance(made, LanceSource):
