@@ -186,7 +186,8 @@ def make_folders(folder: str) -> None:
 def remove_tree(path: str) -> None:
     """Remove a folder with all that is in it, or a file; of a symbolic link the link alone.
 
-    The folder gets another name first: what is made under its name meanwhile stays.
+    The folder gets a hidden name first: what is made under its name meanwhile stays, and nobody takes for a
+    table what is half removed.
 
     Raises
     ------
@@ -196,7 +197,8 @@ def remove_tree(path: str) -> None:
     if not os.path.isdir(path) or os.path.islink(path):
         os.unlink(path)
         return
-    moved = f"{path}.removed-{uuid.uuid4().hex}"
+    parent, name = os.path.split(os.path.abspath(path))
+    moved = os.path.join(parent, f".{name}.removed-{uuid.uuid4().hex}")
     try:
         os.rename(path, moved)
     except OSError:  # where it is a mount, or is in use on Windows

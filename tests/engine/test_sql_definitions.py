@@ -170,6 +170,24 @@ def test_tables_of_subfolders(ctx, tmp_path):
     assert not (tmp_path / "lake" / "t.lance").exists()
 
 
+@pytest.mark.parametrize("folder", ["t", "t.lance"])
+def test_what_is_half_dropped_is_no_table(tmp_path, folder):
+    lance_df.write_dataset(pa.table({"a": [1]}), tmp_path / folder)
+    lance_df.write_dataset(pa.table({"a": [2]}), tmp_path / "other.lance")
+    script = """
+import os, shutil, sys, lance_df
+shutil.rmtree = lambda path: os._exit(9)
+lance_df.connect(sys.argv[1]).sql("DROP TABLE t")
+"""
+    ended = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, timeout=120)
+    assert ended.returncode == 9
+    session = lance_df.connect(tmp_path)
+    listed = session.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
+    assert listed.to_pydict() == {"table_name": ["other"]}
+    session.sql("CREATE TABLE t AS SELECT 3 AS a")
+    assert session.sql("SELECT a FROM t").to_pydict() == {"a": [3]}
+
+
 def test_what_links_lead_to_is_not_dropped(tmp_path):
     theirs = tmp_path / "theirs"
     lance_df.write_dataset({"a": [1]}, theirs / "deep" / "t.lance")
