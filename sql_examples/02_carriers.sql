@@ -1,4 +1,4 @@
--- title: Which airlines flew most, and how late were they?
+-- title: Which airlines had the most flights, and how late were they?
 -- shows: an aggregate and a join
 SELECT
     a.name,

@@ -1,5 +1,5 @@
 -- title: What was the first day of July like, hour by hour?
--- shows: a range of time skips the fragments and pages of all other days
+-- shows: a time range skips the fragments and pages of all other days
 SELECT
     date_trunc('hour', time_hour) AS hour_utc,
     count(*) AS flights,

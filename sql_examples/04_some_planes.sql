@@ -1,5 +1,5 @@
 -- title: Which of three planes flew farthest?
--- shows: a list of values on a column with statistics; only the columns that are named are read
+-- shows: a list of values on a column with statistics; the scan reads only the named columns
 SELECT
     tailnum,
     count(*) AS flights,

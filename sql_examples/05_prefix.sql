@@ -1,5 +1,5 @@
 -- title: Who made the planes whose tail numbers begin with N10?
--- shows: a prefix is a range, so LIKE skips pages too
+-- shows: a prefix is a range of values, so LIKE skips pages, too
 SELECT
     manufacturer,
     count(*) AS planes,

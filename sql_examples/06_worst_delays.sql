@@ -1,5 +1,5 @@
 -- title: Which ten departures were the latest?
--- shows: the top rows of a table, with two joins
+-- shows: the top rows of a table (ORDER BY, LIMIT), with two joins
 SELECT
     f.dep_delay,
     f.month,

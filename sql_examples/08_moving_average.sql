@@ -1,4 +1,4 @@
--- title: How did delays move through February, smoothed over a week?
+-- title: How did the mean delay change during February, smoothed over a week?
 -- shows: a time series with a moving average
 WITH days AS (
     SELECT make_date(year, month, day) AS date, count(*) AS flights, avg(dep_delay) AS delay

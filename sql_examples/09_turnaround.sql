@@ -1,5 +1,5 @@
--- title: How long did one plane stay away from New York City between its flights?
--- shows: each row beside the one before it (lag), for one value of a column
+-- title: How many hours passed between the departures of one plane from New York City?
+-- shows: each row compared with the row before it (lag), for one value of a column
 SELECT
     time_hour,
     origin,

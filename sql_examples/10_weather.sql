@@ -1,5 +1,5 @@
 -- title: Does wind delay departures?
--- shows: two large tables joined on time and place
+-- shows: a join of two large tables on time and airport
 SELECT
     CASE
         WHEN w.wind_speed < 5 THEN '1 calm (below 5 mph)'

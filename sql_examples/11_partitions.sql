@@ -1,5 +1,5 @@
 -- title: How late did the flights of United and Delta leave in summer?
--- shows: partitions by month, and since July by month and carrier: those of other months and carriers stay closed
+-- shows: partitions by month, and since July by month and carrier; the scan does not open partitions of other months and carriers
 SELECT
     date_part('month', time_hour) AS month_utc,
     carrier,

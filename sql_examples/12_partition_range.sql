@@ -1,5 +1,5 @@
--- title: Which airlines flew most in the night from June to July?
--- shows: a range of time becomes months, in both versions of the partition spec
+-- title: Which airlines had the most flights in the night from June to July?
+-- shows: a time range prunes by month, in both versions of the partition spec
 SELECT a.name AS airline, count(*) AS flights
 FROM flights_by_month AS f
 JOIN airlines AS a ON a.carrier = f.carrier
