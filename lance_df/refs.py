@@ -209,7 +209,7 @@ def resolve_reference(table: Table, reference: VersionRef | None) -> ResolvedRef
 
 
 def _described(describe: Callable[[], str]) -> str:
-    """Return a description, or why there is none."""
+    """Return a description, or the reason why there is none."""
     try:
         return describe()
     except LanceError as err:

@@ -476,12 +476,12 @@ def _request(
 
 
 def _is_per_fragment(options: ScannerOptions) -> bool:
-    """Whether batches end with fragments: those of a chosen size do, unless it is strict."""
+    """Return whether each batch has rows of one fragment: if required, or with a non-strict batch size."""
     return options.per_fragment or (options.batch_size is not None and not options.strict_batch_size)
 
 
 def _names(table: Scannable, options: ScannerOptions) -> tuple[str, ...]:
-    """Return the names of the columns to return, the row columns included."""
+    """Return the names of the columns to return, including row ids and addresses."""
     return _chosen_names(table.arrow_schema.names, options)
 
 

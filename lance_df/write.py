@@ -272,7 +272,7 @@ def _properties(message: str | None, properties: Mapping[str, str] | None) -> di
 
 
 def _cleanup_config(options: AutoCleanupConfig | None) -> dict[str, str]:
-    """Return the configuration under which pylance, too, cleans up as it commits."""
+    """Return the configuration with which commits clean up, including commits of pylance."""
     if options is None:
         return {}
     values: dict[str, object] = {**_CLEANUP_DEFAULTS, **options}

@@ -230,7 +230,7 @@ def _transaction(
 def _opened(
     base: str | os.PathLike[str] | LanceDataset, storage_options: Mapping[str, Any] | None
 ) -> tuple[str, Table | None, Mapping[str, Any] | None]:
-    """Return where the table is, its newest version if there is one, and how it was reached."""
+    """Return the location of the table, its newest version if it exists, and its storage options."""
     if isinstance(base, DatasetBase):
         return base._uri, base._table.latest(), storage_options or base._storage_options
     if not isinstance(base, str | os.PathLike):
@@ -309,7 +309,7 @@ def _model(transaction: Transaction, operation: ops.Operation, *, read_version: 
 
 @contextmanager
 def _as_input_errors(operation: LanceOperation.BaseOperation) -> Iterator[None]:
-    """Raise `InvalidInputError` for values of wrong types, which the model does not check one by one."""
+    """Raise `InvalidInputError` for values of wrong types that the model does not check one by one."""
     try:
         yield
     except LanceError:

@@ -21,7 +21,7 @@ _FILE_TYPES = {DeletionFileType.ARROW: "array", DeletionFileType.BITMAP: "bitmap
 
 
 class _Path(str):
-    """The path of a data file, which was a method in old releases of pylance."""
+    """The path of a data file. It can be called, because it was a method in old releases of pylance."""
 
     __slots__ = ()
 

@@ -258,7 +258,7 @@ class MergeInsertBuilder:
 
 
 class _NotWantedError(Exception):
-    """Ends a merge that is computed for its numbers only."""
+    """Raised to end a merge that is computed only for its numbers."""
 
 
 def key_columns(schema: Schema, on: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -298,7 +298,10 @@ def _text(expression: Any, name: str) -> str | None:
 
 
 def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCondition:
-    """Return a condition over ``source.…`` and ``target.…``; names that only one side has may stand alone."""
+    """Return a condition over ``source.…`` and ``target.…``.
+
+    Names that only one side has may be written without a prefix.
+    """
     mentioned = condition.lower()
 
     def evaluate(ours: pa.RecordBatch, theirs: pa.Table) -> npt.NDArray[np.bool_]:
@@ -325,7 +328,7 @@ def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCo
 
 
 def _written(operation: Operation) -> dict[str, int]:
-    """Return how many new data files an operation brings, and their bytes."""
+    """Return the number of new data files of an operation, and their bytes."""
     fragments = operation.new_fragments if isinstance(operation, Update) else ()
     files = [file for fragment in fragments for file in fragment.files]
     return {"num_files_written": len(files), "bytes_written": sum(file.size_bytes for file in files)}

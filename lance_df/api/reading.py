@@ -189,7 +189,7 @@ def taken_columns(
 def _computed(
     table: Table, columns: Mapping[str, str], take: Callable[[Iterable[str] | None], pa.Table]
 ) -> pa.Table:
-    """Compute expressions over taken rows, of which the columns in the expressions are read."""
+    """Compute expressions over taken rows, after reading the columns that the expressions use."""
     from lance_df.engine.query import columns_computed_from, compute_columns
 
     taken = resolve_columns(table.schema, system_schema(table.arrow_schema).names)
@@ -199,7 +199,7 @@ def _computed(
 
 
 def _of_computed(columns: Columns, computed: Columns) -> Columns:
-    """Return the expressions of columns that are named as the default ones are, which the schema shows."""
+    """Return expressions for columns if all of them name computed columns of the default scan options."""
     if not columns or not isinstance(columns, list | tuple) or not isinstance(computed, Mapping):
         return columns
     if not all(isinstance(name, str) and name in computed for name in columns):

@@ -257,7 +257,7 @@ def joined(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Iterat
 
 
 def _are_nulls(transforms: Any) -> bool:
-    """Whether new columns are given by SQL expressions that all are NULL of a type."""
+    """Return whether the new columns are given by SQL expressions that are all NULL of some type."""
     if not isinstance(transforms, Mapping) or not transforms:
         return False
     with imports_finished():

@@ -311,7 +311,7 @@ def _with_extensions(schema: pa.Schema) -> pa.Schema:
 
 
 def _with_described_blobs(field: Field) -> Field:
-    """Return what a 2.2 file shows of a field: blobs that are structs in tables are described."""
+    """Return a field as readers of a 2.2 file see it: blobs that are structs in tables are descriptions."""
     if field.is_blob:
         return blob_description(field) if field.is_struct else field
     return field.with_children(_with_described_blobs(child) for child in field.children)
