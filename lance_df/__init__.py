@@ -1,6 +1,6 @@
 """SQL in Python over Lance tables, with DataFusion.
 
-Importing this loads no query engine: names are imported from where they live when they are first used.
+The import loads no query engine. Each name is imported from its module when it is first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blobs with pylance's names: large values that are read like files, and columns of them."""
+"""Blobs, with the names of pylance: large values that are read like files, and columns of them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,15 @@ _THRESHOLDS = {
 
 @dataclass(frozen=True)
 class Blob:
-    """A value of a blob column: bytes, or a reference to some; ``position`` and ``size`` cut a part out.
+    """A value of a blob column: bytes, or a reference to a file or a part of it.
+
+    ``position`` and ``size`` select a part of the file.
 
     Raises
     ------
     InvalidInputError
-        It is both or neither, or a part of bytes, or half of a range, or an empty one.
+        Both bytes and a reference are given, or neither; a part of bytes is given; or the range is incomplete
+        or empty.
     """
 
     data: bytes | None = None
@@ -61,7 +64,7 @@ class Blob:
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
-        """Return a blob of these bytes."""
+        """Return a blob with these bytes."""
         return cls(data=bytes(data))
 
     @classmethod
@@ -71,15 +74,16 @@ class Blob:
 
     @classmethod
     def empty(cls) -> Self:
-        """Return a blob of no bytes."""
+        """Return a blob without bytes."""
         return cls(data=b"")
 
 
 class BlobType(pa.ExtensionType):  # type: ignore[misc]
-    """The Arrow type of blobs that are written: bytes, or references to some.
+    """The Arrow type of blobs to write: bytes or references.
 
-    It is not registered with pyarrow, where pylance's of the same name may be; what goes through Arrow's C
-    interface comes out as that, or as structs whose field says what they are.
+    It is not registered with pyarrow, because pylance may have registered a type with the same name. Data
+    that passes through Arrow's C interface has the registered type of pylance, or is a struct whose field
+    metadata names the type.
     """
 
     def __init__(self) -> None:
@@ -100,16 +104,16 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]
 
 
 class BlobArray(pa.ExtensionArray):  # type: ignore[misc]
-    """Blobs that are written. Made by `blob_array`."""
+    """An array of blobs to write, as `blob_array` returns it."""
 
     @classmethod
     def from_pylist(cls, values: Sequence[Any]) -> BlobArray:
-        """Return `blob_array` of these values."""
+        """Return the result of `blob_array` for these values."""
         return blob_array(values)
 
 
 def blob_array(values: Sequence[Any]) -> BlobArray:
-    """Return values for a :func:`blob_field`: bytes, URIs as text, `Blob`, or None.
+    """Return an array for a :func:`blob_field`. Values are bytes, URIs as text, `Blob`, or None.
 
     Raises
     ------
@@ -146,13 +150,14 @@ def blob_field(
     Parameters
     ----------
     inline_size_threshold, dedicated_size_threshold, pack_file_size_threshold
-        Up to which size blobs lie in the data file, from which on in files of their own, and how large the
-        files for those between get; by default 64 KiB, 4 MiB and 1 GiB. They stay with the column.
+        Where blobs are stored. Blobs up to the first size are in the data file, blobs from the second size on
+        are in files of their own, and blobs of other sizes share files of up to the third size. The defaults
+        are 64 KiB, 4 MiB and 1 GiB. The thresholds are stored with the column.
 
     Raises
     ------
     InvalidInputError
-        A threshold is no integer, or too small.
+        A threshold is not an integer, or is too small.
     """
     metadata = {}
     given = (inline_size_threshold, dedicated_size_threshold, pack_file_size_threshold)
@@ -167,7 +172,7 @@ def blob_field(
 
 
 class BlobFile(io.RawIOBase):
-    """A blob as a file that is read only; bytes are fetched when they are asked for."""
+    """A read-only file with the bytes of a blob. Bytes are fetched when they are requested."""
 
     def __init__(self, location: BlobLocation) -> None:
         super().__init__()
@@ -196,7 +201,7 @@ class BlobFile(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position, and return it."""
+        """Move to a position, and return the new position."""
         self._check_open()
         bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
         if whence not in bases:
@@ -208,7 +213,7 @@ class BlobFile(io.RawIOBase):
         return position
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return the next bytes, all that are left by default."""
+        """Return the next ``size`` bytes, or by default all remaining bytes."""
         self._check_open()
         left = max(0, self.size() - self._position)
         length = left if size is None or size < 0 else min(size, left)
@@ -217,35 +222,35 @@ class BlobFile(io.RawIOBase):
         return data
 
     def read1(self, size: int | None = -1) -> bytes:
-        """Return up to ``size`` of the next bytes, `io.DEFAULT_BUFFER_SIZE` by default."""
+        """Return at most ``size`` of the next bytes, by default `io.DEFAULT_BUFFER_SIZE`."""
         return self.read(io.DEFAULT_BUFFER_SIZE if size is None or size < 0 else size)
 
     def readall(self) -> bytes:
-        """Return the bytes that are left."""
+        """Return all remaining bytes."""
         return self.read()
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer as far as there are bytes, and return how many these are."""
+        """Read bytes into a buffer, and return their number."""
         view = memoryview(buffer).cast("B")
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)
 
     def readinto1(self, buffer: Any) -> int:
-        """Fill a buffer; see `readinto`."""
+        """Read bytes into a buffer; see `readinto`."""
         return self.readinto(buffer)
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Return ``length`` bytes from ``offset`` on; the position stays."""
+        """Return ``length`` bytes, beginning at ``offset``, without changing the position."""
         return self.read_ranges([(offset, length)])[0]
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return the bytes of several (offset, length); the position stays.
+        """Return the bytes of several ranges (offset, length), without changing the position.
 
         Raises
         ------
         InvalidInputError
-            A range ends after the blob.
+            A range ends after the end of the blob.
         """
         self._check_open()
         source, start, stop = self._open()
@@ -272,12 +277,12 @@ class BlobFile(io.RawIOBase):
 
 
 class BlobColumn:
-    """Values of a binary column in memory, one by one as files; nulls are None.
+    """The values of a binary column in memory, as an iterator of files. Nulls are None.
 
     Raises
     ------
     InvalidInputError
-        It is no array of binary values.
+        The argument is not an array of binary values.
     """
 
     def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:

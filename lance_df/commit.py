@@ -1,4 +1,4 @@
-"""What a commit of a table may run into, and what it may be guarded by, with pylance's names."""
+"""The errors and the lock of commits to a table, with the names of pylance."""
 
 from lance_df.errors import ConflictError as CommitConflictError
 from lance_df.table.commit.lock import CommitLock

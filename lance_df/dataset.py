@@ -1,4 +1,4 @@
-"""`LanceDataset`: one version of a table, with pylance's names."""
+"""`LanceDataset`: one version of a table, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -142,39 +142,42 @@ def dataset(
     Parameters
     ----------
     uri
-        A path or URL of any scheme that fsspec knows.
+        A path or URL of any scheme that fsspec supports.
     version
-        A version number, a tag, or (branch, version); the newest version by default.
+        A version number, a tag, or (branch, version). The default is the newest version.
     asof
-        Open the newest version that is not later than this time; without a zone it is local time. Not both
-        this and ``version``.
+        Open the newest version that is not later than this time. A time without a time zone is local time.
+        Cannot be combined with ``version``.
     storage_options, base_store_params
-        For the fsspec filesystem; they appear in no message. See `write_dataset` for those of base paths.
+        Options for the fsspec filesystem. They never appear in messages. `write_dataset` describes the
+        options of base paths.
     allowed_base_schemes
-        Kinds of URLs, such as ``"https"``, that base paths and external blobs of the table may have besides
-        those of its own store. Local tables may name local files; tables in object stores (``s3``, ``gs``,
-        ``az``, ``abfs``) may name object stores. Chains such as ``simplecache::https://…`` are never opened.
-        The storage option of this name means the same wherever storage options are taken.
+        URL schemes, such as ``"https"``, that base paths and external blobs of the table may have in addition
+        to the schemes of the table's own store. Local tables may refer to local files. Tables in object
+        stores (``s3``, ``gs``, ``az``, ``abfs``) may refer to object stores. Chained URLs such as
+        ``simplecache::https://…`` are never opened. The storage option of the same name has the same effect
+        in every function that takes storage options.
     default_scan_options
-        Options of `LanceDataset.scanner` that hold for every scan unless it says otherwise. Calls that are
-        no scans, such as `take`, `sample`, `sql`, counts and changes, are about the whole table, as in
-        pylance. The filter of a statement holds besides, over columns as they are by default.
+        Options of `LanceDataset.scanner` that apply to every scan that does not override them. Calls that are
+        not scans, such as `take`, `sample`, `sql`, counts and changes, ignore them and use the whole table,
+        as in pylance. When a query engine reads the dataset, the filter of its statement applies in addition
+        to a default filter, and refers to the default columns.
     external_store
-        Where the writers of the table record its versions; see `write_dataset`.
+        The store in which the writers of the table record its versions; see `write_dataset`.
     commit_lock
-        Held by everything that commits to the table by way of this object; see `write_dataset`. It is not
-        pickled with it.
+        A lock that every commit made through this object holds; see `write_dataset`. It is not pickled with
+        the object.
     namespace_client, table_id
-        Instead of a URI: a table of a namespace by its id, such as ``["sales", "orders"]``. The client is a
-        `lance_df.DirectoryNamespace`, or one of ``lance_namespace``.
+        Open a table of a namespace by its id, such as ``["sales", "orders"]``, instead of by URI. The client
+        is a `lance_df.DirectoryNamespace` or a client of ``lance_namespace``.
     block_size, index_cache_size, **tuning
-        Taken so that calls written for pylance work; they have no effect. What open tables keep in memory has
-        one budget for the process: see `lance_df.set_cache_bytes`.
+        Accepted for compatibility with pylance; they have no effect. All open tables of the process share one
+        memory budget for their caches: see `lance_df.set_cache_bytes`.
 
     Raises
     ------
     DatasetNotFoundError
-        There is no table at this place.
+        There is no table at this location.
     VersionNotFoundError
         The table has no such version, tag or branch.
     CorruptDataError
@@ -222,10 +225,10 @@ class LanceDataset(
     Maintenance,
     Clones,
 ):
-    """One version of a table. Made by `dataset`.
+    """One version of a table, as `dataset` returns it.
 
-    A `pyarrow.dataset.Dataset`: pandas, Polars, DuckDB and DataFusion read it as it
-    is, and push columns and filters into it.
+    It is a `pyarrow.dataset.Dataset`. pandas, Polars, DuckDB and DataFusion can read it directly and push
+    columns and filters into its scans.
     """
 
     def __init__(
@@ -318,44 +321,44 @@ class LanceDataset(
 
     @property
     def uri(self) -> str:
-        """The place, as it was given."""
+        """Return the path or URL that the table was opened with."""
         return self._uri
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of a scan without arguments: with default scan options, of their columns."""
+        """Return the Arrow schema of a scan without arguments, with the default scan options applied."""
         if self._default_scan_options is not None:
             return self.scanner().projected_schema
         return shown_schema(self._table.arrow_schema)
 
     @property
     def lance_schema(self) -> LanceSchema:
-        """The schema with its field ids."""
+        """Return the schema with its field ids."""
         return LanceSchema(self._table.schema)
 
     @property
     def data_storage_version(self) -> str:
-        """The file version that new data gets: ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``."""
+        """Return the file version of new data: ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``."""
         return data_version(self._table)
 
     @property
     def has_stable_row_ids(self) -> bool:
-        """Whether rows keep their ids when they move."""
+        """Return whether rows keep their ids when they move."""
         return self._table.uses_stable_row_ids
 
     @property
     def max_field_id(self) -> int:
-        """The highest field id that is taken: by the schema, or by a dropped column in a data file."""
+        """Return the highest field id in use, including ids of dropped columns that data files still hold."""
         return highest_field_id(self._table.manifest)
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The metadata of the table."""
+        """Return the metadata of the table."""
         return dict(self._table.manifest.table_metadata)
 
     @property
     def schema_metadata(self) -> dict[str, str]:
-        """The metadata of the schema."""
+        """Return the metadata of the schema."""
         return {key: value.decode("utf-8", "replace") for key, value in self._table.schema.metadata.items()}
 
     def config(self) -> dict[str, str]:
@@ -363,37 +366,37 @@ class LanceDataset(
         return dict(self._table.manifest.config)
 
     def session(self) -> Session:
-        """Return what open tables keep in memory, which is one for the process."""
+        """Return the cache of this process, which all open tables share."""
         return Session()
 
     # -- versions -------------------------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
-        """The version that is open."""
+        """Return the number of the open version."""
         return self._table.version
 
     @property
     def latest_version(self) -> int:
-        """The newest version of this branch."""
+        """Return the number of the newest version of this branch."""
         return self._table.latest_version()
 
     def get_version(self) -> VersionInfo:
-        """Return the description of this version, as `versions` has it."""
+        """Return the entry of `versions` for this version."""
         return next(each for each in self.versions() if each["version"] == self.version)
 
     def versions(self) -> VersionList:
-        """Return number, time and a summary of every version of this branch."""
+        """Return the number, time and summary of every version of this branch."""
         return VersionList(self._table.versions())
 
     @property
     def tags(self) -> Tags:
-        """The tags of the table."""
+        """Return the tags of the table."""
         return Tags(self._table)
 
     @property
     def branches(self) -> Branches:
-        """The branches of the table."""
+        """Return the branches of the table."""
         return Branches(self._table)
 
     def checkout_version(self, version: VersionRef) -> LanceDataset:
@@ -413,9 +416,10 @@ class LanceDataset(
     # -- fragments and indices ------------------------------------------------------------------------------
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:
-        """Return the fragments; with a filter, those that may have rows for which it is true.
+        """Return all fragments, or with a filter those that may have matching rows.
 
-        One is always there, if the table has any: DataFusion cannot sort the rows of none.
+        If the table has fragments, at least one is returned: DataFusion cannot sort the rows of an empty list
+        of fragments.
         """
         if not isinstance(filter, pc.Expression | None):
             raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
@@ -432,23 +436,23 @@ class LanceDataset(
         return [LanceFragment(self, index) for index in indices]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """Return a fragment by its id, or None."""
+        """Return the fragment with this id, or None."""
         wanted = integer(fragment_id, "fragment_id")
         index = self._table.fragments.position(wanted) if wanted.bit_length() < 64 else None
         return None if index is None else LanceFragment(self, index)
 
     def fragment_ids(self) -> list[int]:
-        """Return the ids of all fragments, without making an object for each."""
+        """Return the ids of all fragments, without creating an object for each."""
         ids: list[int] = self._table.fragments.ids.tolist()
         return ids
 
     def list_indices(self) -> list[IndexInformation]:
-        """Return name, type, fields and coverage of every index segment."""
+        """Return the name, type, fields and coverage of every index segment."""
         return describe_indices(self._table)
 
     @property
     def has_index(self) -> bool:
-        """Whether there is any index."""
+        """Return whether the table has any index."""
         return bool(self.list_indices())
 
 

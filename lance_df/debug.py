@@ -1,4 +1,4 @@
-"""What the files of a table say, as text for people, with pylance's names."""
+"""The content of a table's files as readable text, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _NOT_SHOWN = frozenset({"origin", "origin_schema", "dictionary_values", "hashes"
 
 
 def format_schema(dataset: LanceDataset) -> str:
-    """Return the schema of a table, with the ids of its fields."""
+    """Return the schema of a table with its field ids, as text."""
     return _text(dataset._table.schema)
 
 
 def format_manifest(dataset: LanceDataset) -> str:
-    """Return the manifest of a version: its fragments and files, flags and settings."""
+    """Return the manifest of a version as text: its fragments and files, flags and settings."""
     return _text(dataset._table.manifest)
 
 
 def format_fragment(fragment: FragmentMetadata, dataset: LanceDataset) -> str:
-    """Return a fragment, and for each of its files the fields of the table that are in it."""
+    """Return a fragment as text, with the fields of the table that each of its files has."""
     described = fragment._to_format()
     schema = dataset._table.schema
     files = []
@@ -69,7 +69,7 @@ def format_fragment(fragment: FragmentMetadata, dataset: LanceDataset) -> str:
 
 
 def list_transactions(dataset: LanceDataset, max_transactions: int = 10) -> list[str]:
-    """Return the transactions that made the newest versions up to this one, the newest first.
+    """Return the transactions of the newest versions up to this one, newest first.
 
     Versions whose transaction is not recorded are left out.
 

@@ -1,4 +1,4 @@
-"""The exception tree: one base, and a subclass for each thing the reader of a message can do.
+"""The exception tree: one base class, and a subclass for each way in which a user can react to an error.
 
 ::
 
@@ -11,47 +11,48 @@
     │   └── IndexNotFoundError (KeyError, RuntimeError)
     ├── AlreadyExistsError (ValueError, OSError)  choose another name, or overwrite
     │   └── IndexAlreadyExistsError (RuntimeError)
-    ├── ConflictError (OSError)                somebody else committed first
+    ├── ConflictError (OSError)                another writer committed first
     │   ├── RetryableConflictError             run the operation again on the new version
-    │   └── IncompatibleConflictError          decide by hand
+    │   └── IncompatibleConflictError          resolve it by hand
     ├── CommitStateUnknownError                read the table before trying again
-    ├── RowCountMismatchError                  report it: a defect stopped a commit that would lose rows
+    ├── RowCountMismatchError                  report it: a bug stopped a commit that would lose rows
     ├── CorruptDataError                       restore the file
     ├── UnsupportedFeatureError (NotImplementedError, OSError)   valid data, newer than this reader
     ├── ResourcesExhaustedError (MemoryError)  raise the limit of the session, or let it spill
-    ├── StorageError (OSError)                 credentials, network, permissions
+    ├── StorageError (OSError)                 check credentials, network, permissions
     ├── JobFailedError                         read the cause, and run the job again
-    │   └── JobCancelledError                  run it again if it was not meant
+    │   └── JobCancelledError                  run it again if it was not cancelled on purpose
     ├── ForkedProcessError (RuntimeError)      start the process with spawn
-    └── MissingDependencyError (ImportError)   install the extra that is named
+    └── MissingDependencyError (ImportError)   install the extra that the message names
 
-The built-in exceptions in parentheses are bases too: pylance raises these for the same mistakes, so that
-programs written for it catch ours.
+The built-in exceptions in parentheses are also base classes. pylance raises them for the same mistakes, so
+programs written for pylance catch the errors of lance_df.
 
-Messages say what happened, to which file, column or version, what was read and what was expected.
-They never hold credentials or storage options. Every error pickles with its message.
+A message says what happened; which file, column or version is affected; and what was expected and what was
+read instead. Messages never contain credentials or storage options. Every error can be pickled with its
+message.
 """
 
 
 class LanceError(Exception):
-    """Base of everything that this package raises on purpose."""
+    """The base class of all errors that this package raises on purpose."""
 
     def __str__(self) -> str:
-        """Return the message, with escapes for bytes of file names that are no text: Arrow wants UTF-8."""
+        """Return the message, with invalid bytes of file names escaped, because Arrow requires UTF-8."""
         # not of the next class: KeyError shows the representation of its message
         return Exception.__str__(self).encode("utf-8", "backslashreplace").decode()
 
 
 class InvalidInputError(LanceError, ValueError, OSError):
-    """The call is wrong: an argument, a predicate or a statement."""
+    """The call is invalid: an argument, a predicate or a statement."""
 
 
 class NotFoundError(LanceError, LookupError):
-    """Something that was named does not exist."""
+    """Something that the call names does not exist."""
 
 
 class DatasetNotFoundError(NotFoundError, ValueError, OSError):
-    """There is no Lance table at this place."""
+    """There is no Lance table at this location."""
 
 
 class VersionNotFoundError(NotFoundError, ValueError, OSError):
@@ -71,7 +72,7 @@ class AlreadyExistsError(LanceError, ValueError, OSError):
 
 
 class IndexAlreadyExistsError(AlreadyExistsError, RuntimeError):
-    """The table has an index of this name."""
+    """The table already has an index with this name."""
 
 
 class ConflictError(LanceError, OSError):
@@ -79,12 +80,12 @@ class ConflictError(LanceError, OSError):
 
     @property
     def retryable(self) -> bool:
-        """Whether the operation may succeed when it is computed again from the newest version."""
+        """Return whether the operation may succeed if it is computed again from the newest version."""
         return isinstance(self, RetryableConflictError)
 
 
 class RetryableConflictError(ConflictError):
-    """The same operation may succeed when it is computed again from the newest version."""
+    """The operation may succeed if it is computed again from the newest version."""
 
 
 class IncompatibleConflictError(ConflictError):
@@ -92,11 +93,11 @@ class IncompatibleConflictError(ConflictError):
 
 
 class CommitStateUnknownError(LanceError):
-    """A commit may or may not have landed."""
+    """It is not known whether a commit succeeded."""
 
 
 class RowCountMismatchError(LanceError):
-    """A commit would lose rows, or hold some twice: a defect of what computed it. Nothing was published."""
+    """A commit would lose rows, or hold some rows twice, because of a bug. Nothing was published."""
 
 
 class CorruptDataError(LanceError):
@@ -104,27 +105,27 @@ class CorruptDataError(LanceError):
 
 
 class UnsupportedFeatureError(LanceError, NotImplementedError, OSError):
-    """Stored bytes use a version, flag, encoding or type that this release does not know."""
+    """Stored bytes use a version, flag, encoding or type that this release does not support."""
 
 
 class ResourcesExhaustedError(LanceError, MemoryError):
-    """A statement needs more memory, or room to spill to, than its session may take."""
+    """A statement needs more memory or disk space to spill to than its session allows."""
 
 
 class StorageError(LanceError, OSError):
-    """The store refused or failed."""
+    """The store refused a request or failed."""
 
 
 class JobFailedError(LanceError):
-    """An engine could not run a job to its end: its workers died, or a function of the query failed."""
+    """An engine could not finish a job: its workers died, or a function in the query failed."""
 
 
 class JobCancelledError(JobFailedError):
-    """Somebody stopped a job of an engine."""
+    """A job of an engine was cancelled."""
 
 
 class ForkedProcessError(LanceError, RuntimeError):
-    """A forked child needs threads that only its parent has."""
+    """A forked child process needs threads that only its parent process has."""
 
 
 class MissingDependencyError(LanceError, ImportError):

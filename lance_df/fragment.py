@@ -1,4 +1,4 @@
-"""`LanceFragment` and the description of a fragment, with pylance's names."""
+"""`LanceFragment` and the description of a fragment, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class LanceFragment(FragmentChanges, ArrowFragment):
-    """One fragment of one version of a table. Made by `LanceDataset.get_fragments`."""
+    """One fragment of one version of a table, as `LanceDataset.get_fragments` returns it."""
 
     def __init__(self, dataset: LanceDataset, index: int) -> None:
         self._ds = dataset
@@ -54,27 +54,27 @@ class LanceFragment(FragmentChanges, ArrowFragment):
 
     @property
     def fragment_id(self) -> int:
-        """The id of the fragment."""
+        """Return the id of the fragment."""
         return self._fragment.id
 
     @property
     def metadata(self) -> FragmentMetadata:
-        """What the manifest says about the fragment."""
+        """Return the description of the fragment in the manifest."""
         return FragmentMetadata._of(self._fragment)
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the dataset."""
+        """Return the schema of the dataset."""
         return self._ds.schema
 
     @property
     def physical_rows(self) -> int:
-        """Rows of the data files, deleted ones included."""
+        """Return the number of rows in the data files, including deleted rows."""
         return self._ds._table.fragment_rows(self._fragment)
 
     @property
     def num_deletions(self) -> int:
-        """Deleted rows."""
+        """Return the number of deleted rows."""
         vector = self._ds._table.deletion_vector(self._fragment)
         return 0 if vector is None else len(vector)
 
@@ -83,12 +83,12 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         return self.metadata.files
 
     def deletion_file(self) -> str | None:
-        """Return the path of the deletion file below the table, or None."""
+        """Return the path of the deletion file relative to the table, or None."""
         deletion_file = self.metadata.deletion_file
         return None if deletion_file is None else deletion_file.path(self.fragment_id)
 
     def count_rows(self, filter: Filter = None) -> int:
-        """Return the number of live rows, or of those for which an SQL or pyarrow expression is true.
+        """Return the number of live rows, or of those that match an SQL or pyarrow expression.
 
         Default scan options have no effect; see `LanceDataset.count_rows`.
         """
@@ -102,7 +102,10 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         filter: Filter = None,
         **options: Any,
     ) -> LanceScanner:
-        """Return a scan of this fragment; see `LanceDataset.scanner`. Engines pass the dataset's schema."""
+        """Return a scan of this fragment; see `LanceDataset.scanner`.
+
+        Query engines pass the schema of the dataset as ``schema``.
+        """
         if schema is not None:
             if schema.names != self.schema.names:
                 raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")
@@ -111,7 +114,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         return self._ds.scanner(columns=columns, filter=filter, fragments=[self], **options)
 
     def _scanner_of_result(self, columns: Columns, filter: Filter, options: dict[str, Any]) -> LanceScanner:
-        """Return an engine's scan: columns and rows of what default scan options make of the fragment."""
+        """Return an engine's scan, which sees the result of the default scan options as the fragment."""
         defaults = self._ds._default_scan_options or {}
         if defaults.get("limit") is not None or defaults.get("offset") is not None:
             raise InvalidInputError(
@@ -128,32 +131,32 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         return self._ds.scanner(columns, filter, **options)
 
     def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:
-        """Read into memory; see `LanceDataset.scanner`."""
+        """Read the fragment into memory; see `LanceDataset.scanner`."""
         return self.scanner(columns=columns, filter=filter, **options).to_table()
 
     def to_batches(self, **options: Any) -> Iterator[pa.RecordBatch]:
-        """Yield batches; see `LanceDataset.scanner`."""
+        """Yield the batches of the fragment; see `LanceDataset.scanner`."""
         return self.scanner(**options).to_batches()
 
     def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:
-        """Read into a pandas frame; see `LanceDataset.scanner`."""
+        """Read the fragment into a pandas frame; see `LanceDataset.scanner`."""
         options.pop("blob_mode", None)
         return self.scanner(columns=columns, filter=filter, **options).to_pandas()
 
     def head(self, num_rows: int) -> pa.Table:
-        """Return the first rows."""
+        """Return the first ``num_rows`` rows."""
         return self.scanner(limit=num_rows).to_table()
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None) -> pa.Table:
-        """Return live rows by their numbers in the fragment, in the order asked for.
+        """Return live rows by their positions in the fragment, in the requested order.
 
-        Fields of structs (``"s.a"``) are returned in their struct, as in pylance. A dict of names and SQL
-        expressions is computed, as `to_table` does.
+        A field of a struct (``"s.a"``) is returned inside its struct, as in pylance. ``columns`` may also be
+        a dict of names and SQL expressions, as in `to_table`.
 
         Raises
         ------
         InvalidInputError
-            There is no such row.
+            There is no row at such a position.
         """
         if not isinstance(columns, Mapping | str | None):
             columns = list(dict.fromkeys(columns))
@@ -171,7 +174,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         columns: Columns = None,
         with_row_address: bool | None = None,
     ) -> FragmentSession:
-        """Return what takes rows of some columns, or computes them, again and again; see `take`."""
+        """Return an object that takes rows of chosen or computed columns repeatedly; see `take`."""
         if isinstance(columns, Mapping):
             appended = {"_rowaddr": "_rowaddr"} if with_row_address else {}
             return FragmentSession(self, {**columns, **appended})
@@ -179,33 +182,33 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         return FragmentSession(self, [*names, "_rowaddr"] if with_row_address else names)
 
     def validate(self) -> None:
-        """Check the files of the fragment, and read its live rows once; see `LanceDataset.validate`.
+        """Check the files of the fragment and read its live rows once; see `LanceDataset.validate`.
 
         Raises
         ------
         CorruptDataError
-            Something is missing, damaged or contradicts something else.
+            Something is missing, is damaged or contradicts something else.
         """
         validate_fragments(self._ds._table, [self._fragment])
 
     @property
     def physical_schema(self) -> NoReturn:
-        """Not there: the files of a fragment have schemas, the fragment has not."""
+        """Raise an error: the data files of a fragment have schemas, the fragment itself has none."""
         raise UnsupportedFeatureError("a Lance fragment has no schema of its own")
 
     @property
     def partition_expression(self) -> NoReturn:
-        """Not there: tables are not partitioned."""
+        """Raise an error: a Lance table is not partitioned."""
         raise UnsupportedFeatureError("a Lance fragment has no partition expression")
 
 
 class FragmentSession:
-    """Takes rows of some columns of a fragment. Made by `LanceFragment.open_session`."""
+    """A reader that takes rows of some columns of a fragment, as `LanceFragment.open_session` returns it."""
 
     def __init__(self, fragment: LanceFragment, columns: Columns) -> None:
         self._fragment = fragment
         self._columns = columns
 
     def take(self, indices: Sequence[int] | pa.Array) -> pa.Table:
-        """Return live rows by their numbers in the fragment. Raises as `LanceFragment.take`."""
+        """Return live rows by their positions in the fragment. Raises the errors of `LanceFragment.take`."""
         return self._fragment.take(indices, columns=self._columns)

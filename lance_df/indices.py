@@ -1,4 +1,4 @@
-"""What indices are made with: pylance's names."""
+"""Configurations of indices, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class IndexConfig:
-    """A kind of index and its parameters, for `LanceDataset.create_scalar_index`.
+    """The type of an index and its parameters, for `LanceDataset.create_scalar_index`.
 
     Attributes
     ----------
     index_type
-        As of `LanceDataset.create_scalar_index`, in letters of either case.
+        A type of `LanceDataset.create_scalar_index`, in upper or lower case.
     parameters
-        The options of this kind by their names: ``rows_per_zone`` of zone maps.
+        The options of this type by name, such as ``rows_per_zone`` for zone maps.
     """
 
     index_type: str

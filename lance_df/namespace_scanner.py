@@ -29,9 +29,9 @@ _OF_MEMBERS = ("with_row_id", "with_row_address", "include_deleted_rows", "fragm
 
 
 class NamespaceScanner(LanceScanner):
-    """A scan of one version of a partitioned namespace, not yet run. Every method runs it anew.
+    """A scan of one version of a partitioned namespace that has not run yet. Every method runs it again.
 
-    Rows come in the order of the members, and within a member in that of its table.
+    Rows are returned in the order of the members, and within a member in the order of its table.
     """
 
     _ends_with_fragments = False  # members are often small
@@ -59,7 +59,7 @@ class NamespaceScanner(LanceScanner):
 
 
 class NamespaceFragment(ArrowFragment):
-    """Some members of a partitioned namespace. Made by `PartitionedNamespace.get_fragments`."""
+    """Some members of a partitioned namespace, as `PartitionedNamespace.get_fragments` returns them."""
 
     def __init__(self, namespace: PartitionedNamespace, positions: tuple[int, ...]) -> None:
         self._namespace = namespace
@@ -73,7 +73,7 @@ class NamespaceFragment(ArrowFragment):
 
     @property
     def object_ids(self) -> list[str]:
-        """The ids of the members."""
+        """Return the ids of the members."""
         ids: list[str] = (
             self._namespace._table.manifest.members["object_id"].take(self._positions).to_pylist()
         )
@@ -81,12 +81,12 @@ class NamespaceFragment(ArrowFragment):
 
     @property
     def physical_schema(self) -> pa.Schema:
-        """The schema of the namespace."""
+        """Return the schema of the namespace."""
         return self._namespace.schema
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """TRUE: it holds for all rows."""
+        """Return TRUE, which holds for all rows."""
         return pc.scalar(True)
 
     def scanner(
@@ -101,7 +101,7 @@ class NamespaceFragment(ArrowFragment):
         Parameters
         ----------
         schema
-            That of the namespace, as engines pass it.
+            The schema of the namespace, which query engines pass.
 
         Raises
         ------
@@ -114,11 +114,11 @@ class NamespaceFragment(ArrowFragment):
         return member.scanner(columns, filter, **options)
 
     def to_table(self, schema: pa.Schema | None = None, **options: Any) -> pa.Table:
-        """Read into memory; see `scanner`."""
+        """Read the rows into a pyarrow Table; see `scanner`."""
         return self.scanner(schema, **options).to_table()
 
     def to_batches(self, schema: pa.Schema | None = None, **options: Any) -> Iterator[pa.RecordBatch]:
-        """Yield batches; see `scanner`."""
+        """Yield the batches of a scan; see `scanner`."""
         return self.scanner(schema, **options).to_batches()
 
     def head(self, num_rows: int, **options: Any) -> pa.Table:
@@ -126,15 +126,15 @@ class NamespaceFragment(ArrowFragment):
         return self.scanner(**{**options, "limit": num_rows}).to_table()
 
     def take(self, indices: npt.ArrayLike, **options: Any) -> pa.Table:
-        """Return rows by their numbers; see `scanner`."""
+        """Return rows by their positions; see `scanner`."""
         return self.scanner(**options).take(indices)
 
     def count_rows(self, filter: Filter = None, **options: Any) -> int:
-        """Return the number of rows, or of those for which an expression is true."""
+        """Return the number of rows, or of those that match an expression."""
         return self.scanner(filter=filter, **options).count_rows()
 
 
 def check_scan_schema(given: pa.Schema | None, schema: pa.Schema) -> None:
-    """Raise `InvalidInputError` if a scan is asked for other columns than a schema has."""
+    """Raise `InvalidInputError` if a scan requests columns that a schema does not have."""
     if given is not None and given.names != schema.names:
         raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")

@@ -1,4 +1,7 @@
-"""What a commit can do to a table, as distributed writers describe it, with pylance's names."""
+"""The operations that a commit applies to a table, with the names of pylance.
+
+Distributed writers use them to describe their changes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ LANCE_COMMIT_MESSAGE_KEY = "__lance_commit_message"
 
 @dataclass
 class IndexFile:
-    """A file of an index segment, by its path in the folder of the segment."""
+    """A file of an index segment, with its path in the folder of the segment."""
 
     path: str
     size_bytes: int
@@ -35,7 +38,7 @@ class IndexFile:
 
 @dataclass
 class Index:
-    """A segment of an index. ``index_details`` is the type URL and the message that it names."""
+    """A segment of an index. ``index_details`` has the type URL and the message of that type."""
 
     uuid: str
     name: str
@@ -51,14 +54,14 @@ class Index:
 
 
 class LanceOperation:
-    """The operations. Each is computed from a version of a table, and applied by `LanceDataset.commit`."""
+    """The operations. Each is computed from a version of a table, and `LanceDataset.commit` applies it."""
 
     class BaseOperation:
-        """What all operations have in common."""
+        """The base class of all operations."""
 
     @dataclass
     class Append(BaseOperation):
-        """New rows, in fragments that `lance_df.fragment.write_fragments` wrote."""
+        """Add new rows, in fragments that `lance_df.fragment.write_fragments` wrote."""
 
         fragments: list[FragmentMetadata]
 
@@ -67,7 +70,10 @@ class LanceOperation:
 
     @dataclass
     class Overwrite(BaseOperation):
-        """A new content, or a new table. The fragments get new ids. ``initial_bases`` are for new tables."""
+        """Replace the content of a table, or create a table.
+
+        The fragments get new ids. ``initial_bases`` are only for new tables.
+        """
 
         new_schema: LanceSchema | pa.Schema
         fragments: list[FragmentMetadata]
@@ -78,7 +84,7 @@ class LanceOperation:
 
     @dataclass
     class Delete(BaseOperation):
-        """Fragments with new deletion files (`LanceFragment.delete`), and ids of those without rows."""
+        """Give fragments new deletion files (`LanceFragment.delete`), and remove those without rows by id."""
 
         updated_fragments: list[FragmentMetadata]
         deleted_fragment_ids: Sequence[int]
@@ -89,13 +95,14 @@ class LanceOperation:
 
     @dataclass
     class Update(BaseOperation):
-        """Changed rows.
+        """Change rows.
 
-        Either rewritten into new fragments and deleted from the old ones, or, with ``fields_modified``, with
-        new values in place (`LanceFragment.update_columns`). ``update_mode`` is ``"rewrite_rows"``,
-        ``"rewrite_columns"`` or empty. ``updated_fragment_offsets`` says which rows of a fragment changed, as
-        serialized bitmaps; without it, all did. ``inserted_keys`` is what a merge found: it lets the commit
-        refuse when another writer has inserted rows of the same keys meanwhile.
+        There are two forms. Either the changed rows are written to new fragments and deleted from the old
+        ones; or, with ``fields_modified``, they get new values in place (`LanceFragment.update_columns`).
+        ``update_mode`` is ``"rewrite_rows"``, ``"rewrite_columns"`` or empty. ``updated_fragment_offsets``
+        says which rows of a fragment changed, as serialized bitmaps; without it, all rows did.
+        ``inserted_keys`` has the keys that a merge inserted. With it, the commit fails if another writer has
+        inserted rows with the same keys in the meantime.
         """
 
         removed_fragment_ids: list[int] = field(default_factory=list)
@@ -113,10 +120,10 @@ class LanceOperation:
 
     @dataclass
     class Merge(BaseOperation):
-        """All fragments of the table with other columns, and its new schema.
+        """Replace all fragments of the table by fragments with other columns, and set the new schema.
 
-        ``preserves_nullability`` says that the new columns are nullable, so that rows which others append
-        meanwhile may go without them.
+        ``preserves_nullability`` says that the new columns are nullable, so rows that other writers append in
+        the meantime need not have them.
         """
 
         fragments: list[FragmentMetadata]
@@ -134,13 +141,16 @@ class LanceOperation:
 
     @dataclass
     class Restore(BaseOperation):
-        """The content of an older version."""
+        """Restore the content of an older version."""
 
         version: int
 
     @dataclass
     class Clone(BaseOperation):
-        """The table was made from a version of another one. Read only: methods make clones."""
+        """The creation of a table from a version of another one.
+
+        Read-only: use methods such as `LanceDataset.shallow_clone` to create a clone.
+        """
 
         is_shallow: bool
         ref_name: str | None
@@ -150,14 +160,14 @@ class LanceOperation:
 
     @dataclass
     class RewriteGroup:
-        """Fragments, and those that hold the same rows afterwards."""
+        """Old fragments, and new fragments with the same rows."""
 
         old_fragments: list[FragmentMetadata]
         new_fragments: list[FragmentMetadata]
 
     @dataclass
     class RewrittenIndex:
-        """An index that was built anew because rows moved."""
+        """An index that was rebuilt because rows moved."""
 
         old_id: str
         new_id: str
@@ -167,7 +177,7 @@ class LanceOperation:
 
     @dataclass
     class Rewrite(BaseOperation):
-        """Compaction: the same rows in other fragments."""
+        """Compact fragments: store the same rows in other fragments."""
 
         groups: list[LanceOperation.RewriteGroup]
         rewritten_indices: list[LanceOperation.RewrittenIndex]
@@ -179,41 +189,44 @@ class LanceOperation:
 
     @dataclass
     class CreateIndex(BaseOperation):
-        """Index segments that come and go."""
+        """Add and remove index segments."""
 
         new_indices: list[Index]
         removed_indices: list[Index]
 
     @dataclass
     class DataReplacementGroup:
-        """A data file that takes the place of the one with the same fields."""
+        """A data file that replaces the data file with the same fields."""
 
         fragment_id: int
         new_file: DataFile
 
     @dataclass
     class DataReplacement(BaseOperation):
-        """New data files for columns of some fragments."""
+        """Replace data files for columns of some fragments."""
 
         replacements: list[LanceOperation.DataReplacementGroup]
 
     @dataclass
     class Project(BaseOperation):
-        """Other names, nullability, or fewer columns, identified by their field ids; no data changes."""
+        """Rename or drop columns, or change their nullability, without changing data.
+
+        Columns are identified by their field ids.
+        """
 
         schema: LanceSchema
         preserves_nullability: bool = False
 
     @dataclass
     class UpdateMap:
-        """Changes to a map of texts: None deletes a key; ``replace`` drops everything else."""
+        """Changes to a map of texts. None deletes a key. ``replace`` drops all other keys."""
 
         updates: dict[str, str | None]
         replace: bool = False
 
     @dataclass
     class UpdateConfig(BaseOperation):
-        """Changes to the configuration, and to the metadata of table, schema and fields (by field id)."""
+        """Change the configuration, and the metadata of the table, the schema and fields (by field id)."""
 
         config_updates: LanceOperation.UpdateMap | None = None
         table_metadata_updates: LanceOperation.UpdateMap | None = None
@@ -222,7 +235,7 @@ class LanceOperation:
 
     @dataclass
     class Other(BaseOperation):
-        """An operation without a description here, such as reserved fragment ids. Read only."""
+        """An operation that has no class here, such as reserving fragment ids. Read-only."""
 
         name: str
 
@@ -231,7 +244,7 @@ class LanceOperation:
 class Transaction:
     """An operation, and the version that it was computed from.
 
-    The uuid makes a commit recognizable: a transaction is applied once, however often it is committed.
+    The uuid identifies the transaction. It is applied only once, even if it is committed several times.
     """
 
     read_version: int

@@ -1,6 +1,6 @@
-"""Compaction as single steps, with pylance's names: plan, execute anywhere, commit once.
+"""Compaction in separate steps, with the names of pylance: plan, execute anywhere, commit once.
 
-To compact in one call, use ``dataset.optimize.compact_files()``.
+To compact a table in one call, use ``dataset.optimize.compact_files()``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CompactionMetrics:
-    """What a compaction did. Deletion files count as files."""
+    """How many fragments and files a compaction removed and added. Deletion files count as files."""
 
     fragments_removed: int = 0
     fragments_added: int = 0
@@ -54,7 +54,7 @@ class CompactionMetrics:
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:
-    """New data files that hold the rows of some fragments, not committed yet. Pickles."""
+    """New data files with the rows of some fragments, not committed yet. Instances can be pickled."""
 
     metrics: CompactionMetrics
     new_fragments: list[FragmentMetadata]
@@ -68,7 +68,7 @@ class RewriteResult:
         )
 
     def json(self) -> str:
-        """Return it as text for `from_json`."""
+        """Return the result as text for `from_json`."""
         return json.dumps(
             {
                 "metrics": dataclasses.asdict(self.metrics),
@@ -80,12 +80,12 @@ class RewriteResult:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse what `json` returned.
+        """Parse the text that `json` returned.
 
         Raises
         ------
         InvalidInputError
-            It is not such a text.
+            The text is not one that `json` returns.
         """
         values = _parsed(text, "metrics", "new_fragments", "read_version", "original_fragments")
         return cls(
@@ -98,19 +98,19 @@ class RewriteResult:
 
 @dataclass(frozen=True, slots=True)
 class CompactionTask:
-    """Neighbouring fragments to be rewritten. Pickles."""
+    """Neighbouring fragments that are to be rewritten. Instances can be pickled."""
 
     fragments: list[FragmentMetadata]
     read_version: int
     options: CompactionOptions = dataclasses.field(repr=False)
 
     def execute(self, dataset: LanceDataset) -> RewriteResult:
-        """Write the new data files, and commit nothing.
+        """Write the new data files without committing them.
 
         Parameters
         ----------
         dataset
-            Any version of the table; the rows are those of ``read_version``.
+            Any version of the table. The rows are read from ``read_version``.
         """
         table = dataset._table
         if table.version != self.read_version:
@@ -124,17 +124,17 @@ class CompactionTask:
         )
 
     def json(self) -> str:
-        """Return it as text for `from_json`."""
+        """Return the task as text for `from_json`."""
         return json.dumps(self._to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse what `json` returned.
+        """Parse the text that `json` returned.
 
         Raises
         ------
         InvalidInputError
-            It is not such a text.
+            The text is not one that `json` returns.
         """
         values = _parsed(text, "task", "read_version", "options")
         return cls(
@@ -153,9 +153,9 @@ class CompactionTask:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CompactionPlan:
-    """What there is to do to bring a table in shape. Pickles.
+    """The tasks of a compaction. Instances can be pickled.
 
-    The tasks may run anywhere, in any order; it is no error to commit the results of some of them only.
+    The tasks may run anywhere and in any order. The results of only some of them may be committed.
     """
 
     read_version: int
@@ -172,7 +172,7 @@ class CompactionPlan:
         return len(self.tasks)
 
     def json(self) -> str:
-        """Return it as text for `from_json`."""
+        """Return the plan as text for `from_json`."""
         return json.dumps(
             {
                 "tasks": [task._to_dict()["task"] for task in self.tasks],
@@ -183,12 +183,12 @@ class CompactionPlan:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse what `json` returned.
+        """Parse the text that `json` returned.
 
         Raises
         ------
         InvalidInputError
-            It is not such a text.
+            The text is not one that `json` returns.
         """
         values = _parsed(text, "tasks", "read_version", "options")
         version, options = values["read_version"], _options_from_json(values["options"])
@@ -197,16 +197,16 @@ class CompactionPlan:
 
 
 class Compaction:
-    """The steps of a compaction. ``options`` are those of `CompactionOptions`, by name."""
+    """The steps of a compaction. ``options`` is a dict of `CompactionOptions` by name."""
 
     @staticmethod
     def execute(dataset: LanceDataset, options: Mapping[str, Any] | None = None) -> CompactionMetrics:
-        """Compact a table, and move the dataset to the version that was made.
+        """Compact a table, and move the dataset to the new version.
 
         Raises
         ------
         RetryableConflictError
-            Others changed rows of the fragments meanwhile. Nothing is left behind.
+            Other writers changed rows of the fragments in the meantime. Nothing is left behind.
         """
         table, groups = compact(dataset._table, compaction_options(dataset._table, options or {}))
         if groups:
@@ -215,7 +215,7 @@ class Compaction:
 
     @staticmethod
     def plan(dataset: LanceDataset, options: Mapping[str, Any] | None = None) -> CompactionPlan:
-        """Return what there is to do."""
+        """Return the plan of a compaction."""
         table = dataset._table
         resolved = compaction_options(table, options or {})
         tasks = [
@@ -234,21 +234,21 @@ class Compaction:
         rewrites: Sequence[RewriteResult],
         options: Mapping[str, Any] | None = None,
     ) -> CompactionMetrics:
-        """Put the new fragments in the place of the old ones, and move the dataset to the new version.
+        """Replace the old fragments by the new ones, and move the dataset to the new version.
 
         Parameters
         ----------
         rewrites
-            Results of tasks of plans of one version of the table.
+            Results of tasks whose plans belong to one version of the table.
         options
-            Taken so that calls for pylance work; there is nothing to choose here.
+            Accepted for compatibility with pylance; it has no effect.
 
         Raises
         ------
         InvalidInputError
             The results belong to several versions, or replace a fragment twice.
         RetryableConflictError
-            Others changed rows of the fragments meanwhile. The files of the rewrites are left.
+            Other writers changed rows of the fragments in the meantime. The files of the rewrites remain.
         """
         compaction_options(dataset._table, options or {})
         if not rewrites:

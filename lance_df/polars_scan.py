@@ -1,4 +1,4 @@
-"""`scan_lance`: tables and namespaces as lazy frames of Polars."""
+"""`scan_lance`: tables and namespaces as lazy Polars frames."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def scan_lance(
     storage_options: Mapping[str, Any] | None = None,
     allowed_base_schemes: Iterable[str] | None = None,
 ) -> pl.LazyFrame:
-    """Return a lazy Polars frame of a table or a partitioned namespace, in one version.
+    """Return a lazy Polars frame of one version of a table or a partitioned namespace.
 
-    Columns, the first rows, and predicates are pushed into the scan, so that partitions, fragments and pages
-    that cannot match are not read. Polars applies predicates itself too: what it means by them holds.
+    Columns, row limits and predicates are pushed into the scan, so partitions, fragments and pages that
+    cannot match are not read. Polars also applies the predicates itself, so its semantics hold.
 
     Parameters
     ----------
     source
-        A path or URL of a table or a namespace, or one that is open: a `LanceDataset` or a
-        `PartitionedNamespace`. Its version is that when this is called.
+        A path or URL of a table or a namespace, or an open `LanceDataset` or `PartitionedNamespace`, whose
+        current version is read.
     version
-        A version to read; of a table also a tag, or (branch, version).
+        The version to read. For a table it may also be a tag, or (branch, version).
     storage_options, allowed_base_schemes
-        As for `lance_df.dataset`; of what is open they are known.
+        As for `lance_df.dataset`. An open object has its own.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def scan_lance(
     InvalidInputError
         ``source`` is none of these.
     MissingDependencyError
-        Polars is not installed, or a release without IO plugins.
+        Polars is not installed, or its release has no IO plugins.
     """
     try:
         with imports_finished():

@@ -1,4 +1,7 @@
-"""Listeners of writes, with pylance's names: called when a data file begins and when it is complete."""
+"""Progress listeners of writes, with the names of pylance.
+
+They are called when a data file begins and when it is complete.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,22 @@ __all__ = ["FileSystemFragmentWriteProgress", "FragmentWriteProgress", "NoopFrag
 
 
 class FragmentWriteProgress(ABC):
-    """What ``progress`` of `lance_df.write_dataset` may be; any object with these methods will do."""
+    """The interface of the ``progress`` argument of `lance_df.write_dataset`.
+
+    Any object with these methods can be used.
+    """
 
     @abstractmethod
     def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
-        """Take note of a fragment that is about to be written; it has no id yet."""
+        """Handle a fragment that is about to be written. It has no id yet."""
 
     @abstractmethod
     def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
-        """Take note of a fragment whose data file is complete."""
+        """Handle a fragment whose data file is complete."""
 
 
 class NoopFragmentWriteProgress(FragmentWriteProgress):
-    """Takes note of nothing."""
+    """A listener that does nothing."""
 
     def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
         """Do nothing."""
@@ -43,14 +49,16 @@ class NoopFragmentWriteProgress(FragmentWriteProgress):
 
 
 class FileSystemFragmentWriteProgress(FragmentWriteProgress):
-    """Keeps two files for each fragment: its description, and one that is there only while it is written.
+    """A listener that writes two files for each fragment.
+
+    One has the description of the fragment. The other exists only while the fragment is written.
 
     Parameters
     ----------
     base_uri
         The folder of the files, which need not exist.
     metadata
-        What the second file says besides the id of the fragment, such as who writes.
+        Additional content of the second file besides the id of the fragment, such as the name of the writer.
     """
 
     PROGRESS_EXT: ClassVar = ".in_progress"
@@ -66,7 +74,7 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
         self._file(fragment, ".json").put(json.dumps(fragment.to_json()).encode())
 
     def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:  # noqa: ARG002 - its base has it
-        """Describe the fragment with its files, and remove the file that says that it is being written."""
+        """Write the description of the fragment with its files, and remove the second file."""
         self._file(fragment, ".json").put(json.dumps(fragment.to_json()).encode())
         self._file(fragment, self.PROGRESS_EXT).remove()
 

@@ -1,4 +1,4 @@
-"""Tags and branches of a table, with pylance's names."""
+"""Tags and branches of a table, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Order = Literal["asc", "desc"]
 
 
 class TagInfo(TypedDict):
-    """A tag, as `Tags.list` describes it."""
+    """A tag, as an entry of `Tags.list`."""
 
     branch: str | None
     version: int
@@ -38,7 +38,7 @@ class TagInfo(TypedDict):
 
 
 class BranchInfo(TypedDict):
-    """A branch, as `Branches.list` describes it. ``create_at`` is in seconds since the epoch."""
+    """A branch, as an entry of `Branches.list`. ``create_at`` is in seconds since the epoch."""
 
     parent_branch: str | None
     branch_identifier: list[tuple[int, str]]
@@ -49,7 +49,7 @@ class BranchInfo(TypedDict):
 
 
 class Tags:
-    """The tags of a table, of all its branches."""
+    """The tags of a table, for all its branches."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -63,7 +63,7 @@ class Tags:
         return _described(lambda: refs_html(self.list(), ("version", "branch", "created_at")))
 
     def list(self) -> dict[str, TagInfo]:
-        """Return every tag by its name."""
+        """Return all tags by name."""
         return {
             name: TagInfo(
                 branch=tag.branch,
@@ -77,7 +77,7 @@ class Tags:
         }
 
     def list_ordered(self, order: Order | None = None) -> list[tuple[str, TagInfo]]:  # type: ignore[valid-type]
-        """Return (name, tag) by version, the highest first unless ``order`` is ``"asc"``."""
+        """Return (name, tag) by version, highest first unless ``order`` is ``"asc"``."""
         sign = _sign(order)
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["version"], item[0]))
 
@@ -92,28 +92,28 @@ class Tags:
         return read_tag(self._table.shared.root, tag).version
 
     def create(self, tag: str, reference: VersionRef | None = None) -> None:
-        """Give a version a name.
+        """Create a tag for a version.
 
         Parameters
         ----------
         tag
-            Letters and digits of ASCII, ``.``, ``-`` and ``_``.
+            A name of ASCII letters and digits, ``.``, ``-`` and ``_``.
         reference
-            A version of this branch, a tag, or (branch, version); by default the version of this dataset.
+            A version of this branch, a tag, or (branch, version). The default is the version of this dataset.
 
         Raises
         ------
         InvalidInputError
-            No tag can be called that.
+            The tag name is invalid.
         AlreadyExistsError
-            There is a tag of this name, perhaps since a moment.
+            There is a tag with this name. Another writer may have just created it.
         VersionNotFoundError
             There is no such version.
         """
         create_tag(self._table.shared, tag, self._resolve(reference))
 
     def update(self, tag: str, reference: VersionRef | None = None) -> None:
-        """Let a tag name another version; see `create`.
+        """Move a tag to another version; see `create`.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class Tags:
         delete_tag(self._table.shared, tag)
 
     def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
-        """Give a tag other metadata.
+        """Replace the metadata of a tag.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class Tags:
 
 
 class Branches:
-    """The branches of a table but main. They are made by `LanceDataset.create_branch`."""
+    """The branches of a table, except main. Use `LanceDataset.create_branch` to create one."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -160,7 +160,7 @@ class Branches:
         return _described(lambda: refs_html(self.list(), ("parent_branch", "parent_version")))
 
     def list(self) -> dict[str, BranchInfo]:
-        """Return every branch by its name."""
+        """Return all branches by name."""
         return {
             name: BranchInfo(
                 parent_branch=branch.parent_branch,
@@ -174,24 +174,24 @@ class Branches:
         }
 
     def list_ordered(self, order: Order | None = None) -> list[tuple[str, BranchInfo]]:  # type: ignore[valid-type]
-        """Return (name, branch) by parent version, the highest first unless ``order`` is ``"asc"``."""
+        """Return (name, branch) by parent version, highest first unless ``order`` is ``"asc"``."""
         sign = _sign(order)
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["parent_version"], item[0]))
 
     def delete(self, branch: str) -> None:
-        """Delete a branch with all of its versions.
+        """Delete a branch with all its versions.
 
         Raises
         ------
         InvalidInputError
-            Other branches or tags need it; or no branch can be called that.
+            Other branches or tags depend on it, or the branch name is invalid.
         VersionNotFoundError
             There is no such branch.
         """
         delete_branch(self._table.shared, branch)
 
     def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:
-        """Give a branch other metadata.
+        """Replace the metadata of a branch.
 
         Raises
         ------
@@ -202,14 +202,14 @@ class Branches:
 
 
 def resolve_reference(table: Table, reference: VersionRef | None) -> ResolvedRef:
-    """Turn what a caller named into a branch and a version; None is the version of the table itself."""
+    """Return the branch and version for a reference; for None, the version of the table itself."""
     if reference is None:
         return ResolvedRef(table.branch, table.version)
     return resolve(table.shared.root, reference, branch=table.branch)
 
 
 def _described(describe: Callable[[], str]) -> str:
-    """Return a description, or why there is none."""
+    """Return a description, or the reason why there is none."""
     try:
         return describe()
     except LanceError as err:

@@ -1,4 +1,4 @@
-"""Scanners: what `LanceDataset.scanner` returns, with pylance's names."""
+"""Scanners: the objects that `LanceDataset.scanner` returns, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _SHOWN_CHARACTERS = 200
 
 
 class LanceScanner(ArrowScanner):
-    """A scan of one version of a table, not yet run. Every method runs it anew.
+    """A scan of one version of a table that has not run yet.
 
-    Rows come in the order of the table.
+    Every method runs the scan again. Rows are returned in the order of the table.
     """
 
     _ends_with_fragments: ClassVar[bool] = True
@@ -89,20 +89,23 @@ class LanceScanner(ArrowScanner):
             return self.to_reader().read_all()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return a reader of the batches. Closing it, or dropping it, ends the scan.
+        """Return a reader of the batches.
+
+        Closing or dropping the reader ends the scan.
 
         Raises
         ------
         LanceError
-            A column or an expression is wrong; from the reader, when stored bytes cannot be read.
+            A column or an expression is invalid. The reader raises it when stored bytes cannot be read.
         """
         schema, batches = self._start()
         return pa.RecordBatchReader.from_batches(schema, stoppable(batches))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the batches. Those of a table end with their fragments, unless ``strict_batch_size`` says no.
+        """Yield the batches.
 
-        After a filter that is SQL, they may have rows of several fragments.
+        Each batch of a table has rows of one fragment only, unless ``strict_batch_size`` is set or the filter
+        is an SQL expression.
         """
         options = self._options
         per_fragment = self._ends_with_fragments and not options.strict_batch_size
@@ -114,21 +117,21 @@ class LanceScanner(ArrowScanner):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self, **kwargs: Any) -> pd.DataFrame:
-        """Read all rows into a pandas frame; arguments are those of `pyarrow.Table.to_pandas`."""
+        """Read all rows into a pandas frame. Arguments are passed to `pyarrow.Table.to_pandas`."""
         return self.to_table().to_pandas(**kwargs)
 
     def head(self, num_rows: int) -> pa.Table:
-        """Return the first rows."""
+        """Return the first ``num_rows`` rows."""
         limit = num_rows if self._options.limit is None else min(num_rows, self._options.limit)
         return self._like(replace(self._options, limit=limit)).to_table()
 
     def take(self, indices: npt.ArrayLike) -> pa.Table:
-        """Return rows of the result by their numbers.
+        """Return rows of the result by their positions.
 
         Raises
         ------
         InvalidInputError
-            There is no such row.
+            There is no row at such a position.
         """
         numbers = row_numbers(indices)
         result = self.to_table()
@@ -136,11 +139,11 @@ class LanceScanner(ArrowScanner):
         return take_rows(result, numbers)
 
     def scan_batches(self) -> list[pa.RecordBatch]:
-        """Return all batches."""
+        """Return a list of all batches."""
         return list(self.to_batches())
 
     def count_rows(self) -> int:
-        """Return how many rows the scan gives. Reads no column but those of the filter.
+        """Return the number of rows of the scan. Only the columns of the filter are read.
 
         Raises
         ------
@@ -162,7 +165,7 @@ class LanceScanner(ArrowScanner):
 
     @property
     def projected_schema(self) -> pa.Schema:
-        """The schema of the result."""
+        """Return the schema of the result."""
         if isinstance(self._options.columns, Mapping):
             return outside_runtime(self._planned_schema)
         return shown_schema(_native_schema(self._stored_schema, self._options))
@@ -177,11 +180,11 @@ class LanceScanner(ArrowScanner):
 
     @property
     def dataset_schema(self) -> pa.Schema:
-        """The schema of the dataset."""
+        """Return the schema of the dataset."""
         return self._ds.schema
 
     def explain_plan(self, verbose: bool = False) -> str:
-        """Return what the scan reads, and why, as text. Opens data files to count their pages."""
+        """Return a text that says what the scan reads and why. Data files are opened to count their pages."""
         plan = self._planned()
         report = plan.report
         counts = {"fragments": report.fragments, "pages": report.pages, "bytes": report.bytes}
@@ -219,7 +222,7 @@ class LanceScanner(ArrowScanner):
         )
 
     def analyze_plan(self, count_rows: bool = False) -> str:
-        """Run the scan, and return the plan with the number of rows, and what the scan has read."""
+        """Run the scan. Return the plan with the number of rows and the amount of data that was read."""
         num_rows = self.count_rows() if count_rows else self.to_table().num_rows
         report = self._planned().report
         statistics = ScanStatistics.of_report(report)
@@ -231,17 +234,17 @@ class LanceScanner(ArrowScanner):
 
     @staticmethod
     def from_dataset(*_: object, **__: object) -> None:
-        """Refuse: use `LanceDataset.scanner`."""
+        """Raise an error: use `LanceDataset.scanner` instead."""
         raise UnsupportedFeatureError("use LanceDataset.scanner")
 
     @staticmethod
     def from_fragment(*_: object, **__: object) -> None:
-        """Refuse: use `LanceFragment.scanner`."""
+        """Raise an error: use `LanceFragment.scanner` instead."""
         raise UnsupportedFeatureError("use LanceFragment.scanner")
 
     @staticmethod
     def from_batches(*_: object, **__: object) -> None:
-        """Refuse: a scanner reads a table."""
+        """Raise an error: a scanner reads a table, not batches."""
         raise UnsupportedFeatureError("a scanner reads a table")
 
     def _start(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
@@ -280,7 +283,7 @@ class LanceScanner(ArrowScanner):
     def _plan(
         self, options: ScannerOptions
     ) -> tuple[ScanPlan, Callable[[pa.RecordBatch], pa.RecordBatch] | None]:
-        """Plan a scan without SQL; what no predicate can say is left to the function returned."""
+        """Plan a scan without SQL. The returned function applies the part that no predicate can express."""
         predicate, pruning_predicate, residual, more = None, None, None, set()
         if isinstance(options.filter, pc.Expression):
             from lance_df.engine.pruning.residual import as_datafusion, residual_filter
@@ -298,7 +301,7 @@ class LanceScanner(ArrowScanner):
         return self._plan_of(_request(self._table, options, predicate, pruning_predicate, more)), residual
 
     def _skip_fragments(self) -> tuple[ScannerOptions, int]:
-        """Turn an offset into fragments to leave out, as far as it goes, and a number of rows to skip."""
+        """Turn an offset into whole fragments to leave out, where possible, and a number of rows to skip."""
         options = self._options
         offset = options.offset or 0
         if not offset or options.filter is not None or options.include_deleted_rows:
@@ -367,10 +370,10 @@ class LanceScanner(ArrowScanner):
         return result.schema, _shown(iter(batches), result.schema, options)
 
     def _with_keys(self, wanted: Sequence[str]) -> dict[str, str]:
-        """Return the keys to sort by, once each, and what the columns with their values are called.
+        """Return the sort keys, each once, and the names of the columns that hold their values.
 
-        Keys are columns of the table. Computed columns may have the names of these, so that keys beside them
-        get names that no column has.
+        Sort keys are columns of the table. A computed column may have the same name as a key; the key then
+        gets a name that no column has.
         """
         names = dict.fromkeys(key.column_name for key in self._options.order_by)
         if not isinstance(self._options.columns, Mapping):
@@ -386,14 +389,14 @@ class LanceScanner(ArrowScanner):
 
 
 class ScannerOfResult(LanceScanner):
-    """A scan of the result of another one, which is the table for whoever asks.
+    """A scan of the result of another scan, which callers see as the table.
 
     Parameters
     ----------
     columns
         Names of columns of the result; None for all.
     filter
-        Over columns of the result.
+        An expression over columns of the result.
     """
 
     def __init__(
@@ -473,12 +476,12 @@ def _request(
 
 
 def _is_per_fragment(options: ScannerOptions) -> bool:
-    """Whether batches end with fragments: those of a chosen size do, unless it is strict."""
+    """Return whether each batch has rows of one fragment: if required, or with a non-strict batch size."""
     return options.per_fragment or (options.batch_size is not None and not options.strict_batch_size)
 
 
 def _names(table: Scannable, options: ScannerOptions) -> tuple[str, ...]:
-    """Return the names of the columns to return, the row columns included."""
+    """Return the names of the columns to return, including row ids and addresses."""
     return _chosen_names(table.arrow_schema.names, options)
 
 

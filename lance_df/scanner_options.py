@@ -1,4 +1,4 @@
-"""What a scanner is asked for, and the builder that collects it; names and meanings are pylance's."""
+"""The options of a scanner, and the builder that collects them, with the names and meanings of pylance."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _TUNING = (
 
 @dataclass(frozen=True, slots=True)
 class ColumnOrdering:
-    """How rows are sorted by one column; as pylance's."""
+    """The sort order of one column, as in pylance."""
 
     column_name: str
     ascending: bool = True
@@ -67,22 +67,23 @@ class ColumnOrdering:
 
 @dataclass(frozen=True, slots=True)
 class ScanStatistics:
-    """What a scan has read, as its plan says; names are pylance's.
+    """The amount of data that a scan has read, according to its plan, with the names of pylance.
 
-    Pages that were in memory already are counted like those that were not.
+    Pages that were already in memory are counted like pages that were read from storage.
 
     Attributes
     ----------
     iops, requests
-        Pages.
+        The number of pages.
     bytes_read
-        Stored bytes of these pages.
+        The stored bytes of these pages.
     indices_loaded
-        Indices that were asked.
+        The number of indices that were queried.
     parts_loaded, index_comparisons
-        Zero: the parts of indices are not counted.
+        Always zero: the parts of indices are not counted.
     all_counts
-        Further counts by name: fragments and rows that are read, pages and bytes of all that there are.
+        Further counts by name: the fragments and rows that were read, and the total number of pages and
+        bytes.
     """
 
     iops: int
@@ -95,7 +96,7 @@ class ScanStatistics:
 
     @classmethod
     def of_report(cls, report: TableReport) -> Self:
-        """Return what a report says."""
+        """Return the statistics of a report."""
         counts = {
             "fragments_scanned": report.fragments.kept,
             "rows_scanned": report.rows.kept,
@@ -108,11 +109,12 @@ class ScanStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannerOptions:
-    """What a scanner was asked for; names and meanings are those of `LanceDataset.scanner`.
+    """The options of one scanner, with the names and meanings of `LanceDataset.scanner`.
 
-    ``condition`` must be true beside a filter that is SQL; it is that of `LanceDataset.filter`.
-    ``per_fragment`` says that batches are to end with fragments, whatever their size, ``at_once`` that SQL is
-    computed before the first batch comes: inside of a statement of DataFusion's.
+    ``condition`` comes from `LanceDataset.filter`. It must be true in addition to ``filter``, which may be
+    SQL. ``per_fragment`` requires that each batch has rows of one fragment only, whatever the batch size.
+    ``at_once`` requires that SQL is computed before the first batch is returned; scans within a DataFusion
+    statement need this.
     """
 
     columns: Columns = None
@@ -166,17 +168,17 @@ class ScannerOptions:
 
     @property
     def is_sql(self) -> bool:
-        """Whether some expression is SQL text."""
+        """Return whether an expression of the scan is SQL text."""
         return isinstance(self.filter, str) or isinstance(self.columns, Mapping)
 
 
 def default_batch_size() -> int | None:
-    """Return the upper bound for the rows of a batch that the environment sets, as for pylance.
+    """Return the maximum number of rows of a batch that the environment sets, as for pylance.
 
     Raises
     ------
     InvalidInputError
-        ``LANCE_DEFAULT_BATCH_SIZE`` is no number from 1.
+        ``LANCE_DEFAULT_BATCH_SIZE`` is not a positive integer.
     """
     text = os.environ.get(_BATCH_SIZE_VARIABLE)
     if not text:
@@ -187,10 +189,10 @@ def default_batch_size() -> int | None:
 
 
 class ScannerBuilder:
-    """Collects what a scanner is asked for; every method returns the builder. As pylance's.
+    """A builder that collects the options of a scanner, as in pylance. Every method returns the builder.
 
-    Options of vector and text search are refused; options that only tune (readahead, buffer sizes) have no
-    effect.
+    Options of vector and text search are refused. Options that only tune performance (readahead, buffer
+    sizes) have no effect.
     """
 
     def __init__(self, ds: LanceDataset | NamespaceReading) -> None:
@@ -199,7 +201,7 @@ class ScannerBuilder:
 
     @staticmethod
     def knows(name: str) -> bool:
-        """Whether there is an option of this name."""
+        """Return whether there is an option of this name."""
         return name in (
             *_REFUSED,
             *_IGNORED,
@@ -210,7 +212,7 @@ class ScannerBuilder:
 
     @staticmethod
     def selects(name: str) -> bool:
-        """Whether an option says which rows, columns or values a scan returns, or in which order."""
+        """Return whether an option determines the rows, columns, values or order that a scan returns."""
         return name not in (*_IGNORED, *_TUNING)
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> Self:
@@ -227,7 +229,7 @@ class ScannerBuilder:
         Raises
         ------
         InvalidInputError
-            There is no such option, or the value is wrong.
+            There is no such option, or the value is invalid.
         UnsupportedFeatureError
             The option belongs to vector or text search.
         """
@@ -251,11 +253,11 @@ class ScannerBuilder:
         return self
 
     def columns(self, cols: Columns = None) -> Self:
-        """Choose columns by name, or compute them: a dict of names and SQL expressions. None: all."""
+        """Choose columns by name, or compute them by a dict of names and SQL expressions; None for all."""
         return self.option("columns", cols)
 
     def filter(self, filter: Filter | dict[str, Any]) -> Self:
-        """Keep only rows for which an SQL or pyarrow expression is true."""
+        """Return only rows for which an SQL or pyarrow expression is true."""
         if isinstance(filter, dict):
             if filter.get("search_filter") is not None:
                 raise UnsupportedFeatureError("vector and text search are not supported")
@@ -272,15 +274,15 @@ class ScannerBuilder:
         return self.option("limit", n)
 
     def offset(self, n: int | None = None) -> Self:
-        """Leave out the first ``n`` rows."""
+        """Skip the first ``n`` rows."""
         return self.option("offset", n)
 
     def batch_size(self, batch_size: int) -> Self:
-        """Set the upper bound for the rows of a batch."""
+        """Set the maximum number of rows of a batch."""
         return self.option("batch_size", batch_size)
 
     def strict_batch_size(self, strict_batch_size: bool = False) -> Self:
-        """Make all batches but the last have exactly the batch size."""
+        """Give every batch except the last exactly the batch size."""
         return self.option("strict_batch_size", strict_batch_size)
 
     def with_row_id(self, with_row_id: bool = True) -> Self:
@@ -292,15 +294,15 @@ class ScannerBuilder:
         return self.option("with_row_address", with_row_address)
 
     def include_deleted_rows(self, flag: bool) -> Self:
-        """Return deleted rows too, with a null ``_rowid``."""
+        """Also return deleted rows, with a null ``_rowid``."""
         return self.option("include_deleted_rows", flag)
 
     def use_stats(self, use_stats: bool = True) -> Self:
-        """Let statistics skip pages."""
+        """Use statistics to skip pages."""
         return self.option("use_stats", use_stats)
 
     def use_scalar_index(self, use_scalar_index: bool = True) -> Self:
-        """Let indices skip rows."""
+        """Use indices to skip rows."""
         return self.option("use_scalar_index", use_scalar_index)
 
     def with_fragments(self, fragments: Iterable[LanceFragment] | None) -> Self:
@@ -319,24 +321,24 @@ class ScannerBuilder:
         return self
 
     def order_by(self, orderings: Sequence[ColumnOrdering | str] | None) -> Self:
-        """Sort the rows; a name stands for ascending order with nulls last."""
+        """Sort the rows. A column name alone means ascending order with nulls last."""
         keys = tuple(ColumnOrdering(each) if isinstance(each, str) else each for each in orderings or ())
         self._values["order_by"] = keys
         return self
 
     def blob_handling(self, blob_handling: str | None) -> Self:
-        """Return blobs as ``"blobs_descriptions"``, the default, or ``"all_binary"``, their bytes."""
+        """Return blobs as ``"blobs_descriptions"`` (the default) or as bytes, with ``"all_binary"``."""
         if blob_handling is not None and blob_handling not in _BLOB_HANDLING:
             raise InvalidInputError(f"blob_handling is {blob_handling!r}, expected one of {_BLOB_HANDLING}")
         self._values["blobs_as_bytes"] = blob_handling == "all_binary"
         return self
 
     def scan_in_order(self, scan_in_order: bool = True) -> Self:
-        """Do nothing: scans are in order."""
+        """Do nothing: scans always return rows in order."""
         return self.option("scan_in_order", scan_in_order)
 
     def prefilter(self, prefilter: bool) -> Self:
-        """Do nothing: filters apply to all rows."""
+        """Do nothing: filters always apply to all rows."""
         return self.option("prefilter", prefilter)
 
     def fast_search(self, flag: bool = True) -> Self:
@@ -344,11 +346,11 @@ class ScannerBuilder:
         return self.option("fast_search", flag)
 
     def late_materialization(self, late_materialization: bool | list[str]) -> Self:
-        """Do nothing: columns are read late where that saves work."""
+        """Do nothing: scans read columns late where that saves work."""
         return self.option("late_materialization", late_materialization)
 
     def batch_size_bytes(self, batch_size_bytes: int) -> Self:
-        """Do nothing: windows of a scan are bounded in bytes."""
+        """Do nothing: the bytes that a scan reads at once are always bounded."""
         return self.option("batch_size_bytes", batch_size_bytes)
 
     def batch_readahead(self, nbatches: int | None = None) -> Self:
@@ -364,29 +366,29 @@ class ScannerBuilder:
         return self.option("io_buffer_size", io_buffer_size)
 
     def disable_scoring_autoprojection(self, disable: bool = True) -> Self:
-        """Do nothing: nothing is scored."""
+        """Do nothing: scans do not compute scores."""
         return self.option("disable_scoring_autoprojection", disable)
 
     def scan_stats_callback(self, callback: Callable[[ScanStatistics], object] | None) -> Self:
-        """Call a function with the `ScanStatistics` of each scan that was read to its end."""
+        """Call a function with the `ScanStatistics` of each scan that is read to its end."""
         return self.option("scan_stats_callback", callback)
 
     def nearest(self, column: str, q: object, *args: object, **options: object) -> NoReturn:
-        """Refuse: there is no vector search here."""
+        """Raise an error: lance_df has no vector search."""
         del column, q, args, options
         raise UnsupportedFeatureError("nearest: vector search is not supported; use pylance for it")
 
     def full_text_search(self, query: object, columns: list[str] | None = None) -> NoReturn:
-        """Refuse: there is no text search here."""
+        """Raise an error: lance_df has no text search."""
         del query, columns
         raise UnsupportedFeatureError("full_text_search is not supported; filter with LIKE, or use pylance")
 
     def with_index_segments(self, index_segments: Iterable[object] | None) -> Self:
-        """Take None; segments of indices cannot be chosen."""
+        """Accept only None: index segments cannot be chosen."""
         return self.option("index_segments", index_segments)
 
     def substrait_aggregate(self, aggregate: bytes) -> Self:
-        """Refuse: aggregate with SQL, as `LanceDataset.sql` does."""
+        """Raise an error: use SQL to aggregate, as with `LanceDataset.sql`."""
         return self.option("substrait_aggregate", aggregate)
 
     def to_scanner(self) -> LanceScanner:
@@ -395,14 +397,14 @@ class ScannerBuilder:
         Raises
         ------
         InvalidInputError
-            A value is wrong, or two do not go together.
+            A value is invalid, or two values contradict each other.
         """
         from lance_df.scanner import LanceScanner
 
         return LanceScanner(self.ds, self.to_options())
 
     def to_options(self) -> ScannerOptions:
-        """Return what was collected. Raises as `to_scanner`."""
+        """Return the collected options. Raises the errors of `to_scanner`."""
         values = dict(self._values)
         if values.get("batch_size") is None and (default := default_batch_size()) is not None:
             values["batch_size"] = default

@@ -1,4 +1,4 @@
-"""Schemas with field ids, with pylance's names."""
+"""Schemas with field ids, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["LanceField", "LanceSchema", "json_to_schema", "schema_to_json"]
 
 
 class LanceField:
-    """One field of a schema."""
+    """A field of a schema."""
 
     __slots__ = ("_field",)
 
@@ -33,32 +33,32 @@ class LanceField:
         return hash(self._field)
 
     def id(self) -> int:
-        """Return the id, which ties the field to data files."""
+        """Return the id, which links the field to data files."""
         return self._field.id
 
     def name(self) -> str:
-        """Return the name, without those of the fields around it."""
+        """Return the name, without the names of enclosing fields."""
         return self._field.name
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The metadata of the field."""
+        """Return the metadata of the field."""
         return {key: value.decode("utf-8", "replace") for key, value in self._field.metadata.items()}
 
     def children(self) -> list[LanceField]:
-        """Return the fields of a struct, the items of a list, the entries of a map."""
+        """Return the fields of a struct, the items of a list, or the entries of a map."""
         return [LanceField(child) for child in self._field.children]
 
     def to_arrow(self) -> pa.Field:
-        """Return the Arrow field, of storage type."""
+        """Return the Arrow field with its storage type."""
         return self._field.to_arrow()
 
     def is_unenforced_primary_key(self) -> bool:
-        """Return whether rows are meant to be unique by this field."""
+        """Return whether the field belongs to the key by which rows are meant to be unique."""
         return self._field.primary_key_position is not None
 
     def unenforced_primary_key_position(self) -> int | None:
-        """Return the place of the field in the primary key."""
+        """Return the position of the field in the primary key."""
         return self._field.primary_key_position
 
 
@@ -89,36 +89,36 @@ class LanceSchema:
         return [LanceField(field) for field in self._schema.fields]
 
     def field(self, name: str) -> LanceField | None:
-        """Return the column called ``name``, or None."""
+        """Return the column with this name, or None."""
         return next((LanceField(field) for field in self._schema.fields if field.name == name), None)
 
     def field_case_insensitive(self, name: str) -> LanceField | None:
-        """Return the column called ``name``, or else one whose name differs by case only, or None."""
+        """Return the column with this name, or else a column whose name differs only in case, or None."""
         exact = self.field(name)
         matches = (f for f in self._schema.fields if f.name.casefold() == name.casefold())
         return exact or next((LanceField(field) for field in matches), None)
 
     def unenforced_primary_key(self) -> list[LanceField]:
-        """Return the fields by which rows are meant to be unique, in the order of the key."""
+        """Return the fields of the key by which rows are meant to be unique, in the order of the key."""
         keys = [field for field in self._schema.walk() if field.primary_key_position is not None]
         return [
             LanceField(field) for field in sorted(keys, key=lambda f: (f.primary_key_position or 0, f.id))
         ]
 
     def to_pyarrow(self) -> pa.Schema:
-        """Return the Arrow schema, of storage types."""
+        """Return the Arrow schema with storage types."""
         return self._schema.to_arrow()
 
     @classmethod
     def from_pyarrow(cls, schema: pa.Schema) -> Self:
-        """Return a schema whose fields are numbered from 0, depth first.
+        """Return a schema for an Arrow schema. Its fields are numbered from 0, depth first.
 
         Raises
         ------
         InvalidInputError
-            It is no Arrow schema.
+            The argument is not an Arrow schema.
         UnsupportedFeatureError
-            A type that the format cannot hold.
+            The format cannot hold a type.
         """
         if not isinstance(schema, pa.Schema):
             raise InvalidInputError(f"a pyarrow schema is needed, not {type(schema).__name__}")

@@ -1,4 +1,4 @@
-"""`Session`: what open tables keep in memory, with pylance's names."""
+"""`Session`: the cache of the process, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Session:
     Parameters
     ----------
     index_cache_size_bytes, metadata_cache_size_bytes
-        Taken so that calls written for pylance work; they have no effect.
+        Accepted for compatibility with pylance; they have no effect.
     """
 
     def __init__(
@@ -25,13 +25,13 @@ class Session:
         return f"Session(size_bytes={self.size_bytes()})"
 
     def size_bytes(self) -> int:
-        """Return the bytes that the entries of the cache take."""
+        """Return the number of bytes that the cache entries use."""
         return cache_statistics().num_bytes
 
     def index_cache_size_bytes(self) -> int:
-        """Return what `size_bytes` returns: indices have no cache of their own."""
+        """Return the result of `size_bytes`: indices have no separate cache."""
         return self.size_bytes()
 
     def is_same_as(self, other: Session) -> bool:
-        """Whether two sessions share their cache, as all of a process do."""
+        """Return whether two sessions share their cache. All sessions of a process do."""
         return isinstance(other, Session)

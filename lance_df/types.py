@@ -1,4 +1,4 @@
-"""What may be written to a table, and what methods return as dictionaries, with pylance's names."""
+"""The data that can be written to a table, and the dictionaries that methods return, with pylance's names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class Version(TypedDict):
-    """A version of a table, as `LanceDataset.versions` lists it."""
+    """A version of a table, as an entry of `LanceDataset.versions`."""
 
     version: int
     timestamp: dt.datetime
@@ -29,14 +29,14 @@ class Version(TypedDict):
 
 
 class Tag(TypedDict):
-    """A tag, as `LanceDataset.tags` lists it."""
+    """A tag, as an entry of `LanceDataset.tags`."""
 
     version: int
     manifest_size: int
 
 
 class Branch(TypedDict):
-    """A branch, as `LanceDataset.branches` lists it."""
+    """A branch, as an entry of `LanceDataset.branches`."""
 
     parent_branch: str | None
     parent_version: int
@@ -45,19 +45,19 @@ class Branch(TypedDict):
 
 
 class UpdateResult(TypedDict):
-    """What `LanceDataset.update` returns."""
+    """The result of `LanceDataset.update`."""
 
     num_rows_updated: int
 
 
 class DeleteResult(TypedDict):
-    """What `LanceDataset.delete` returns."""
+    """The result of `LanceDataset.delete`."""
 
     num_deleted_rows: int
 
 
 class ExecuteResult(TypedDict):
-    """What a builder of `LanceDataset.merge_insert` returns."""
+    """The result of executing a builder of `LanceDataset.merge_insert`."""
 
     num_inserted_rows: int
     num_updated_rows: int
@@ -65,12 +65,12 @@ class ExecuteResult(TypedDict):
 
 
 def coerce_reader(data_obj: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """Return a reader of the batches of any data that `lance_df.write_dataset` takes.
+    """Return a reader of the batches of any data that `lance_df.write_dataset` accepts.
 
     Raises
     ------
     InvalidInputError
-        No such source, or values that do not fit the schema.
+        The data is not such a source, or its values do not fit the schema.
     """
     known, batches = to_batches(data_obj, schema)
     return pa.RecordBatchReader.from_batches(known, iter(batches))

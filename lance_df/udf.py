@@ -1,4 +1,4 @@
-"""Functions that compute new columns from batches of a table, with pylance's names."""
+"""Functions that compute new columns from batches of a table, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["BatchUDF", "BatchUDFCheckpoint", "batch_udf"]
 
 
 class BatchUDF:
-    """A function from a batch of a table to a batch of new columns. Made by `batch_udf`.
+    """A function from a batch of a table to a batch of new columns, as `batch_udf` returns it.
 
-    Calling it calls the function as it was written.
+    Calling it calls the original function.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class BatchUDF:
         Raises
         ------
         InvalidInputError
-            The function returned no batch or frame, another number of rows, or another schema than the one
-            that was announced.
+            The function did not return a batch or frame, or returned another number of rows or another schema
+            than declared.
         """
         result = _as_batch(self.func(batch))
         if result.num_rows != batch.num_rows:
@@ -59,7 +59,7 @@ class BatchUDF:
         return result
 
     def with_schema_of(self, sample: pa.RecordBatch) -> Self:
-        """Return the function with an output schema: its own, or else that of a first result."""
+        """Return the function with an output schema: the declared one, or else that of a first result."""
         if self.output_schema is None:
             self.output_schema = _as_batch(self.func(sample)).schema
         return self
@@ -69,21 +69,23 @@ def batch_udf(
     output_schema: pa.Schema | None = None,
     checkpoint_file: str | os.PathLike[str] | None = None,
 ) -> Callable[[BatchFunction], BatchUDF]:
-    """Make a function usable by `LanceDataset.add_columns`: it gets batches and returns batches or frames.
+    """Return a decorator that makes a function usable by `LanceDataset.add_columns`.
+
+    The function receives batches and returns batches or frames.
 
     Parameters
     ----------
     output_schema
-        Of the batches it returns; without it the function is called once to find out.
+        The schema of the returned batches. Without it, the function is called once to find the schema.
     checkpoint_file
-        Results are kept in this file until the columns are committed, so that a call that failed can be
-        repeated without computing them again.
+        A file that holds the results until the columns are committed. If a call fails, it can be repeated
+        without computing the results again.
     """
     return lambda func: BatchUDF(func, output_schema, checkpoint_file)
 
 
 class BatchUDFCheckpoint:
-    """Results of a function by the rows that they are of, in an SQLite file."""
+    """The results of a function for slices of rows, in an SQLite file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open or create the file.
@@ -91,7 +93,7 @@ class BatchUDFCheckpoint:
         Raises
         ------
         StorageError
-            It cannot be used.
+            The file cannot be used.
         """
         self.path = Path(path)
         self._run("CREATE TABLE IF NOT EXISTS slices (fragment TEXT, start INT, rows INT, data BLOB)")
@@ -102,9 +104,10 @@ class BatchUDFCheckpoint:
         Parameters
         ----------
         fragment
-            Names the fragment in the state that it is in: rows that are deleted shift others.
+            A text that identifies the fragment in its current state: deleting rows shifts the positions of
+            others.
         start, rows
-            The first live row of the slice, and how many it has.
+            The first live row of the slice, and its number of rows.
         """
         stored = self._run(
             "SELECT data FROM slices WHERE fragment = ? AND start = ? AND rows = ?", fragment, start, rows
@@ -112,7 +115,7 @@ class BatchUDFCheckpoint:
         return pa.ipc.open_stream(stored[0]).read_next_batch() if stored else None
 
     def put(self, fragment: str, start: int, result: pa.RecordBatch) -> None:
-        """Keep the result for a slice of rows; see `get`."""
+        """Store the result for a slice of rows; see `get`."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, result.schema) as writer:
             writer.write_batch(result)

@@ -1,4 +1,4 @@
-"""Small conversions, with pylance's names."""
+"""Small conversions, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["sanitize_ts", "td_to_micros"]
 
 
 def sanitize_ts(ts: dt.datetime | str) -> dt.datetime:
-    """Return a time, which may be ISO 8601 text.
+    """Return a datetime for a datetime or ISO 8601 text.
 
     Raises
     ------
     InvalidInputError
-        It is neither.
+        The argument is neither.
     """
     if isinstance(ts, dt.datetime):  # a pandas Timestamp is one
         return ts.to_pydatetime() if hasattr(ts, "to_pydatetime") else ts

@@ -1,4 +1,4 @@
-"""`write_dataset`: any Arrow data into a Lance table."""
+"""`write_dataset`: write any Arrow data to a Lance table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _UNITS = (("days", 24 * 60 * 60), ("h", 60 * 60), ("m", 60), ("s", 1))
 
 
 class AutoCleanupConfig(TypedDict, total=False):
-    """When to remove old versions: at every ``interval``-th one, those older than ``older_than_seconds``."""
+    """The options of automatic cleanup.
+
+    The commit of every ``interval``-th version removes versions that are older than ``older_than_seconds``.
+    """
 
     interval: int
     older_than_seconds: int
@@ -79,89 +82,108 @@ def write_dataset(
 ) -> LanceDataset:
     """Write data to a table and return its new version.
 
-    Names, defaults and meanings are pylance's; ``statistics`` and ``allowed_base_schemes`` are ours alone.
+    Names, defaults and meanings are those of pylance. Only ``statistics`` and ``allowed_base_schemes`` are
+    additions of lance_df.
 
     Parameters
     ----------
     data_obj
-        A Table, RecordBatch, RecordBatchReader, pyarrow Dataset or Scanner, Lance dataset or namespace,
-        pandas or Polars frame (lazy ones too), a relation of DuckDB, a frame of DataFusion, a dict of
-        columns, a list of dicts, anything with ``__arrow_c_stream__``, a path, URL or glob that ends in
-        ``.parquet`` or ``.csv``, or, with ``schema``, an iterable of batches. Streams are consumed batch by
-        batch; memory is bounded by pages, not by the input. Files in a store are opened with
-        ``storage_options``.
+        The rows to write, as one of:
+
+        - a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner;
+        - a Lance dataset or namespace;
+        - a pandas DataFrame, or an eager or lazy Polars frame;
+        - a DuckDB relation or a DataFusion frame;
+        - a dict of columns or a list of dicts;
+        - any object with ``__arrow_c_stream__``;
+        - a path, URL or glob that ends in ``.parquet`` or ``.csv``;
+        - an iterable of batches, which requires ``schema``.
+
+        Streams are consumed batch by batch. Memory is bounded by the size of pages, not by the size of the
+        input. Files in a store are opened with ``storage_options``.
     uri
-        The folder of the table or branch; or a dataset, of which the branch that it shows is written to.
+        The folder of the table or branch; or a dataset, in which case its branch is written to.
     schema
-        The schema to write with, whose order columns get; data of other types is cast to it where no value is
-        lost; floats may lose digits. Of frames of pandas, dicts and files, its columns are taken, as by
-        pyarrow; other data may have no more columns than it.
+        The schema to write. It determines the order of the columns. Data of other types is cast to it if no
+        value is lost, except that floats may lose digits. From pandas frames, dicts and files only the
+        columns of the schema are taken, as pyarrow does; other data must not have columns that the schema
+        lacks.
     mode
-        ``"create"``: the table must not exist. ``"append"``: rows are added; ``"overwrite"``: a new version
-        has only these rows, older versions stay. Both create a table that does not exist. In ``memory://`` a
-        name may be created again: whoever has the older table open keeps it.
+        - ``"create"``: create a table, which must not exist yet. In ``memory://`` a name may be created
+          again; objects that have the older table open keep it.
+        - ``"append"``: add the rows, or create the table if it does not exist.
+        - ``"overwrite"``: write a new version with only these rows, or create the table if it does not exist.
+          Older versions remain.
     max_rows_per_file, max_bytes_per_file
-        When to start the next data file; bytes are checked after each batch.
+        Limits after which a new data file is started. Bytes are checked after each batch.
     max_rows_per_group
-        Of 0.1 files only: how many rows have statistics, and are read, together.
+        How many rows share statistics and are read together. Only for 0.1 files.
     data_cache_bytes, max_page_bytes
-        Bytes of all columns together that wait to become pages, and of one page; of 2.x files only.
+        How many bytes of all columns together are buffered before they become pages, and the largest size of
+        a page. Only for 2.x files.
     progress
         An object whose ``begin(fragment)`` and ``complete(fragment)`` are called for every data file.
     storage_options, base_store_params
-        For the fsspec filesystem. ``base_1.key`` is the option ``key`` of the base path with the id 1 alone;
-        ``base_store_params`` are all options of base paths, by their paths. A dataset keeps its own.
+        Options for the fsspec filesystem. ``base_1.key`` is the option ``key`` for the base path with the id
+        1 only. ``base_store_params`` has all options of base paths, by their paths. If ``uri`` is a dataset,
+        its own options are used.
     allowed_base_schemes
-        Kinds of URLs that base paths and external blobs may have, see `lance_df.dataset`; those of
-        ``initial_bases`` are allowed for the dataset that is returned.
+        URL schemes that base paths and external blobs may have; see `lance_df.dataset`. The schemes of
+        ``initial_bases`` are also allowed for the dataset that is returned.
     external_store
-        Decides on the versions of the table; for stores that cannot create a file only if it is absent. All
-        writers and readers of a table must be given the same. `SQLiteManifestStore`, `DynamoDBManifestStore`;
-        a URL ``s3+ddb://bucket/path?ddbTableName=T`` stands for the latter.
+        A store that decides which versions of the table exist, for stores that cannot create a file only if
+        it is absent. All writers and readers of a table must use the same one. Use `SQLiteManifestStore` or
+        `DynamoDBManifestStore`; a URL ``s3+ddb://bucket/path?ddbTableName=T`` selects the latter.
     data_storage_version
-        File version; by default 2.2 for new tables, and the table's own for others. Rows of another 2.x
-        version can be appended to a 2.x table.
+        The file version. The default is 2.2 for new tables and the table's own version otherwise. Rows of
+        another 2.x version can be appended to a 2.x table.
     use_legacy_format
-        True stands for version ``"legacy"``, False for ``"stable"``; deprecated.
+        Deprecated. True means version ``"legacy"``, False means ``"stable"``.
     enable_v2_manifest_paths, enable_stable_row_ids, auto_cleanup_options
-        For new tables only.
+        Only for new tables.
     commit_message, transaction_properties
-        Kept with the version.
+        Stored with the version.
     initial_bases
-        For new tables only: base paths to register, which are places for data files beside the table's own.
+        Base paths to register: locations for data files outside the table's own folder. Only for new tables.
     target_bases
-        Names or paths of base paths; new data files go to them in turn instead of to the table's own folder.
+        Names or paths of base paths. New data files are distributed over them in turn, instead of being
+        written to the table's own folder.
     target_all_bases
-        Put data files into all base paths in turn, and with True also into the table's own folder.
+        Distribute data files over all base paths in turn. With True, the table's own folder is one of the
+        targets.
     external_blob_mode, allow_external_blob_outside_bases
-        Blobs may name files below the base paths that are no tables, and others only if that is allowed:
-        references are stored. With ``"ingest"`` the bytes of any file that is named become part of the table.
+        How blobs refer to external files. By default references are stored. A reference must be below a base
+        path that is not a table; other files require ``allow_external_blob_outside_bases``. With ``"ingest"``
+        the bytes of any referenced file are copied into the table.
     blob_pack_file_size_threshold
-        How large files of several blobs beside a data file get; by default what the columns say, or 1 GiB.
+        The maximum size of a file beside a data file that holds several blobs. The default is the setting of
+        the column, or else 1 GiB.
     session
-        Taken so that calls written for pylance work; it has no effect.
+        Accepted for compatibility with pylance; it has no effect.
     commit_lock
-        A function of the version that returns a context manager: held while the version is made. All writers
-        of the table must use it then; it makes stores safe that cannot create a file only if it is absent.
+        A function that takes the version and returns a context manager, which is held while the version is
+        created. All writers of the table must then use it. It makes writes safe in stores that cannot create
+        a file only if it is absent.
     namespace_client, table_id
-        Refused: there are namespaces of this package.
+        Refused: lance_df has its own namespaces.
     statistics
-        Build zone map indices (smallest and largest value of every 8192 rows) for every column of a suitable
-        type, in a version of its own.
+        Build zone map indices (minimum and maximum of every 8192 rows) for every column of a suitable type,
+        in a separate version.
 
     Raises
     ------
     InvalidInputError
-        Data that does not fit the table, a null where the schema allows none, or a wrong argument.
+        The data does not fit the table, a value is null where the schema does not allow it, or an argument is
+        invalid.
     AlreadyExistsError
-        ``create``, and there is a table; or, in any mode, a namespace: `PartitionedNamespace` and
-        `DirectoryNamespace` write to these.
+        The mode is ``"create"`` and the table exists; or, in any mode, ``uri`` is a namespace. Use
+        `PartitionedNamespace` or `DirectoryNamespace` to write to a namespace.
     ConflictError
-        Another writer changed the table in a way that forbids this.
+        Another writer changed the table in a way that conflicts with this write.
     UnsupportedFeatureError
-        A type or a file version that cannot be written, or an argument that is refused.
+        A type or a file version cannot be written, or an argument is refused.
     StorageError
-        The store failed; nothing is left behind.
+        The store failed. No partial data is left behind.
     """
     del session
     _refuse(namespace_client=namespace_client, table_id=table_id)
@@ -250,7 +272,7 @@ def _properties(message: str | None, properties: Mapping[str, str] | None) -> di
 
 
 def _cleanup_config(options: AutoCleanupConfig | None) -> dict[str, str]:
-    """Return the configuration under which pylance, too, cleans up as it commits."""
+    """Return the configuration with which commits clean up, including commits of pylance."""
     if options is None:
         return {}
     values: dict[str, object] = {**_CLEANUP_DEFAULTS, **options}

@@ -1,1 +1,1 @@
-"""The methods of `LanceDataset` that change a table, one module a theme, with pylance's names."""
+"""The methods of `LanceDataset` that change a table, one module for each theme, with the names of pylance."""

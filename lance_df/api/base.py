@@ -1,4 +1,4 @@
-"""What the themes of `LanceDataset` build on."""
+"""The base of the classes that `LanceDataset` consists of."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DatasetBase:
-    """One version of a table, that moves on to the next when it is changed through it."""
+    """One version of a table. A change through this object moves it to the version that the change makes."""
 
     _uri: str
     _table: Table
@@ -30,10 +30,10 @@ class DatasetBase:
         rows: RowChange = NO_ROWS,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """Commit an operation that was computed from this version, and move on to what it became."""
+        """Commit an operation that was computed from this version, and move to the version that it makes."""
         self._follow(commit_change(self._table, operation, rows=rows, properties=properties))
 
     def _follow(self, table: Table) -> None:
-        """Move on to a version that was made from this one, and clean up if the table asks for that."""
+        """Move to a version that was created from this one, and clean up if the table is configured to."""
         self._table = table
         auto_cleanup(table)

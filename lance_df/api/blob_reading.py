@@ -1,4 +1,4 @@
-"""Read blobs: as files, as bytes, or some of their bytes."""
+"""Read blobs as files, as bytes, or in part."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TAKES: dict[str, Callable[..., pa.Table]] = {
 
 
 class BlobReading(DatasetBase):
-    """Blobs of chosen rows."""
+    """Methods that read the blobs of chosen rows."""
 
     def take_blobs(
         self,
@@ -38,19 +38,21 @@ class BlobReading(DatasetBase):
         *,
         buffer_size: int = 512 * 1024,
     ) -> list[BlobFile | None]:
-        """Return blobs as files; None for NULL. No bytes of theirs are read yet.
+        """Return blobs as files, with None for NULL. The bytes of the blobs are not read yet.
 
         Parameters
         ----------
         ids, addresses, indices
-            One of them: row ids, row addresses, or numbers in a scan of the whole table.
+            The rows, given as row ids, as row addresses, or as positions in a scan of the whole table.
+            Exactly one of them is required.
         buffer_size
             No effect.
 
         Raises
         ------
         InvalidInputError
-            The column has no blobs, a row is deleted or was never there, or not one selection is given.
+            The column has no blobs, a row is deleted or does not exist, or not exactly one selection is
+            given.
         """
         from lance_df.blob import BlobFile
 
@@ -69,9 +71,10 @@ class BlobReading(DatasetBase):
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, bytes | None]]:
-        """Return (row address, bytes) of each row, in the order asked for; None for NULL.
+        """Return (row address, bytes) of each row in the requested order, with None for NULL.
 
-        Takes and raises what :meth:`take_blobs` does; the other arguments have no effect.
+        The rows are selected as in :meth:`take_blobs`, which also lists the errors. The other arguments have
+        no effect.
         """
         del io_buffer_size, preserve_order
         row_addresses, blobs = self._find(blob_column, ids, addresses, indices)
@@ -88,21 +91,21 @@ class BlobReading(DatasetBase):
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, int, bytes | None]]:
-        """Return (number of the request, row address, bytes) of parts of blobs, in the order asked for.
+        """Return (number of the request, row address, bytes) of parts of blobs, in the requested order.
 
         Parameters
         ----------
         requests
-            (row, offset, length); a row may be there several times.
+            Tuples (row, offset, length). A row may occur several times.
         selector
-            What rows are: ``"ids"``, ``"addresses"`` or ``"indices"``.
+            How rows are identified: ``"ids"``, ``"addresses"`` or ``"indices"``.
         io_buffer_size, preserve_order
             No effect.
 
         Raises
         ------
         InvalidInputError
-            As :meth:`take_blobs`; or a range ends after its blob.
+            As for :meth:`take_blobs`; or a range ends after the end of its blob.
         """
         del io_buffer_size, preserve_order
         if selector not in _TAKES:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Clones(DatasetBase):
-    """Branches, clones and base paths."""
+    """Methods for branches, clones and base paths."""
 
     def create_branch(
         self,
@@ -33,23 +33,25 @@ class Clones(DatasetBase):
         reference: VersionRef | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> LanceDataset:
-        """Start a branch and return it; what is written to it does not show on the branch it was made from.
+        """Create a branch and return it. Writes to the branch do not affect the branch it starts from.
 
         Parameters
         ----------
         branch
-            Parts of letters, digits, ``.``, ``-`` and ``_``, joined by ``/``.
+            A name of one or more parts joined by ``/``. Each part consists of letters, digits, ``.``, ``-``
+            and ``_``.
         reference
-            Where it starts: a version of this branch, a tag, or (branch, version); by default this version.
+            Where the branch starts: a version of this branch, a tag, or (branch, version). The default is
+            this version.
         storage_options
-            To open the branch with; by default those of this dataset.
+            Options to open the branch with. The default is the options of this dataset.
 
         Raises
         ------
         InvalidInputError
-            No branch can be called that.
+            The branch name is invalid.
         AlreadyExistsError
-            There is a branch of this name, perhaps since a moment.
+            There is a branch of this name. Another writer may have just created it.
         VersionNotFoundError
             There is no such version.
         """
@@ -66,25 +68,25 @@ class Clones(DatasetBase):
         storage_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> LanceDataset:
-        """Make a table of a version of this one that shares its files, and open it.
+        """Create a table from a version of this one that shares its files, and open it.
 
-        The clone needs the files of this table: cleaning up here does not know of it.
+        The clone needs the files of this table. Cleaning up this table does not take clones into account.
 
         Parameters
         ----------
         target_path
-            The new table.
+            The path or URL of the new table.
         reference
-            A version of this branch, a tag, or (branch, version); by default this version.
+            A version of this branch, a tag, or (branch, version). The default is this version.
         storage_options
-            Of the new table; by default those of this dataset.
+            Options of the new table. The default is the options of this dataset.
         **kwargs
-            For `lance_df.dataset`.
+            Passed to `lance_df.dataset`.
 
         Raises
         ------
         AlreadyExistsError
-            There is a table already, or a namespace.
+            There is already a table or a namespace at ``target_path``.
         VersionNotFoundError
             There is no such version.
         """
@@ -102,7 +104,7 @@ class Clones(DatasetBase):
         storage_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> LanceDataset:
-        """Make a table of a version of this one with copies of all its files; see `shallow_clone`."""
+        """Create a table from a version of this one, with copies of all its files; see `shallow_clone`."""
         options = self._storage_options if storage_options is None else storage_options
         target = locate_table(target_path, options, base_store_params=kwargs.pop("base_store_params", None))
         made = table_at(target, deep_clone(self._at(reference), target.location))
@@ -120,18 +122,18 @@ class Clones(DatasetBase):
         new_bases: Sequence[DatasetBasePath],
         transaction_properties: Mapping[str, str] | None = None,
     ) -> Self:
-        """Register base paths, so that `write_dataset` can put data files there.
+        """Register base paths, so that `write_dataset` can write data files to them.
 
         Returns
         -------
-        This dataset, at the version that was made.
+        This dataset, at the new version.
 
         Raises
         ------
         InvalidInputError
             An id, a name or a path is taken.
         ConflictError
-            Another writer registered the same meanwhile.
+            Another writer registered the same id, name or path in the meantime.
         """
         bases = checked_bases(new_bases, self._table.manifest.base_paths, self._table.location)
         self._commit(UpdateBases(bases), properties=transaction_properties)
@@ -142,35 +144,36 @@ class Clones(DatasetBase):
         moves: Mapping[str, str],
         transaction_properties: Mapping[str, str] | None = None,
     ) -> Self:
-        """Change the base paths after files outside the root have moved. No file is read or written.
+        """Change the base paths after files outside the root have moved. No data file is read or written.
 
-        A table that was copied works as it is; base paths are absolute, and go on naming the former place.
-        Call this when these files were copied as well. It is one commit to this
-        branch, an update of the base paths that keeps their ids, so that pylance understands it; older
-        versions and other branches keep their paths.
+        A table that was copied works as it is, but its base paths are absolute and still point to the former
+        location. Call this method if the files under these paths were copied too. It makes one commit to this
+        branch: an update of the base paths that keeps their ids, which pylance understands. Older versions
+        and other branches keep their paths.
 
         Parameters
         ----------
         moves
-            What base paths begin with, such as ``{"s3://old/tables": "s3://new/tables"}``.
+            A dict of old and new beginnings of base paths, such as ``{"s3://old/tables":
+            "s3://new/tables"}``.
 
         Returns
         -------
-        This dataset, at the version that was made.
+        This dataset, at the new version.
 
         Raises
         ------
         InvalidInputError
-            A path fits no base path, or the new one is taken.
+            A path matches no base path, or the new path is taken.
         ConflictError
-            Another writer changed the base paths, or wrote to one of them, meanwhile.
+            Another writer changed the base paths, or wrote to one of them, in the meantime.
         """
         bases = moved_bases(self._table.manifest.base_paths, moves, self._table.location)
         self._commit(UpdateBases((), moved_bases=bases), properties=transaction_properties)
         return self
 
     def _options_elsewhere(self) -> dict[str, Mapping[str, Any]]:
-        """Return what a table needs to read files of this one, wherever it is."""
+        """Return the storage options with which a table at any location can read the files of this one."""
         location = self._table.location
         options = {path: params for path, params in location.options_elsewhere.items() if "/" in path}
         if self._storage_options and not location.is_local:
@@ -178,7 +181,7 @@ class Clones(DatasetBase):
         return options
 
     def _trusted_by(self, clone: Location) -> Location:
-        """Return the place of a clone, where files may name this table, and what this table's may name."""
+        """Return the location of a clone that may refer to this table and to all that it may refer to."""
         source = self._table.location
         allowed = source.allowing([f"file://{source.path}" if source.is_local else source.uri])
         return dataclasses.replace(clone, allowed_schemes=clone.allowed_schemes | allowed.allowed_schemes)

@@ -1,4 +1,4 @@
-"""Commit what others computed, go back to older versions, check a table."""
+"""Commit operations that were computed elsewhere, restore older versions, and validate a table."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BulkCommitResult(TypedDict):
 
 
 class Commits(DatasetBase):
-    """Commit what others computed, go back to older versions, check a table."""
+    """Methods that commit operations computed elsewhere, restore older versions, and validate a table."""
 
     @staticmethod
     def commit(
@@ -64,42 +64,43 @@ class Commits(DatasetBase):
         commit_timeout: dt.timedelta | None = _TIMEOUT,
         **others: Any,
     ) -> LanceDataset:
-        """Make a version of what was computed elsewhere, by one process or by many.
+        """Commit an operation that one or more processes computed.
 
         Parameters
         ----------
         base_uri
-            The table, or a dataset. An overwrite creates a table that does not exist.
+            The table, or a dataset. An overwrite creates the table if it does not exist.
         operation
-            What to do, or a transaction of it, which is never applied twice.
+            The operation, or a transaction with one. A transaction is never applied twice.
         read_version
-            The version that the operation was computed from. An overwrite or a restore may do without, and
-            goes on top of whatever is there.
+            The version that the operation was computed from. It is optional for an overwrite or a restore,
+            which then apply to the newest version.
         commit_lock
-            Held while the version is made; see `lance_df.write_dataset`.
+            A lock that is held while the version is created; see `lance_df.write_dataset`.
         enable_v2_manifest_paths, enable_stable_row_ids
-            For new tables only.
+            Only for new tables.
         detached
-            Make a version beside the history of the table. It can be opened by its number only.
+            Create a version outside the history of the table. It can be opened only by its number.
         max_retries, commit_timeout
-            How patient the commit is when others are faster; a timeout of None is no limit.
+            How many times, and for how long, to retry when other writers commit first. A timeout of None
+            means no limit.
         commit_message
-            Kept with the version.
+            Stored with the version.
         **others
-            ``base_store_params``, ``namespace_client`` and what goes with it are refused.
+            ``base_store_params``, ``namespace_client`` and related arguments are refused.
 
         Raises
         ------
         InvalidInputError
-            The operation contradicts the table, or an argument is wrong.
+            The operation contradicts the table, or an argument is invalid.
         AlreadyExistsError
-            An overwrite would make a table in the root of a namespace.
+            An overwrite would create a table in the root of a namespace.
         ConflictError
-            Another commit since the read version forbids this one.
+            A commit after the read version conflicts with this one.
         DatasetNotFoundError, VersionNotFoundError
-            There is no such table, or not the version that was read.
+            There is no such table, or the version that was read does not exist.
         RowCountMismatchError
-            The operation would lose rows, or hold some twice, without saying so.
+            The operation would lose rows, or would hold some rows twice, without declaring it.
         """
         refused = [name for name, value in others.items() if value]
         if refused:
@@ -147,14 +148,14 @@ class Commits(DatasetBase):
         base_store_params: object = None,
         commit_timeout: dt.timedelta | None = _TIMEOUT,
     ) -> BulkCommitResult:
-        """Append what several transactions append, in one version; see `commit`.
+        """Commit the appends of several transactions in one version; see `commit`.
 
         Raises
         ------
         InvalidInputError
             There are no transactions.
         UnsupportedFeatureError
-            One is no append.
+            A transaction is not an append.
         """
         fragments = []
         for transaction in transactions:
@@ -181,11 +182,11 @@ class Commits(DatasetBase):
         return BulkCommitResult(dataset=made, merged=merged)
 
     def restore(self) -> None:
-        """Make this version the newest one: a new version with its content."""
+        """Create a new version with the content of this version."""
         self._commit(ops.Restore(self._table.version), rows=RowChange.restoring(self._table))
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """Return the transaction that made a version, if it is recorded.
+        """Return the transaction that created a version, or None if it is not recorded.
 
         Raises
         ------
@@ -198,19 +199,19 @@ class Commits(DatasetBase):
         return None if transaction is None else from_transaction(transaction)
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """Return the transactions of the newest versions up to this one, the newest first."""
+        """Return the transactions of the newest versions up to this one, newest first."""
         if recent_transactions < 1:
             raise InvalidInputError(f"recent_transactions is {recent_transactions}, expected at least 1")
         versions = [number for number in self._table.history.numbers() if number <= self._table.version]
         return [self.read_transaction(version) for version in reversed(versions[-recent_transactions:])]
 
     def validate(self) -> None:
-        """Check that the table is whole: the manifest in itself, every file it names, and all rows.
+        """Check that the table is intact: its manifest, every file that the manifest names, and all rows.
 
         Raises
         ------
         CorruptDataError
-            Something is missing, damaged or contradicts something else; the message names the file.
+            Something is missing, is damaged or contradicts something else. The message names the file.
         """
         validate_table(self._table)
 
@@ -229,7 +230,7 @@ def _transaction(
 def _opened(
     base: str | os.PathLike[str] | LanceDataset, storage_options: Mapping[str, Any] | None
 ) -> tuple[str, Table | None, Mapping[str, Any] | None]:
-    """Return where the table is, its newest version if there is one, and how it was reached."""
+    """Return the location of the table, its newest version if it exists, and its storage options."""
     if isinstance(base, DatasetBase):
         return base._uri, base._table.latest(), storage_options or base._storage_options
     if not isinstance(base, str | os.PathLike):
@@ -308,7 +309,7 @@ def _model(transaction: Transaction, operation: ops.Operation, *, read_version: 
 
 @contextmanager
 def _as_input_errors(operation: LanceOperation.BaseOperation) -> Iterator[None]:
-    """Raise `InvalidInputError` for values of wrong types, which the model does not check one by one."""
+    """Raise `InvalidInputError` for values of wrong types that the model does not check one by one."""
     try:
         yield
     except LanceError:

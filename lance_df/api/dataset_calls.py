@@ -1,4 +1,4 @@
-"""What `pyarrow.dataset.Dataset` has, for tables and namespaces in the same way."""
+"""The methods of `pyarrow.dataset.Dataset` that tables and namespaces share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DatasetCalls(ArrowDataset):
-    """Calls of `pyarrow.dataset.Dataset` that are made of scans."""
+    """Methods of `pyarrow.dataset.Dataset` that are built on scans."""
 
     _default_scan_options: Mapping[str, Any] | None
 
@@ -41,18 +41,18 @@ class DatasetCalls(ArrowDataset):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Free what is cached of the table, in all its versions; used again, it is read again."""
+        """Free the cache of the table, for all its versions. Later uses read the table again."""
         self._free_cache()
 
     def _free_cache(self) -> None:
         raise NotImplementedError
 
     def _with_scan_options(self, options: Mapping[str, Any]) -> Self:
-        """Return the same rows, with other defaults of scans."""
+        """Return the same rows with other default scan options."""
         raise NotImplementedError
 
     def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:
-        """Read into memory; see `scanner`."""
+        """Read the rows into a pyarrow Table; see `scanner`."""
         return self.scanner(columns, filter, **options).to_table()
 
     def to_batches(
@@ -61,11 +61,14 @@ class DatasetCalls(ArrowDataset):
         filter: Filter = None,
         **options: Any,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches; see `scanner`."""
+        """Yield the batches of a scan; see `scanner`."""
         return self.scanner(columns, filter, **options).to_batches()
 
     def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:
-        """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
+        """Read the rows into a pandas frame; see `scanner`.
+
+        Options that are not scan options are passed to `pyarrow.Table.to_pandas`.
+        """
         with imports_finished():
             from lance_df.scanner_options import ScannerBuilder
 
@@ -73,7 +76,7 @@ class DatasetCalls(ArrowDataset):
         return self.scanner(columns, filter, **scan_options).to_pandas(**options)
 
     def to_polars(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pl.DataFrame:
-        """Read into a Polars frame; see `scanner`. `lance_df.scan_lance` makes a lazy one.
+        """Read the rows into a Polars frame; see `scanner`. Use `lance_df.scan_lance` for a lazy frame.
 
         Raises
         ------
@@ -88,17 +91,17 @@ class DatasetCalls(ArrowDataset):
         return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
 
     def head(self, num_rows: int, **options: Any) -> pa.Table:
-        """Return the first rows; see `scanner`."""
+        """Return the first ``num_rows`` rows; see `scanner`."""
         return self.scanner(**{**options, "limit": num_rows}).to_table()
 
     @property
     def partition_expression(self) -> NoReturn:
-        """Not there: nothing is true of all rows."""
+        """Raise an error: there is no expression that is true for all rows."""
         raise UnsupportedFeatureError("a Lance table has no partition expression")
 
     @property
     def _selects(self) -> bool:
-        """Whether scans without arguments return other rows or columns than there are."""
+        """Return whether the default scan options choose rows or columns."""
         if not self._default_scan_options:
             return False
         with imports_finished():
@@ -107,7 +110,7 @@ class DatasetCalls(ArrowDataset):
         return any(map(ScannerBuilder.selects, self._default_scan_options))
 
     def filter(self, expression: pc.Expression) -> FilteredDataset:
-        """Return the rows for which ``expression`` is true, to be read: a `pyarrow.dataset.Dataset`."""
+        """Return a `pyarrow.dataset.Dataset` of the rows for which ``expression`` is true."""
         with imports_finished():
             from lance_df.api.filtered_dataset import FilteredDataset
 
@@ -119,13 +122,13 @@ class DatasetCalls(ArrowDataset):
         return FilteredDataset(self._with_scan_options(defaults))
 
     def sort_by(self, sorting: str | Sequence[tuple[str, str]], **options: Any) -> pyarrow.dataset.Dataset:
-        """Return the sorted rows, in memory."""
+        """Return the rows in sorted order, in memory."""
         rows = self.scanner(**options).to_table()
         with _arrow_errors("sorted"):
             return pyarrow.dataset.dataset(rows.sort_by(sorting))
 
     def join(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
-        """Return the join with another dataset, in memory; arguments are those of `pyarrow.Table.join`."""
+        """Return the join with another dataset, in memory. Arguments are those of `pyarrow.Table.join`."""
         left, right = self.scanner().to_table(), right_dataset.to_table()
         with _arrow_errors("joined"):
             return pyarrow.dataset.dataset(left.join(right, *args, **options))
@@ -137,7 +140,7 @@ class DatasetCalls(ArrowDataset):
             return pyarrow.dataset.dataset(left.join_asof(right, *args, **options))
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Refuse: the schema of a table changes by commits."""
+        """Raise an error: only commits change the schema of a table."""
         del schema
         raise UnsupportedFeatureError(
             "the schema of a Lance table cannot be replaced: change it by alter_columns"

@@ -1,4 +1,4 @@
-"""What notebooks show of tables and namespaces. What cannot be read is said, not raised."""
+"""HTML for notebooks of tables and namespaces. Data that cannot be read is reported in it, not raised."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _NUM_NAMED: Final = 10
 
 
 def table_html(dataset: DatasetCalls, table: Table) -> str:
-    """Return a version of a table: sizes, columns and first rows."""
+    """Return HTML for a version of a table: sizes, columns and first rows."""
     branch = [] if table.branch is None else [f"branch {table.branch}"]
     facts = ["Lance table", f"version {table.version}", *branch, *_table_facts(table)]
     return _page(heading(table.uri, facts), dataset)
 
 
 def namespace_html(dataset: DatasetCalls, snapshot: NamespaceSnapshot) -> str:
-    """Return a version of a namespace: sizes, a map of its partitions, columns and first rows."""
+    """Return HTML for a version of a namespace: sizes, a map of its partitions, columns and first rows."""
     total = len(snapshot.manifest.members)
     facts = ["partitioned namespace", f"version {snapshot.version}", number_text(total, "partition")]
     spec = ", ".join(field.field_id for field in snapshot.manifest.specs.current.fields)
@@ -60,7 +60,7 @@ def namespace_html(dataset: DatasetCalls, snapshot: NamespaceSnapshot) -> str:
 def directory_html(
     uri: str, namespaces: Callable[[], Sequence[str]], tables: Callable[[], Sequence[str]]
 ) -> str:
-    """Return the names of the namespaces and tables of a directory."""
+    """Return HTML with the names of the namespaces and tables of a directory."""
     try:
         names = [("namespace", name) for name in namespaces()] + [("table", name) for name in tables()]
         listed = html_table(("kind", "name"), [(kind, escaped(name)) for kind, name in names[:MAX_LISTED]])
@@ -70,7 +70,7 @@ def directory_html(
 
 
 def schema_html(schema: Schema) -> str:
-    """Return the fields of a schema, those of structs too, with their ids."""
+    """Return HTML with the fields of a schema, including those of structs, and their ids."""
     fields = list(schema.walk())
     rows = [
         (str(each.id), escaped(each.name), escaped(each.logical_type), "yes" if each.nullable else "no")
@@ -82,7 +82,7 @@ def schema_html(schema: Schema) -> str:
 
 
 def refs_html(refs: Mapping[str, Mapping[str, Any]], titles: Sequence[str]) -> str:
-    """Return tags or branches as a table, with some of what is known of each."""
+    """Return tags or branches as an HTML table with some of their properties."""
     rows = [
         (escaped(name), *(escaped(ref[title]) for title in titles))
         for name, ref in list(refs.items())[:MAX_LISTED]
@@ -93,14 +93,14 @@ def refs_html(refs: Mapping[str, Mapping[str, Any]], titles: Sequence[str]) -> s
 
 
 def refs_text(refs: Mapping[str, Mapping[str, Any]], key: str) -> str:
-    """Return tags or branches with their versions in one line."""
+    """Return tags or branches with their versions, in one line."""
     named = [f"{name!r} at {ref[key]}" for name, ref in list(refs.items())[:_NUM_NAMED]]
     more = [f"… {len(refs):,} in all"] if len(refs) > _NUM_NAMED else []
     return ", ".join([*named, *more]) or "none"
 
 
 def sizes_text(table: Table) -> str:
-    """Return rows, fragments and bytes of a table in one line."""
+    """Return the rows, fragments and bytes of a table, in one line."""
     try:
         return ", ".join(_table_facts(table))
     except LanceError as err:

@@ -1,4 +1,4 @@
-"""How methods of `DirectoryNamespace` read their arguments and open tables."""
+"""Helpers with which the methods of `DirectoryNamespace` read their arguments and open tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Named = TypeVar("Named")
 
 
 class DirectoryCalls:
-    """What the themes of `DirectoryNamespace` build on: its tables, opened as datasets."""
+    """The base of the classes that `DirectoryNamespace` consists of. It opens tables as datasets."""
 
     _tables: DirectoryTables
 
@@ -36,9 +36,9 @@ class DirectoryCalls:
         Raises
         ------
         DatasetNotFoundError
-            There is none, or it is declared only.
+            There is no such table, or it is only declared.
         VersionNotFoundError
-            It has no such branch or version.
+            The table has no such branch or version.
         """
         from lance_df.dataset import LanceDataset
 
@@ -47,12 +47,12 @@ class DirectoryCalls:
         return LanceDataset._of(table, folder.uri, None, None)
 
     def _to_change(self, parts: Parts, branch: str | None = None) -> LanceDataset:
-        """Open the newest version of a table to change it; errors are those of `_opened`.
+        """Open the newest version of a table to change it. Raises the errors of `_opened`.
 
         Raises
         ------
         InvalidInputError
-            The table is a part of a partitioned namespace.
+            The table is a member of a partitioned namespace.
         """
         self._tables.check_changeable(parts)
         return self._opened(parts, branch)
@@ -63,7 +63,10 @@ class DirectoryCalls:
 
 
 class CountedRows:
-    """Rows to write, and how many of them were read so far. A context, after which no thread reads them."""
+    """Rows to write, and the number of rows that have been read so far.
+
+    Use it as a context manager. When the context ends, no thread reads the rows any more.
+    """
 
     def __init__(self, data: Any) -> None:
         self.schema, self._batches = to_batches(ipc_or_data(data))
@@ -76,7 +79,7 @@ class CountedRows:
         close_source(self._batches)
 
     def reader(self) -> pa.RecordBatchReader:
-        """Return the rows, once."""
+        """Return a reader of the rows. It can be called once."""
         return pa.RecordBatchReader.from_batches(self.schema, self._counted)
 
     @property
@@ -85,7 +88,7 @@ class CountedRows:
 
 
 def arguments(target: Any, **given: Any) -> tuple[Parts, list[Any]]:
-    """Return the parts of an id, and the other arguments: those of a request, where it has them.
+    """Return the parts of an id, and the other arguments. Values of a request replace the given arguments.
 
     A request is a mapping, or an object with attributes.
     """
@@ -98,17 +101,17 @@ def arguments(target: Any, **given: Any) -> tuple[Parts, list[Any]]:
 
 
 def member(owner: Any, name: str) -> Any:
-    """Return a member of a mapping, or an attribute; None if there is none."""
+    """Return a member of a mapping or an attribute of an object; None if it does not exist."""
     return owner.get(name) if isinstance(owner, Mapping) else getattr(owner, name, None)
 
 
 def needed(value: Any, what: str) -> Any:
-    """Return an argument.
+    """Return a required argument.
 
     Raises
     ------
     InvalidInputError
-        It is not given.
+        The argument is missing.
     """
     if value is None:
         raise InvalidInputError(f"{what} must be given")
@@ -121,7 +124,7 @@ def checked_properties(properties: Any) -> Mapping[str, str] | None:
     Raises
     ------
     InvalidInputError
-        They are no mapping of texts.
+        The properties are not a mapping of texts.
     """
     if properties is None:
         return None
@@ -132,7 +135,7 @@ def checked_properties(properties: Any) -> Mapping[str, str] | None:
 
 
 def one_of(value: Any, *known: str) -> str:
-    """Return an option in the one way of writing that is compared; pylance knows several."""
+    """Return an option in its normalized spelling. pylance accepts several spellings."""
     option = value.replace("_", "").lower() if isinstance(value, str) else value
     if option not in known:
         raise InvalidInputError(f"{value!r} is not offered here; there is {', '.join(map(repr, known))}")
@@ -140,7 +143,7 @@ def one_of(value: Any, *known: str) -> str:
 
 
 def page(names: list[str], token: str | None, limit: int | None) -> tuple[list[str], str | None]:
-    """Return the names after a token, at most so many, and the token for the rest."""
+    """Return at most ``limit`` names after a token, and the token for the rest."""
     if limit is not None and limit <= 0:
         raise InvalidInputError(f"a limit is 1 or more, not {limit}")
     rest = [name for name in names if token is None or name > token]
@@ -152,18 +155,18 @@ def page(names: list[str], token: str | None, limit: int | None) -> tuple[list[s
 def page_of(
     named: Mapping[str, Named], token: str | None, limit: int | None
 ) -> tuple[dict[str, Named], str | None]:
-    """Return what has the names of a `page`, by name."""
+    """Return the items whose names are in a `page`, by name."""
     names, token = page(sorted(named), token, limit)
     return {name: named[name] for name in names}, token
 
 
 def ipc_or_data(data: Any) -> Any:
-    """Return the rows of an Arrow IPC stream, and other data as it is.
+    """Return the rows of an Arrow IPC stream. Other data is returned unchanged.
 
     Raises
     ------
     InvalidInputError
-        Bytes that are no such stream.
+        Bytes are not an Arrow IPC stream.
     """
     if not isinstance(data, bytes | bytearray | memoryview | pa.Buffer):
         return data
@@ -174,12 +177,12 @@ def ipc_or_data(data: Any) -> Any:
 
 
 def written_version(folder: Location, data: Any, mode: Mode) -> int:
-    """Write a table, and return the version that was made."""
+    """Write a table, and return the new version."""
     schema, batches = to_batches(ipc_or_data(data))
     return write_table(folder, schema, batches, mode=mode).manifest.version
 
 
 def transaction_id(dataset: LanceDataset) -> str | None:
-    """Return what identifies the commit that made the version of a dataset, if it is recorded."""
+    """Return the id of the transaction that made the version of a dataset, if it is recorded."""
     transaction = dataset.read_transaction(dataset.version)
     return None if transaction is None else transaction.uuid

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DirectoryColumns(DirectoryCalls):
-    """Change columns and the metadata of the schema, as `lance_df.LanceDataset`, with the same errors."""
+    """Methods that change columns and schema metadata, with the errors of `lance_df.LanceDataset`."""
 
     def alter_table_add_columns(
         self,
@@ -32,16 +32,16 @@ class DirectoryColumns(DirectoryCalls):
         Parameters
         ----------
         new_columns
-            SQL expressions by name; of a request, what has ``name`` and ``expression``.
+            SQL expressions by name; in a request, objects with ``name`` and ``expression``.
 
         Raises
         ------
         DatasetNotFoundError
             There is no such table.
         InvalidInputError
-            A column exists already, or has no expression, or a wrong one.
+            A column exists already, has no expression, or has an invalid one.
         UnsupportedFeatureError
-            A column that a service computes.
+            A service is requested to compute a column.
         """
         parts, (new_columns, branch) = arguments(id, new_columns=new_columns, branch=branch)
         given = needed(new_columns, "the columns to add")
@@ -58,20 +58,20 @@ class DirectoryColumns(DirectoryCalls):
         *,
         branch: str | None = None,
     ) -> responses.VersionResponse:
-        """Rename columns, make them nullable or not, or give them another type.
+        """Rename columns, change whether they are nullable, or change their types.
 
         Parameters
         ----------
         alterations
-            What has ``path`` and one or more of ``rename``, ``nullable`` and ``data_type``, which is a type
-            of pyarrow, or as JSON such as ``{"type": "int64"}``.
+            Objects with ``path`` and one or more of ``rename``, ``nullable`` and ``data_type``. The type is a
+            pyarrow type, or JSON such as ``{"type": "int64"}``.
 
         Raises
         ------
         DatasetNotFoundError, ColumnNotFoundError
             There is no such table or column.
         InvalidInputError
-            Names clash, a type is none, or values do not fit it.
+            Names clash, a type is invalid, or values do not fit it.
         """
         parts, (alterations, branch) = arguments(id, alterations=alterations, branch=branch)
         wanted = [_alteration(each) for each in needed(alterations, "the alterations")]
@@ -87,7 +87,7 @@ class DirectoryColumns(DirectoryCalls):
         *,
         branch: str | None = None,
     ) -> responses.VersionResponse:
-        """Drop columns; raises `DatasetNotFoundError` and `ColumnNotFoundError`."""
+        """Drop columns. Raises `DatasetNotFoundError` and `ColumnNotFoundError`."""
         parts, (columns, branch) = arguments(id, columns=columns, branch=branch)
         names = needed(columns, "the names of the columns to drop")
         dataset = self._to_change(parts, branch)
@@ -102,7 +102,7 @@ class DirectoryColumns(DirectoryCalls):
         *,
         branch: str | None = None,
     ) -> responses.UpdateTableSchemaMetadataResponse:
-        """Change some of the metadata of the schema, and return all of it; raises `DatasetNotFoundError`."""
+        """Change entries of the schema metadata, and return all of it. Raises `DatasetNotFoundError`."""
         parts, (metadata, branch) = arguments(id, metadata=metadata, branch=branch)
         dataset = self._to_change(parts, branch)
         updated = dataset.update_schema_metadata(metadata or {})

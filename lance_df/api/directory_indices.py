@@ -19,7 +19,7 @@ _SCALAR: Final = {
 
 
 class DirectoryIndices(DirectoryCalls):
-    """Indices, as `lance_df.LanceDataset.create_scalar_index` builds them, with the same errors."""
+    """Methods for indices, like `lance_df.LanceDataset.create_scalar_index` and with the same errors."""
 
     def create_table_index(
         self,
@@ -35,9 +35,9 @@ class DirectoryIndices(DirectoryCalls):
         Parameters
         ----------
         index_type
-            See `lance_df.LanceDataset.create_scalar_index`; underscores and case do not matter.
+            See `lance_df.LanceDataset.create_scalar_index`. Underscores and case are ignored.
         name
-            ``{column}_idx`` by default.
+            The name of the index. The default is ``{column}_idx``.
 
         Raises
         ------
@@ -46,9 +46,9 @@ class DirectoryIndices(DirectoryCalls):
         AlreadyExistsError
             The name is taken.
         InvalidInputError
-            There is no such type.
+            There is no such index type.
         UnsupportedFeatureError
-            An index of vectors or texts, or another that this release does not build.
+            This release cannot build the index, such as an index of vectors or texts.
         """
         parts, (column, index_type, name, branch) = arguments(
             id, column=column, index_type=index_type, name=name, branch=branch
@@ -73,7 +73,7 @@ class DirectoryIndices(DirectoryCalls):
         page_token: str | None = None,
         limit: int | None = None,
     ) -> responses.ListTableIndicesResponse:
-        """List indices by name; raises `DatasetNotFoundError` and `VersionNotFoundError`."""
+        """List indices by name. Raises `DatasetNotFoundError` and `VersionNotFoundError`."""
         parts, (version, branch, page_token, limit) = arguments(
             id, version=version, branch=branch, page_token=page_token, limit=limit
         )
@@ -121,7 +121,7 @@ class DirectoryIndices(DirectoryCalls):
         *,
         branch: str | None = None,
     ) -> responses.TransactionResponse:
-        """Remove an index of any type; raises `DatasetNotFoundError` and `IndexNotFoundError`."""
+        """Remove an index of any type. Raises `DatasetNotFoundError` and `IndexNotFoundError`."""
         parts, (index_name, branch) = arguments(id, index_name=index_name, branch=branch)
         dataset = self._to_change(parts, branch)
         dataset.drop_index(needed(index_name, "the name of the index"))

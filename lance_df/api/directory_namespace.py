@@ -1,4 +1,4 @@
-"""`DirectoryNamespace`: namespaces and tables below one folder."""
+"""`DirectoryNamespace`: the namespaces and tables below one folder."""
 
 from __future__ import annotations
 
@@ -45,38 +45,39 @@ class DirectoryNamespace(
     DirectoryIndices,
     DirectoryRefused,
 ):
-    """Namespaces and tables in one folder, which pylance's class of this name can work on as well.
+    """Namespaces and tables in one folder. The class of the same name in pylance can use the same folder.
 
-    Every method takes an id, a list of names or text such as ``"sales$orders"``, and plain arguments, or
-    instead of all these one request of pylance's: anything that has an attribute ``id``, or a dict. Safe to
-    share between threads, and with other processes.
+    Every method takes an id, which is a list of names or text such as ``"sales$orders"``, and further
+    arguments. Instead of all of them it accepts one request of pylance: an object with an attribute ``id``,
+    or a dict. An instance may be shared between threads, and several processes may use the same folder.
 
     Parameters
     ----------
     root
         Path or URL of the folder, which need not exist.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
     allowed_base_schemes
-        Kinds of URLs that base paths of tables may have, see `lance_df.dataset`.
+        URL schemes that base paths of tables may have; see `lance_df.dataset`.
     manifest_enabled
-        Whether there are namespaces, and properties: rows of the table ``__manifest``.
+        Whether namespaces and properties are supported. They are rows of the table ``__manifest``.
     dir_listing_enabled
-        Whether folders ``x.lance`` right in the root are tables, also without a row.
+        Whether every folder ``x.lance`` directly in the root is a table, even without a row in
+        ``__manifest``.
     session, context_provider
-        Taken so that calls written for pylance work; they have no effect.
+        Accepted for compatibility with pylance; they have no effect.
     **properties
-        What pylance's class takes as text, such as ``lance_namespace.connect`` passes on: storage options as
-        ``storage.region``.
+        Properties that the class of pylance takes as text, for example from ``lance_namespace.connect``.
+        Storage options are written as ``storage.region``.
 
     Raises
     ------
     InvalidInputError
-        A property that is not known, or a setting that is neither true nor false.
+        A property is unknown, or a setting is neither true nor false.
     UnsupportedFeatureError
-        ``__manifest`` needs a reader that knows more.
+        ``__manifest`` needs a newer reader.
     CorruptDataError
-        It is damaged.
+        ``__manifest`` is damaged.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class DirectoryNamespace(
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Free what is cached of ``__manifest``; used again, it is read again."""
+        """Free the cache of ``__manifest``. Later uses read it again."""
         self._directory.free_cache()
 
     def _repr_html_(self) -> str:
@@ -127,7 +128,7 @@ class DirectoryNamespace(
         )
 
     def namespace_id(self) -> str:
-        """Return what identifies this namespace: the text that pylance has for it."""
+        """Return the text that identifies this namespace, which is the same as in pylance."""
         return f'DirectoryNamespace {{ root: "{self._directory.root.uri}" }}'
 
     # -- namespaces -----------------------------------------------------------------------------------------
@@ -139,19 +140,19 @@ class DirectoryNamespace(
         *,
         mode: str = "create",
     ) -> responses.CreateNamespaceResponse:
-        """Make a namespace.
+        """Create a namespace.
 
         Parameters
         ----------
         mode
-            ``"exist_ok"`` leaves one that is there as it is.
+            With ``"exist_ok"``, an existing namespace is not changed.
 
         Raises
         ------
         AlreadyExistsError
-            There is a namespace or table of this id.
+            There is a namespace or table with this id.
         NotFoundError
-            The namespace that it should be in does not exist.
+            The parent namespace does not exist.
         """
         parts, (properties, mode) = arguments(id, properties=properties, mode=mode)
         properties = checked_properties(properties)
@@ -171,7 +172,7 @@ class DirectoryNamespace(
         page_token: str | None = None,
         limit: int | None = None,
     ) -> responses.ListNamespacesResponse:
-        """List the namespaces right in a namespace, by default in the root.
+        """List the namespaces directly in a namespace, by default in the root.
 
         Raises
         ------
@@ -183,7 +184,7 @@ class DirectoryNamespace(
         return responses.ListNamespacesResponse(namespaces=names, page_token=token)
 
     def describe_namespace(self, id: Any) -> responses.DescribeNamespaceResponse:
-        """Return the properties of a namespace; raises `NotFoundError`."""
+        """Return the properties of a namespace. Raises `NotFoundError`."""
         parts, _ = arguments(id)
         stored = self._directory.namespace_properties(parts)
         return responses.DescribeNamespaceResponse(properties=stored if stored or not parts else None)
@@ -206,16 +207,16 @@ class DirectoryNamespace(
         Parameters
         ----------
         mode
-            ``"skip"`` if it need not exist.
+            With ``"skip"``, the namespace need not exist.
         behavior
-            ``"restrict"``: what is in a namespace is never dropped with it.
+            Only ``"restrict"``: the contents of a namespace are never dropped with it.
 
         Raises
         ------
         NotFoundError
-            There is none.
+            There is no such namespace.
         InvalidInputError
-            Something is in it, or it is the root.
+            The namespace is not empty, or it is the root.
         """
         parts, (mode, behavior) = arguments(id, mode=mode, behavior=behavior)
         one_of(behavior, "restrict")
@@ -237,24 +238,24 @@ class DirectoryNamespace(
         *,
         mode: str = "create",
     ) -> responses.CreateTableResponse:
-        """Write a new table, or one that is declared.
+        """Write a new table or a declared table.
 
         Parameters
         ----------
         data
-            As for `lance_df.write_dataset`, or the bytes of an Arrow IPC stream.
+            Any data that `lance_df.write_dataset` accepts, or the bytes of an Arrow IPC stream.
         mode
-            ``"exist_ok"`` leaves a table that is there as it is, ``"overwrite"`` gives it a new version of
-            just these rows, and these properties.
+            With ``"exist_ok"``, an existing table is not changed. With ``"overwrite"``, an existing table
+            gets a new version with only these rows and these properties.
 
         Raises
         ------
         AlreadyExistsError
-            There is a namespace or table of this id.
+            There is a namespace or table with this id.
         NotFoundError
             The namespace does not exist.
         InvalidInputError, UnsupportedFeatureError
-            Data that cannot be stored.
+            The data cannot be stored.
         """
         parts, (properties, mode) = arguments(id, properties=properties, mode=mode)
         properties = checked_properties(properties)
@@ -279,16 +280,16 @@ class DirectoryNamespace(
         *,
         location: str | None = None,
     ) -> responses.DeclareTableResponse:
-        """Take an id for a table that is to be written to the location that is returned.
+        """Reserve an id for a table that is going to be written to the returned location.
 
         Raises
         ------
         AlreadyExistsError
-            There is a namespace or table of this id.
+            There is a namespace or table with this id.
         NotFoundError
             The namespace does not exist.
         InvalidInputError
-            A location is asked for: it is the namespace that chooses one.
+            The call requests a location. The namespace always chooses the location itself.
         """
         parts, (properties, location) = arguments(id, properties=properties, location=location)
         if location is not None:
@@ -310,7 +311,7 @@ class DirectoryNamespace(
         *,
         mode: str = "create",
     ) -> responses.RegisterTableResponse:
-        """Give a table that is in a folder of the root a name.
+        """Register an existing table in a folder of the root under an id.
 
         Parameters
         ----------
@@ -320,11 +321,11 @@ class DirectoryNamespace(
         Raises
         ------
         AlreadyExistsError
-            There is a namespace or table of this id, or the folder is that of another table.
+            There is a namespace or table with this id, or the folder belongs to another table.
         NotFoundError
             The namespace does not exist, or there is no table in the folder.
         InvalidInputError
-            The location is no path within the root.
+            The location is not a path within the root.
         """
         parts, (location, properties, mode) = arguments(
             id, location=location, properties=properties, mode=mode
@@ -338,12 +339,12 @@ class DirectoryNamespace(
         )
 
     def deregister_table(self, id: Any) -> responses.RemoveTableResponse:
-        """Forget a table, and leave its folder; raises `DatasetNotFoundError`."""
+        """Remove the id of a table without removing its folder. Raises `DatasetNotFoundError`."""
         parts, _ = arguments(id)
         return self._removed(parts, self._tables.deregister_table(parts))
 
     def drop_table(self, id: Any) -> responses.RemoveTableResponse:
-        """Remove a table with its folder; raises `DatasetNotFoundError`."""
+        """Remove a table and its folder. Raises `DatasetNotFoundError`."""
         parts, _ = arguments(id)
         return self._removed(parts, self._tables.drop_table(parts))
 
@@ -355,23 +356,24 @@ class DirectoryNamespace(
         load_detailed_metadata: bool = False,
         check_declared: bool = False,
     ) -> responses.DescribeTableResponse:
-        """Return where a table is, its properties, and more if that is asked for.
+        """Return the location and properties of a table, and on request its version and schema.
 
         Parameters
         ----------
         version
-            By default the newest one. It is looked at where details are asked for, or a version is.
+            The version to describe. The default is the newest one. The table is opened only if a version or
+            details are requested.
         load_detailed_metadata
-            Whether to open the table for its version and schema.
+            Whether to open the table and return its version and schema.
         check_declared
-            Whether to find out if there is a table, or if it is declared only.
+            Whether to check if the table is written or only declared.
 
         Raises
         ------
         DatasetNotFoundError
-            There is none, or its folder is gone.
+            There is no such table, or its folder no longer exists.
         VersionNotFoundError
-            It has no such version.
+            The table has no such version.
         """
         parts, (version, detailed, check) = arguments(
             id, version=version, load_detailed_metadata=load_detailed_metadata, check_declared=check_declared
@@ -407,7 +409,7 @@ class DirectoryNamespace(
         limit: int | None = None,
         include_declared: bool = True,
     ) -> responses.ListTablesResponse:
-        """List the tables right in a namespace, by default in the root.
+        """List the tables directly in a namespace, by default in the root.
 
         Raises
         ------

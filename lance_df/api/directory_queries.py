@@ -27,7 +27,10 @@ _QUERY: Final = (
 
 
 class DirectoryQueries(DirectoryCalls):
-    """Read rows, plans and statistics of one version of a table: the newest one of main by default."""
+    """Methods that read rows, plans and statistics of one version of a table.
+
+    The default is the newest version of the branch main.
+    """
 
     def count_table_rows(
         self,
@@ -37,14 +40,14 @@ class DirectoryQueries(DirectoryCalls):
         version: int | None = None,
         branch: str | None = None,
     ) -> responses.CountTableRowsResponse:
-        """Count the rows for which a predicate, which is SQL, is true; all without one.
+        """Return the number of rows for which an SQL predicate is true; without a predicate, of all rows.
 
         Raises
         ------
         DatasetNotFoundError, VersionNotFoundError
             There is no such table, or no such version or branch.
         InvalidInputError
-            The predicate is wrong.
+            The predicate is invalid.
         """
         parts, (predicate, version, branch) = arguments(
             id, predicate=predicate, version=version, branch=branch
@@ -69,22 +72,22 @@ class DirectoryQueries(DirectoryCalls):
         Parameters
         ----------
         columns
-            Names, or SQL expressions by name; of a request ``column_names`` or ``column_aliases``.
+            Names, or SQL expressions by name; in a request ``column_names`` or ``column_aliases``.
         filter
-            SQL.
+            An SQL expression.
         k
-            At most so many rows; all if it is 0.
+            The maximum number of rows; 0 for all rows.
         offset
-            Rows to leave out before.
+            The number of rows to skip before them.
 
         Raises
         ------
         DatasetNotFoundError, VersionNotFoundError
             There is no such table, or no such version or branch.
         InvalidInputError
-            A column or the filter is wrong.
+            A column or the filter is invalid.
         UnsupportedFeatureError
-            A request for the search of vectors or texts.
+            The request is a vector or text search.
         """
         parts, values = arguments(
             id,
@@ -113,17 +116,17 @@ class DirectoryQueries(DirectoryCalls):
         verbose: bool = False,
         branch: str | None = None,
     ) -> str:
-        """Return what a query reads, and why.
+        """Return a text that says what a query reads and why.
 
         Parameters
         ----------
         query
-            A request of :meth:`query_table`, or a mapping of its arguments; all rows by default.
+            A request of :meth:`query_table`, or a mapping of its arguments. The default is all rows.
 
         Raises
         ------
         LanceError
-            As :meth:`query_table`.
+            As for :meth:`query_table`.
         """
         parts, (query, verbose, branch) = arguments(id, query=query, verbose=verbose, branch=branch)
         return self._scanner(parts, {"branch": branch, **_members(query)}).explain_plan(verbose=bool(verbose))
@@ -133,17 +136,17 @@ class DirectoryQueries(DirectoryCalls):
         id: Any,
         query: Any = None,
     ) -> str:
-        """Run a query, and return what it read, and why.
+        """Run a query, and return a text that says what it read and why.
 
         Parameters
         ----------
         query
-            A request of :meth:`query_table`, which may be given alone, or a mapping of its arguments.
+            A request of :meth:`query_table`, which may be the only argument, or a mapping of its arguments.
 
         Raises
         ------
         LanceError
-            As :meth:`query_table`.
+            As for :meth:`query_table`.
         """
         parts, _ = arguments(id)
         return self._scanner(parts, _members(id if query is None else query)).analyze_plan()
@@ -154,7 +157,7 @@ class DirectoryQueries(DirectoryCalls):
         *,
         branch: str | None = None,
     ) -> responses.GetTableStatsResponse:
-        """Return sizes and counts of a table. Opens all of its data files.
+        """Return sizes and counts of a table. All its data files are opened.
 
         Raises
         ------

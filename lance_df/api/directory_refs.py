@@ -10,7 +10,7 @@ from lance_df.table.metadata.refs import read_tag
 
 
 class DirectoryRefs(DirectoryCalls):
-    """Tags and branches, as `lance_df.LanceDataset.tags` and ``branches``, with the same errors."""
+    """Methods for tags and branches, with the errors of `lance_df.LanceDataset.tags` and ``branches``."""
 
     def list_table_tags(
         self,
@@ -19,7 +19,7 @@ class DirectoryRefs(DirectoryCalls):
         page_token: str | None = None,
         limit: int | None = None,
     ) -> responses.ListTableTagsResponse:
-        """Return the tags of a table by name; raises `DatasetNotFoundError`."""
+        """Return the tags of a table by name. Raises `DatasetNotFoundError`."""
         parts, (page_token, limit) = arguments(id, page_token=page_token, limit=limit)
         tags, token = page_of(self._opened(parts).tags.list(), page_token, limit)
         return responses.ListTableTagsResponse(
@@ -35,7 +35,7 @@ class DirectoryRefs(DirectoryCalls):
         id: Any,
         tag: str | None = None,
     ) -> responses.GetTableTagVersionResponse:
-        """Return the version that a tag names, and its branch; None is main.
+        """Return the version and the branch that a tag names. The branch None is main.
 
         Raises
         ------
@@ -55,16 +55,16 @@ class DirectoryRefs(DirectoryCalls):
         *,
         branch: str | None = None,
     ) -> responses.TransactionResponse:
-        """Give a version a name.
+        """Create a tag for a version.
 
         Raises
         ------
         AlreadyExistsError
-            There is a tag of this name.
+            There is a tag with this name.
         VersionNotFoundError
             There is no such version or branch.
         InvalidInputError
-            No tag can be called that.
+            The tag name is invalid.
         """
         parts, (tag, version, branch) = arguments(id, tag=tag, version=version, branch=branch)
         number = needed(version, "the version that a tag names")
@@ -79,7 +79,7 @@ class DirectoryRefs(DirectoryCalls):
         *,
         branch: str | None = None,
     ) -> responses.TransactionResponse:
-        """Let a tag name another version; raises `VersionNotFoundError` if there is no such tag."""
+        """Move a tag to another version. Raises `VersionNotFoundError` if there is no such tag."""
         parts, (tag, version, branch) = arguments(id, tag=tag, version=version, branch=branch)
         number = needed(version, "the version that a tag names")
         self._to_change(parts).tags.update(needed(tag, "the name of a tag"), (branch, number))
@@ -90,7 +90,7 @@ class DirectoryRefs(DirectoryCalls):
         id: Any,
         tag: str | None = None,
     ) -> responses.TransactionResponse:
-        """Delete a tag, but not the version that it names; raises `VersionNotFoundError`."""
+        """Delete a tag, but not the version that it names. Raises `VersionNotFoundError`."""
         parts, (tag,) = arguments(id, tag=tag)
         self._to_change(parts).tags.delete(needed(tag, "the name of a tag"))
         return responses.TransactionResponse()
@@ -103,16 +103,16 @@ class DirectoryRefs(DirectoryCalls):
         from_branch: str | None = None,
         from_version: int | None = None,
     ) -> responses.TransactionResponse:
-        """Start a branch, by default from the newest version of main.
+        """Create a branch, by default from the newest version of main.
 
         Raises
         ------
         AlreadyExistsError
-            There is a branch of this name.
+            There is a branch with this name.
         VersionNotFoundError
-            There is nothing of that kind to start from.
+            The branch, tag or version to start from does not exist.
         InvalidInputError
-            No branch can be called that.
+            The branch name is invalid.
         """
         parts, (name, from_branch, from_version) = arguments(
             id, name=name, from_branch=from_branch, from_version=from_version
@@ -128,7 +128,7 @@ class DirectoryRefs(DirectoryCalls):
         page_token: str | None = None,
         limit: int | None = None,
     ) -> responses.ListTableBranchesResponse:
-        """Return the branches of a table but main by name; raises `DatasetNotFoundError`."""
+        """Return the branches of a table by name, except main. Raises `DatasetNotFoundError`."""
         parts, (page_token, limit) = arguments(id, page_token=page_token, limit=limit)
         branches, token = page_of(self._opened(parts).branches.list(), page_token, limit)
         return responses.ListTableBranchesResponse(
@@ -150,14 +150,14 @@ class DirectoryRefs(DirectoryCalls):
         id: Any,
         name: str | None = None,
     ) -> responses.TransactionResponse:
-        """Delete a branch with all of its versions.
+        """Delete a branch with all its versions.
 
         Raises
         ------
         VersionNotFoundError
             There is no such branch.
         InvalidInputError
-            Other branches or tags need it.
+            Other branches or tags depend on it.
         """
         parts, (name,) = arguments(id, name=name)
         self._to_change(parts).branches.delete(needed(name, "the name of a branch"))

@@ -1,6 +1,6 @@
-"""What methods of `DirectoryNamespace` return: the attributes that the responses of pylance have.
+"""The responses of the methods of `DirectoryNamespace`, with the attributes of pylance's responses.
 
-Those that a directory has nothing to say about are None.
+Attributes that do not apply to a directory are None.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Properties: TypeAlias = Mapping[str, str] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What every response has."""
+    """The base of all responses."""
 
     context: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateNamespaceResponse(Response):
-    """A namespace that is there now."""
+    """The namespace that was created or that existed already."""
 
     properties: Properties
     transaction_id: str | None = None
@@ -30,19 +30,19 @@ class CreateNamespaceResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeNamespaceResponse(Response):
-    """A namespace."""
+    """The description of a namespace."""
 
     properties: Properties
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceExistsResponse(Response):
-    """There is such a namespace."""
+    """The response if a namespace exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropNamespaceResponse(Response):
-    """A namespace that is gone."""
+    """The namespace that was dropped."""
 
     properties: Properties = None
     transaction_id: Sequence[str] | None = None
@@ -50,7 +50,7 @@ class DropNamespaceResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListNamespacesResponse(Response):
-    """Names in a namespace, sorted; with the token for the next page, if there is one."""
+    """Sorted names of namespaces, and the token for the next page, if there is one."""
 
     namespaces: list[str]
     page_token: str | None = None
@@ -58,7 +58,7 @@ class ListNamespacesResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListTablesResponse(Response):
-    """Names or ids of tables, sorted; with the token for the next page, if there is one."""
+    """Sorted names or ids of tables, and the token for the next page, if there is one."""
 
     tables: list[str]
     page_token: str | None = None
@@ -66,7 +66,7 @@ class ListTablesResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTableResponse(Response):
-    """A table that was written, and its version; None where one was there already."""
+    """The table that was written, and its version, which is None if the table existed already."""
 
     location: str
     version: int | None
@@ -77,7 +77,7 @@ class CreateTableResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclareTableResponse(Response):
-    """A table that is to be written."""
+    """The table that was declared."""
 
     location: str
     properties: Properties
@@ -88,7 +88,7 @@ class DeclareTableResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterTableResponse(Response):
-    """A table that has a name now; its location is relative to the root."""
+    """The table that was registered. Its location is relative to the root."""
 
     location: str
     properties: Properties
@@ -97,7 +97,7 @@ class RegisterTableResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveTableResponse(Response):
-    """A table that was dropped or deregistered."""
+    """The table that was dropped or deregistered."""
 
     id: list[str]
     location: str
@@ -107,7 +107,10 @@ class RemoveTableResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTableResponse(Response):
-    """A table; with ``version`` and ``var_schema``, the schema as JSON data, where these were asked for."""
+    """The description of a table.
+
+    If they were requested, ``version`` has the version, and ``var_schema`` has the schema as JSON data.
+    """
 
     table: str
     namespace: list[str]
@@ -125,4 +128,4 @@ class DescribeTableResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableExistsResponse(Response):
-    """There is such a table."""
+    """The response if a table exists."""

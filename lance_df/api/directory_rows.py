@@ -28,7 +28,10 @@ _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hou
 
 
 class DirectoryRows(DirectoryCalls):
-    """Change rows. Every change is one commit to the newest version of a branch, main by default."""
+    """Methods that change rows. Each change is one commit to the newest version of a branch.
+
+    The default branch is main.
+    """
 
     def insert_into_table(
         self,
@@ -38,21 +41,21 @@ class DirectoryRows(DirectoryCalls):
         mode: str = "append",
         branch: str | None = None,
     ) -> responses.InsertIntoTableResponse:
-        """Write rows to a table, which may be declared only.
+        """Write rows to a table, which may be only declared.
 
         Parameters
         ----------
         data
-            As for `lance_df.write_dataset`, or the bytes of an Arrow IPC stream.
+            Any data that `lance_df.write_dataset` accepts, or the bytes of an Arrow IPC stream.
         mode
-            ``"append"``, or ``"overwrite"`` for a version of just these rows.
+            ``"append"``, or ``"overwrite"`` for a version with only these rows.
 
         Raises
         ------
         DatasetNotFoundError
             There is no such table.
         InvalidInputError
-            Data that does not fit the table.
+            The data does not fit the table.
         """
         parts, (mode, branch) = arguments(id, mode=mode, branch=branch)
         option = one_of(mode, "append", "overwrite")
@@ -83,27 +86,30 @@ class DirectoryRows(DirectoryCalls):
     ) -> responses.MergeInsertIntoTableResponse:
         """Merge rows into a table by their keys; see `lance_df.LanceDataset.merge_insert`.
 
-        A table that is declared only gets the rows that match nothing, which are all.
+        If the table is only declared and the merge inserts rows, all rows are inserted, because none of them
+        matches.
 
         Parameters
         ----------
         data
             As for :meth:`insert_into_table`.
         on
-            The columns of the key.
+            The key columns.
         when_matched_update_all_filt
-            Which matches are updated: SQL over ``source.…`` and ``target.…``.
+            An SQL expression over ``source.…`` and ``target.…``. Only matches for which it is true are
+            updated.
         when_not_matched_by_source_delete_filt
-            Which other rows of the table are deleted: SQL over its columns.
+            An SQL expression over the columns of the table. Of the rows without a match, only those for which
+            it is true are deleted.
         timeout
-            For how long to compute the merge again after conflicts, such as ``"30s"`` or ``"5m"``.
+            How long to compute the merge again after conflicts, such as ``"30s"`` or ``"5m"``.
 
         Raises
         ------
         DatasetNotFoundError
             There is no such table.
         InvalidInputError
-            There is no key, the merge does nothing, or data does not fit the table.
+            There is no key, the merge does nothing, or the data does not fit the table.
         """
         parts, (on, updates, which, inserts, deletes, which_deleted, timeout, branch) = arguments(
             id,
@@ -149,23 +155,25 @@ class DirectoryRows(DirectoryCalls):
         properties: Mapping[str, str] | None = None,
         branch: str | None = None,
     ) -> responses.UpdateTableResponse:
-        """Give the rows for which a predicate is true other values; see `lance_df.LanceDataset.update`.
+        """Set columns to new values in the rows for which a predicate is true.
+
+        See `lance_df.LanceDataset.update`.
 
         Parameters
         ----------
         updates
             Columns and the SQL expressions of their new values, as a mapping or as pairs.
         predicate
-            SQL; all rows by default.
+            An SQL expression. The default is all rows.
 
         Raises
         ------
         DatasetNotFoundError
             There is no such table.
         InvalidInputError
-            There are no updates, or an expression is wrong.
+            There are no updates, or an expression is invalid.
         UnsupportedFeatureError
-            Properties are to be stored with the change.
+            The call requests that properties are stored with the change.
         """
         parts, (updates, predicate, properties, branch) = arguments(
             id, updates=updates, predicate=predicate, properties=properties, branch=branch
@@ -190,14 +198,14 @@ class DirectoryRows(DirectoryCalls):
         *,
         branch: str | None = None,
     ) -> responses.VersionResponse:
-        """Delete the rows for which a predicate, which is SQL, is true.
+        """Delete the rows for which an SQL predicate is true.
 
         Raises
         ------
         DatasetNotFoundError
             There is no such table.
         InvalidInputError
-            There is no predicate, or it is wrong.
+            The predicate is missing or invalid.
         """
         parts, (predicate, branch) = arguments(id, predicate=predicate, branch=branch)
         dataset = self._to_change(parts, branch)
@@ -208,7 +216,7 @@ class DirectoryRows(DirectoryCalls):
         return self._tables.find_table(parts) is not None and not self._is_written(parts)
 
     def _written(self, parts: Parts, rows: CountedRows) -> int:
-        """Write the first version of a table that is declared."""
+        """Write the first version of a declared table."""
         version = 0
 
         def write(folder: Location) -> None:

@@ -1,4 +1,4 @@
-"""What methods of `DirectoryNamespace` for one table return: the attributes of pylance's responses."""
+"""The responses of `DirectoryNamespace` methods for one table, with the attributes of pylance's responses."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from lance_df.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionResponse(Response):
-    """A change that was committed, with the id of its transaction if that is recorded."""
+    """A committed change, with the id of its transaction if it is recorded."""
 
     transaction_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionResponse(TransactionResponse):
-    """A change that was committed, and the version that it made."""
+    """A committed change, and the version that it made."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertIntoTableResponse(VersionResponse):
-    """Rows that were written."""
+    """The response to an insert."""
 
     num_inserted_rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeInsertIntoTableResponse(VersionResponse):
-    """Rows that were merged."""
+    """The response to a merge."""
 
     num_updated_rows: int
     num_inserted_rows: int
@@ -41,7 +41,7 @@ class MergeInsertIntoTableResponse(VersionResponse):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateTableResponse(VersionResponse):
-    """Rows that have other values."""
+    """The response to an update."""
 
     updated_rows: int
     properties: Mapping[str, str] | None = None
@@ -63,7 +63,7 @@ class QueryTableResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class FragmentSummary:
-    """Numbers of rows of fragments: the extremes, the mean and percentiles."""
+    """Statistics on the row counts of fragments: minimum, maximum, mean and percentiles."""
 
     min: int
     max: int
@@ -76,7 +76,7 @@ class FragmentSummary:
 
 @dataclass(frozen=True, slots=True)
 class FragmentStats:
-    """Fragments, those that a compaction would join, and their numbers of rows."""
+    """The number of fragments, how many a compaction would merge, and statistics on their row counts."""
 
     num_fragments: int
     num_small_fragments: int
@@ -95,7 +95,7 @@ class GetTableStatsResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """A version of a table, and the file of its manifest."""
+    """A version of a table, and its manifest file."""
 
     version: int
     manifest_path: str
@@ -107,7 +107,7 @@ class TableVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListTableVersionsResponse(Response):
-    """Versions of a table, the oldest first unless that was asked for otherwise."""
+    """Versions of a table, oldest first unless the request says otherwise."""
 
     versions: Sequence[TableVersion]
     page_token: str | None = None
@@ -122,14 +122,14 @@ class DescribeTableVersionResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDeleteTableVersionsResponse(TransactionResponse):
-    """How many versions were removed."""
+    """The number of removed versions."""
 
     deleted_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTransactionResponse(Response):
-    """A transaction that was committed."""
+    """A committed transaction."""
 
     status: str
     properties: Mapping[str, str]
@@ -146,7 +146,7 @@ class TagContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListTableTagsResponse(Response):
-    """Tags by name; with the token for the next page, if there is one."""
+    """Tags by name, and the token for the next page, if there is one."""
 
     tags: Mapping[str, TagContents]
     page_token: str | None = None
@@ -162,7 +162,7 @@ class GetTableTagVersionResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class BranchContents:
-    """Where a branch starts. ``create_at`` is in seconds since the epoch."""
+    """The version that a branch starts from. ``create_at`` is in seconds since the epoch."""
 
     parent_branch: str | None
     parent_version: int
@@ -173,7 +173,7 @@ class BranchContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListTableBranchesResponse(Response):
-    """Branches by name; with the token for the next page, if there is one."""
+    """Branches by name, and the token for the next page, if there is one."""
 
     branches: Mapping[str, BranchContents]
     page_token: str | None = None
@@ -200,7 +200,7 @@ class IndexContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListTableIndicesResponse(Response):
-    """Indices, by name; with the token for the next page, if there is one."""
+    """Indices by name, and the token for the next page, if there is one."""
 
     indexes: Sequence[IndexContent]
     page_token: str | None = None

@@ -20,7 +20,7 @@ _SUCCEEDED: Final = "SUCCEEDED"
 
 
 class DirectoryVersions(DirectoryCalls):
-    """List, describe, restore and remove versions; find transactions."""
+    """Methods that list, describe, restore and remove versions, and find transactions."""
 
     def list_table_versions(
         self,
@@ -31,14 +31,14 @@ class DirectoryVersions(DirectoryCalls):
         page_token: str | None = None,
         limit: int | None = None,
     ) -> responses.ListTableVersionsResponse:
-        """List versions, the oldest first unless ``descending``.
+        """List versions, oldest first unless ``descending`` is set.
 
         Raises
         ------
         DatasetNotFoundError
             There is no such table, or no such branch.
         InvalidInputError
-            The token is none, or the limit less than 1.
+            The token is invalid, or the limit is less than 1.
         """
         parts, (branch, descending, page_token, limit) = arguments(
             id, branch=branch, descending=descending, page_token=page_token, limit=limit
@@ -65,11 +65,11 @@ class DirectoryVersions(DirectoryCalls):
         version: int | None = None,
         branch: str | None = None,
     ) -> Any:
-        """Return a version, by default the newest one, and the file of its manifest.
+        """Return a version, by default the newest one, and its manifest file.
 
         Returns
         -------
-        A response with the attribute ``version``; of a request that is a dict, a dict, as pylance does.
+        A response with the attribute ``version``. If the request is a dict, a dict, as in pylance.
 
         Raises
         ------
@@ -93,12 +93,13 @@ class DirectoryVersions(DirectoryCalls):
         Parameters
         ----------
         ranges
-            Pairs of a first version and the one after the last; -1 instead of that for all later ones. Of
-            a request, what has ``start_version`` and ``end_version``. The newest version stays.
+            Pairs of the first version and the version after the last one, which may be -1 for all later
+            versions. In a request, objects with ``start_version`` and ``end_version``. The newest version is
+            never removed.
 
         Returns
         -------
-        A response with ``deleted_count``; of a request that is a dict, a dict, as pylance does.
+        A response with ``deleted_count``. If the request is a dict, a dict, as in pylance.
 
         Raises
         ------
@@ -125,7 +126,7 @@ class DirectoryVersions(DirectoryCalls):
         *,
         branch: str | None = None,
     ) -> responses.VersionResponse:
-        """Make a new version with the content of an older one.
+        """Create a new version with the content of an older one.
 
         Raises
         ------
@@ -147,14 +148,15 @@ class DirectoryVersions(DirectoryCalls):
         Parameters
         ----------
         id
-            That of the table, and after it the id of the transaction, or the number of the version it made.
+            The id of the table, followed by the id of the transaction or the number of the version that it
+            made.
 
         Raises
         ------
         DatasetNotFoundError
             There is no such table.
         NotFoundError
-            No version of main was made by this transaction.
+            This transaction made no version of main.
         """
         (*parts, wanted), _ = arguments(id)
         if not parts:

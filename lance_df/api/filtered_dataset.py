@@ -1,4 +1,4 @@
-"""The rows of a dataset or a namespace for which a condition is true."""
+"""The rows of a dataset or a namespace that match a condition."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class FilteredDataset(DatasetCalls):
-    """What `filter` of a `LanceDataset` or a `PartitionedNamespace` returns: its rows, to be read.
+    """The rows that `filter` of a `LanceDataset` or a `PartitionedNamespace` selects.
 
-    It is a `pyarrow.dataset.Dataset`, of the version that was filtered, and has no calls that change a table.
+    It is a `pyarrow.dataset.Dataset` of the version that was filtered. It has no methods that change a table.
     """
 
     def __init__(self, source: LanceDataset | PartitionedNamespace) -> None:
@@ -40,17 +40,17 @@ class FilteredDataset(DatasetCalls):
 
     @property
     def uri(self) -> str:
-        """The place of what is filtered."""
+        """Return the location of the table or namespace that is filtered."""
         return self._source.uri
 
     @property
     def version(self) -> int:
-        """The version that is filtered."""
+        """Return the version that is filtered."""
         return self._source.version
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of a scan without arguments."""
+        """Return the schema of a scan without arguments."""
         return self._source.schema
 
     def scanner(
@@ -59,7 +59,7 @@ class FilteredDataset(DatasetCalls):
         filter: Filter = None,
         **options: Any,
     ) -> Any:
-        """Return a scan that has not run yet, of rows for which a further ``filter`` is true, too.
+        """Return a scan that has not run yet. A ``filter`` argument applies in addition to the condition.
 
         Arguments are those of `LanceDataset.scanner` or `PartitionedNamespace.scanner`.
         """
@@ -71,37 +71,40 @@ class FilteredDataset(DatasetCalls):
         filter: Filter = None,
         **options: Any,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches; see `scanner`."""
+        """Yield the batches of a scan; see `scanner`."""
         return self._source.to_batches(columns, filter, **options)
 
     def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:
-        """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
+        """Read the rows into a pandas frame; see `scanner`.
+
+        Options that are not scan options are passed to `pyarrow.Table.to_pandas`.
+        """
         return self._source.to_pandas(columns, filter, **options)
 
     def count_rows(self, filter: Filter = None, **options: Any) -> int:
-        """Return the number of rows, or of those for which an SQL or pyarrow expression is true."""
+        """Return the number of rows, or of those that match an SQL or pyarrow expression."""
         return self._source.count_rows(filter, **options)
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None, **options: Any) -> pa.Table:
-        """Return rows by their numbers among these, in the order asked for; see `scanner`.
+        """Return rows by their positions among the filtered rows, in the requested order; see `scanner`.
 
         Raises
         ------
         InvalidInputError
-            There is no such row.
+            There is no row at such a position.
         """
         return self.scanner(columns, **options).take(indices)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Sequence[pyarrow.dataset.Fragment]:
-        """Return the fragments, whose scans return these rows alone; see `LanceDataset.get_fragments`."""
+        """Return fragments whose scans return only the filtered rows; see `LanceDataset.get_fragments`."""
         return self._source.get_fragments(filter)
 
     def filter(self, expression: pc.Expression) -> FilteredDataset:
-        """Return those of these rows for which ``expression`` is true, too."""
+        """Return the rows for which ``expression`` is also true."""
         return self._source.filter(expression)
 
     def _with_scan_options(self, options: Mapping[str, Any]) -> FilteredDataset:
-        """Return the same rows, with further defaults of scans."""
+        """Return the same rows with further default scan options."""
         defaults = self._source._default_scan_options or {}
         return FilteredDataset(self._source._with_scan_options({**defaults, **options}))
 

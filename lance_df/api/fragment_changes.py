@@ -1,4 +1,4 @@
-"""What `LanceFragment` can compute for an operation, without committing it."""
+"""Changes to a `LanceFragment` that are computed without being committed."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 class FragmentChanges:
-    """Compute changes of one fragment; `LanceDataset.commit` makes a version of them.
+    """Methods that compute changes to one fragment. Use `LanceDataset.commit` to commit them.
 
-    Files are written at once, and are left alone when no commit follows.
+    Files are written immediately. They remain if no commit follows.
     """
 
     _ds: LanceDataset
@@ -53,17 +53,19 @@ class FragmentChanges:
         use_legacy_format: bool | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> FragmentMetadata:
-        """Write data into one new fragment, and describe it; see `lance_df.fragment.write_fragments`.
+        """Write data into one new fragment and return its description.
+
+        See `lance_df.fragment.write_fragments`.
 
         Parameters
         ----------
         fragment_id
-            What the description says; a commit gives out another id.
+            The id in the description. A commit assigns another id.
 
         Raises
         ------
         InvalidInputError
-            Data that does not fit the table, no rows, or more than a file can hold.
+            The data does not fit the table, has no rows, or has more rows than a file can hold.
         """
         from lance_df.api.write_fragments import write_fragments
 
@@ -88,22 +90,22 @@ class FragmentChanges:
 
     @staticmethod
     def create_from_file(filename: str, dataset: LanceDataset, fragment_id: int) -> FragmentMetadata:
-        """Describe a fragment of one data file that lies in the data folder of a table already.
+        """Return the description of a fragment with one data file that is already in the table's data folder.
 
         Raises
         ------
         CorruptDataError
             There is no such file, or it is damaged.
         InvalidInputError
-            It holds columns that the table does not have.
+            The file has columns that the table does not have.
         """
         file, num_rows = describe_data_file(dataset._table, filename)
         return FragmentMetadata(fragment_id, [DataFile._of(file)], num_rows)
 
     def delete(self, predicate: str) -> FragmentMetadata | None:
-        """Delete the rows for which an SQL expression is true; return None when none is left.
+        """Delete the rows for which an SQL expression is true. Return None when no row remains.
 
-        The description is for `LanceOperation.Delete`; the fragment itself stays as it is.
+        The returned description is for `LanceOperation.Delete`. The fragment object itself does not change.
         """
         rows = matching_rows(self._ds._table, predicate, fragment_ids=(self._fragment.id,))
         return self._without(RowSet.of(rows))
@@ -114,7 +116,7 @@ class FragmentChanges:
         Raises
         ------
         InvalidInputError
-            There is no such row.
+            There is no row at such an offset.
         """
         rows = np.unique(np.fromiter(offsets, np.int64))
         num_rows = self._ds._table.fragment_rows(self._fragment)
@@ -142,12 +144,12 @@ class FragmentChanges:
 
         Returns
         -------
-        The fragment with its new data file and the new schema of the table, for `LanceOperation.Merge`.
+        The fragment with its new data file, and the new schema of the table, for `LanceOperation.Merge`.
 
         Raises
         ------
         InvalidInputError
-            As in `LanceDataset.add_columns`, and for a function with a checkpoint file.
+            As in `LanceDataset.add_columns`; or the function has a checkpoint file.
         """
         if isinstance(value_func, BatchUDF) and value_func.cache is not None:
             raise InvalidInputError(
@@ -196,17 +198,17 @@ class FragmentChanges:
         *,
         with_offsets: bool = False,
     ) -> tuple[FragmentMetadata, list[int]] | tuple[FragmentMetadata, list[int], bytes]:
-        """Give rows new values in some columns, which are written anew for the whole fragment.
+        """Set some columns to new values. The columns are rewritten for the whole fragment.
 
         Parameters
         ----------
         data_obj
-            The key and the columns to update. Of rows with the same key, the last counts; rows of the table
-            whose key it does not have keep their values.
+            The key and the columns to update. If several rows have the same key, the last one is used. Rows
+            of the table whose key is not in the data keep their values.
         left_on, right_on
-            The key in this table, which may be ``_rowid`` or ``_rowaddr``, and in the data.
+            The key in this table, which may be ``_rowid`` or ``_rowaddr``, and the key in the data.
         with_offsets
-            Return also which rows were found, as a serialized bitmap of physical offsets.
+            Also return which rows matched, as a serialized bitmap of physical offsets.
 
         Returns
         -------

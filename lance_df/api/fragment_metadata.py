@@ -1,4 +1,4 @@
-"""The description of a fragment, as distributed writers exchange it, with pylance's names."""
+"""The description of a fragment, which distributed writers exchange, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FILE_TYPES = {DeletionFileType.ARROW: "array", DeletionFileType.BITMAP: "bitmap
 
 
 class _Path(str):
-    """The path of a data file, which was a method in old releases of pylance."""
+    """The path of a data file. It can be called, because it was a method in old releases of pylance."""
 
     __slots__ = ()
 
@@ -48,14 +48,14 @@ class DataFile:
 
     @classmethod
     def create(cls, dataset: LanceDataset, path: str, *, base_id: int | None = None) -> Self:
-        """Describe a file that lies in the data folder of a table, or in a base path, already.
+        """Return the description of a file that is already in the data folder of a table or in a base path.
 
         Raises
         ------
         CorruptDataError
             There is no such file, or it is damaged.
         InvalidInputError
-            It holds columns that the table does not have.
+            The file has columns that the table does not have.
         """
         return cls._of(describe_data_file(dataset._table, path, base_id=base_id)[0])
 
@@ -126,12 +126,12 @@ class DeletionFile:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse what `json` returned.
+        """Parse the text that `json` returned.
 
         Raises
         ------
         InvalidInputError
-            It is not such a text.
+            The text is not one that `json` returns.
         """
         try:
             return cls(**_parsed(text))
@@ -139,7 +139,7 @@ class DeletionFile:
             raise InvalidInputError(f"no deletion file: {text!r:.80}") from err
 
     def path(self, fragment_id: int, base_uri: str | None = None) -> str:
-        """Return the path, below ``base_uri`` if that is given."""
+        """Return the path, below ``base_uri`` if it is given."""
         suffix = "bin" if self.file_type == "bitmap" else "arrow"
         path = f"_deletions/{fragment_id}-{self.read_version}-{self.id}.{suffix}"
         return path if base_uri is None else f"{base_uri.rstrip('/')}/{path}"
@@ -169,10 +169,10 @@ class DeletionFile:
 
 @dataclass(slots=True)
 class FragmentMetadata:
-    """What the manifest says about a fragment.
+    """The description of a fragment in the manifest.
 
-    The ``…_meta`` attributes are the serialized sequences of row ids and row versions, ``None`` where there
-    are none.
+    The ``…_meta`` attributes are the serialized sequences of row ids and row versions, or ``None`` if the
+    fragment has none.
     """
 
     id: int
@@ -186,12 +186,12 @@ class FragmentMetadata:
 
     @property
     def num_deletions(self) -> int:
-        """Deleted rows, as far as the manifest knows."""
+        """Return the number of deleted rows, as recorded in the manifest."""
         return 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
 
     @property
     def num_rows(self) -> int:
-        """Rows that are not deleted."""
+        """Return the number of rows that are not deleted."""
         return self.physical_rows - self.num_deletions
 
     def data_files(self) -> list[DataFile]:
@@ -199,7 +199,7 @@ class FragmentMetadata:
         return self.files
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dict that `json.dumps` takes, laid out as pylance's."""
+        """Return a dict for `json.dumps`, in the layout of pylance."""
         return {
             "id": self.id,
             "files": [file._to_dict() for file in self.files],
@@ -213,12 +213,12 @@ class FragmentMetadata:
 
     @classmethod
     def from_json(cls, json_data: str) -> Self:
-        """Parse the text of what `to_json` returned, or of what pylance's returned.
+        """Parse JSON text of a dict that `to_json` of this class or of pylance returned.
 
         Raises
         ------
         InvalidInputError
-            It is not such a text.
+            The text is not such JSON.
         """
         values = _parsed(json_data)
         try:

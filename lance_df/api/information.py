@@ -1,4 +1,4 @@
-"""What there is to know about a table: its files, its sizes, its changes; and SQL over it alone."""
+"""Information about a table: its files, sizes and changes; and SQL over this table only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _REFUSED_INDICES = (
 
 
 class DatasetStats(TypedDict):
-    """Counts of a table."""
+    """Row and fragment counts of a table."""
 
     num_deleted_rows: int
     num_fragments: int
@@ -53,7 +53,7 @@ class DatasetStats(TypedDict):
 
 @dataclass(frozen=True)
 class FieldStatistics:
-    """Stored bytes of a field, those of its children not included."""
+    """The stored bytes of a field, without those of its children."""
 
     id: int
     bytes_on_disk: int
@@ -61,7 +61,7 @@ class FieldStatistics:
 
 @dataclass(frozen=True)
 class DataStatistics:
-    """Stored bytes of every field."""
+    """The stored bytes of every field."""
 
     fields: list[FieldStatistics]
 
@@ -77,7 +77,7 @@ class LanceStats:
         return f"<lance_df.LanceStats of {table.uri} version {table.version}: {sizes_text(table)}>"
 
     def dataset_stats(self, max_rows_per_group: int = 1024) -> DatasetStats:
-        """Return counts; a small file is a fragment of fewer rows than ``max_rows_per_group``."""
+        """Return counts. A fragment with fewer than ``max_rows_per_group`` rows counts as a small file."""
         table, indices = self._table, np.arange(len(self._table.fragments))
         rows, live = physical_rows(table, indices), live_rows(table, indices)
         return DatasetStats(
@@ -97,7 +97,7 @@ class LanceStats:
         return index_statistics(self._table, index_name)
 
     def data_stats(self) -> DataStatistics:
-        """Return the stored bytes of every field; opens all data files. Fields of 0.1 files count nothing."""
+        """Return the stored bytes of every field. Opens all data files. Fields of 0.1 files count as 0."""
         sizes = dict.fromkeys((field.id for field in self._table.schema.walk()), 0)
         for fragment in self._table.fragments:
             reader = FragmentReader(self._table, fragment)
@@ -110,7 +110,7 @@ class LanceStats:
 
 
 class DatasetDelta:
-    """What changed in a table after one version and up to another. Made by `LanceDataset.delta`."""
+    """The changes to a table between two versions, as `LanceDataset.delta` returns them."""
 
     def __init__(self, dataset: LanceDataset, begin: int, end: int) -> None:
         self._dataset = dataset
@@ -118,21 +118,24 @@ class DatasetDelta:
         self._end = end
 
     def list_transactions(self) -> list[Transaction]:
-        """Return the transactions of the versions, as far as they are recorded, the oldest first."""
+        """Return the recorded transactions of the versions, oldest first."""
         numbers = range(self._begin + 1, self._end + 1)
         transactions = (self._dataset.read_transaction(number) for number in numbers)
         return [transaction for transaction in transactions if transaction is not None]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
-        """Return the rows that came and are there still. Raises UnsupportedFeatureError without row ids."""
+        """Return the rows that were inserted and still exist.
+
+        Raises UnsupportedFeatureError if the table has no stable row ids.
+        """
         return self._changed(inserted=True)
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
-        """Return the rows that were there and have changed. Raises as :meth:`get_inserted_rows`."""
+        """Return the rows that existed before and were changed. Raises like :meth:`get_inserted_rows`."""
         return self._changed(inserted=False)
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
-        """Return the ids of the rows that have gone. Raises as :meth:`get_inserted_rows`."""
+        """Return the ids of the deleted rows. Raises like :meth:`get_inserted_rows`."""
         gone = deleted_row_ids(self._at(self._begin), self._at(self._end))
         batch = pa.RecordBatch.from_arrays([gone], ["_rowid"])
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
@@ -147,22 +150,22 @@ class DatasetDelta:
 
 
 class SqlQuery:
-    """A statement that runs when its rows are asked for. Made by `SqlQueryBuilder.build`."""
+    """A statement, as `SqlQueryBuilder.build` returns it. It runs when its rows are requested."""
 
     def __init__(self, run: Callable[[], pa.RecordBatchReader]) -> None:
         self._run = run
 
     def to_stream_reader(self) -> pa.RecordBatchReader:
-        """Run it, batch by batch."""
+        """Run the statement and return a reader of its batches."""
         return self._run()
 
     def to_batch_records(self) -> list[pa.RecordBatch]:
-        """Run it, and return all batches."""
+        """Run the statement and return all batches."""
         return list(self._run())
 
 
 class SqlQueryBuilder:
-    """Chooses how a statement sees a table. Made by `LanceDataset.sql`."""
+    """A builder for a statement over one table, as `LanceDataset.sql` returns it."""
 
     def __init__(self, table: Table, sql: str) -> None:
         self._table = table
@@ -172,27 +175,27 @@ class SqlQueryBuilder:
         self._extra: dict[str, bool] = {}
 
     def table_name(self, table_name: str) -> Self:
-        """Call the table this; ``dataset`` by default."""
+        """Set the name of the table in the statement; ``dataset`` by default."""
         self._name = table_name
         return self
 
     def with_row_id(self, with_row_id: bool = True) -> Self:
-        """Let the table have the column ``_rowid``."""
+        """Add the column ``_rowid`` to the table."""
         self._extra["_rowid"] = with_row_id
         return self
 
     def with_row_addr(self, with_row_addr: bool = True) -> Self:
-        """Let the table have the column ``_rowaddr``."""
+        """Add the column ``_rowaddr`` to the table."""
         self._extra["_rowaddr"] = with_row_addr
         return self
 
     def blob_handling(self, blob_handling: str) -> Self:
-        """Take ``"blobs_descriptions"``.
+        """Accept only ``"blobs_descriptions"``.
 
         Raises
         ------
         UnsupportedFeatureError
-            Bytes are wanted: `LanceDataset.read_blobs` returns them.
+            The bytes of blobs are requested. Use `LanceDataset.read_blobs` to read them.
         """
         if blob_handling != "blobs_descriptions":
             raise UnsupportedFeatureError(
@@ -201,14 +204,14 @@ class SqlQueryBuilder:
         return self
 
     def batch_size(self, batch_size: int) -> Self:
-        """Return at most so many rows in a batch."""
+        """Set the maximum number of rows of a batch."""
         if integer(batch_size, "batch_size") < 1:
             raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
         self._batch_rows = batch_size
         return self
 
     def batch_size_bytes(self, batch_size_bytes: int) -> Self:
-        """Take a size; it has no effect."""
+        """Accept a size, which has no effect."""
         integer(batch_size_bytes, "batch_size_bytes")
         return self
 
@@ -223,15 +226,18 @@ class SqlQueryBuilder:
 
 
 class Information(DatasetBase):
-    """Files, sizes and changes of a table; SQL over it alone."""
+    """Methods that return the files, sizes and changes of a table, or run SQL over this table only."""
 
     @property
     def stats(self) -> LanceStats:
-        """Statistics of this version."""
+        """Return the statistics of this version."""
         return LanceStats(self._table)
 
     def sql(self, sql: str) -> SqlQueryBuilder:
-        """Return a statement over this version, which it calls ``dataset``; `connect` is for many tables."""
+        """Return a builder for a statement over this version, which the statement names ``dataset``.
+
+        Use `connect` for statements over several tables.
+        """
         return SqlQueryBuilder(self._table, sql)
 
     def delta(
@@ -241,19 +247,20 @@ class Information(DatasetBase):
         begin_version: int | None = None,
         end_version: int | None = None,
     ) -> DatasetDelta:
-        """Return what changed between two versions of this branch.
+        """Return the changes between two versions of this branch.
 
         Parameters
         ----------
         compared_against
-            The older version; the newer one is this.
+            The older version. The newer version is the one of this dataset.
         begin_version, end_version
-            Both instead: changes after the first and up to the second.
+            Instead of ``compared_against``: return the changes after ``begin_version``, up to and including
+            ``end_version``.
 
         Raises
         ------
         InvalidInputError
-            Neither is given, or one of a pair.
+            No version is given, or only one of ``begin_version`` and ``end_version``.
         VersionNotFoundError
             There is no such version.
         """
@@ -270,38 +277,38 @@ class Information(DatasetBase):
         return DatasetDelta(cast("LanceDataset", self), begin, end)
 
     def all_files(self) -> pa.RecordBatchReader:
-        """Return every file below the root of the table: base_uri, path, size_bytes, last_modified.
+        """Return the base_uri, path, size_bytes and last_modified of every file below the root of the table.
 
-        Files of other base paths are left out.
+        Files in other base paths are not included.
         """
         return pa.RecordBatchReader.from_batches(ALL_FILES, stoppable(all_files(self._table)))
 
     def tracked_files(
         self, *, min_version: int | None = None, progress: Callable[[int, int | None], object] | None = None
     ) -> pa.RecordBatchReader:
-        """Return every file that a version of this branch refers to: version, base_uri, path, type.
+        """Return the version, base_uri, path and type of every file that a version of this branch refers to.
 
         Parameters
         ----------
         min_version
-            Leave out versions before.
+            Leave out earlier versions.
         progress
-            Called after each version with the number of versions done, and of all.
+            A function that is called after each version, with the number of completed versions and the total.
         """
         batches = tracked_files(self._table, min_version=min_version, progress=progress)
         return pa.RecordBatchReader.from_batches(TRACKED_FILES, stoppable(batches))
 
     def version_refs(self) -> list[dict[str, int]]:
-        """Return the number of every version of this branch, without reading their manifests."""
+        """Return the number of every version of this branch, without reading the manifests."""
         return [{"version": number} for number in sorted(self._table.history.numbers())]
 
     @property
     def initial_storage_options(self) -> dict[str, Any] | None:
-        """The storage options that the table was opened with."""
+        """Return the storage options that the table was opened with."""
         return None if self._storage_options is None else dict(self._storage_options)
 
     def latest_storage_options(self) -> dict[str, Any] | None:
-        """Return the storage options; nothing refreshes them."""
+        """Return the storage options. They are never refreshed."""
         return self.initial_storage_options
 
     def new_file_session(self) -> LanceFileSession:
@@ -313,7 +320,7 @@ class Information(DatasetBase):
     def prewarm_index(
         self, name: str, *, with_position: bool = False, index_segments: Iterable[object] | None = None
     ) -> None:
-        """Check that there is an index. Indices are read when a query needs them, and kept from then on.
+        """Check that the index exists. Indices are read, and then cached, when a query needs them.
 
         Raises
         ------
@@ -330,14 +337,14 @@ class Information(DatasetBase):
         storage_options: Mapping[str, Any] | None = None,
         ignore_not_found: bool | None = None,
     ) -> None:
-        """Remove a table with its branches and all else that lies in its folder.
+        """Remove a table, its branches and everything else in its folder.
 
         Raises
         ------
         DatasetNotFoundError
-            There is no table at this place, and nothing is removed.
+            There is no table at this location. Nothing is removed.
         CorruptDataError
-            Its newest version cannot be read; nothing is removed.
+            The newest version cannot be read. Nothing is removed.
         """
         try:
             table = open_table(base_uri, storage_options=storage_options)
@@ -348,12 +355,12 @@ class Information(DatasetBase):
         table.shared.root.remove_tree()
 
     def migrate_manifest_paths_v2(self) -> None:
-        """Do nothing if manifests have names of the new scheme already.
+        """Do nothing if the manifests already use the names of the V2 scheme.
 
         Raises
         ------
         UnsupportedFeatureError
-            They have not: a clone of the table gets such names.
+            The manifests use the old names. `deep_clone` makes a copy with the new names.
         """
         if self._table.history.listing().scheme is NamingScheme.V2:
             return
@@ -365,16 +372,16 @@ class Information(DatasetBase):
     def create_index(
         self, column: str | list[str], index_type: str, *args: object, **options: object
     ) -> NoReturn:
-        """Refuse: there are no vector indices here. See `create_scalar_index`."""
+        """Raise an error: lance_df has no vector indices. See `create_scalar_index`."""
         del column, args, options
         raise UnsupportedFeatureError(f"create_index({index_type!r}): {_REFUSED_INDICES}")
 
     def create_index_uncommitted(self, *args: object, **options: object) -> NoReturn:
-        """Refuse; see `create_scalar_index`."""
+        """Raise an error; see `create_scalar_index`."""
         del args, options
         raise UnsupportedFeatureError(f"create_index_uncommitted: {_REFUSED_INDICES}")
 
     def merge_existing_index_segments(self, *args: object, **options: object) -> NoReturn:
-        """Refuse; `optimize.optimize_indices` joins the segments of scalar indices."""
+        """Raise an error: use `optimize.optimize_indices` to merge the segments of scalar indices."""
         del args, options
         raise UnsupportedFeatureError(f"merge_existing_index_segments: {_REFUSED_INDICES}")

@@ -1,4 +1,4 @@
-"""Arrow schemas as JSON, in the form of pylance's `schema_to_json`: types by their Lance logical types."""
+"""Arrow schemas as JSON in the form of `schema_to_json` of pylance, with types as Lance logical types."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
     Raises
     ------
     UnsupportedFeatureError
-        A type that this form has not: maps, views and what Lance has no type for.
+        The form has no representation for a type: maps, views, and types that Lance does not have.
     """
     described: dict[str, Any] = {"fields": [_field_to_json(field) for field in schema]}
     return described | _metadata_to_json(schema.metadata)
 
 
 def json_to_schema(schema_json: Mapping[str, Any]) -> pa.Schema:
-    """Return the schema that `schema_to_json` made this data of.
+    """Return the schema for data that `schema_to_json` returned.
 
     Raises
     ------
     InvalidInputError
-        It is not of that form.
+        The data is not in this form.
     """
     try:
         fields = [_field_from_json(each) for each in schema_json["fields"]]

@@ -1,4 +1,4 @@
-"""Keep a table in shape: compaction, indices, clean-up."""
+"""Maintain a table: compaction, indices and clean-up."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _OTHER_INDICES = frozenset({"LABEL_LIST", "INVERTED", "FTS", "NGRAM", "RTREE", "
 
 
 class Maintenance(DatasetBase):
-    """Keep a table in shape: compaction, indices, clean-up."""
+    """Methods that maintain a table: compaction, indices and clean-up."""
 
     @property
     def optimize(self) -> DatasetOptimizer:
-        """What makes later reads of the table faster."""
+        """Return the methods that compact files and update indices."""
         return DatasetOptimizer(cast("LanceDataset", self))
 
     def create_scalar_index(
@@ -49,20 +49,22 @@ class Maintenance(DatasetBase):
         Parameters
         ----------
         column
-            A top-level column, or a field of a struct as ``"a.b"``; or a list of one.
+            A top-level column, or a field of a struct as ``"a.b"``; or a list with one of them.
         index_type
-            ``"BTREE"``: all values in order, for any comparison. ``"BITMAP"``: the rows of each value, for
-            columns of few values. ``"BLOOMFILTER"``: which values may be among so many rows, for equality.
-            ``"ZONEMAP"``: the smallest and the largest value of every so many rows. An
-            `lance_df.indices.IndexConfig` has the options with it.
+            One of the following, or an `lance_df.indices.IndexConfig`, which also holds the options:
+
+            - ``"BTREE"``: all values in order, for any comparison.
+            - ``"BITMAP"``: the rows of each value, for columns with few distinct values.
+            - ``"BLOOMFILTER"``: which values a group of rows may contain, for equality.
+            - ``"ZONEMAP"``: the minimum and maximum of each group of rows.
         name
-            ``{column}_idx`` by default.
+            The name of the index. The default is ``{column}_idx``.
         replace
-            Whether an index of this name on the same column may be replaced.
+            Whether to replace an index with this name on the same column.
         train
-            Whether to cover the rows that there are; otherwise the index is empty until it is optimized.
+            Whether to index the existing rows. If False, the index is empty until it is optimized.
         rows_per_zone
-            Live rows of one fragment of which a zone map keeps bounds; 8,192 by default.
+            How many live rows of one fragment a zone of a zone map covers. The default is 8,192.
 
         Raises
         ------
@@ -71,9 +73,9 @@ class Maintenance(DatasetBase):
         IndexAlreadyExistsError
             The name is taken.
         InvalidInputError
-            No such type, or another argument is wrong.
+            There is no such index type, or another argument is invalid.
         UnsupportedFeatureError
-            A type of index, an option or a type of column of which this release builds none.
+            This release cannot build an index of this type, with this option, or for this type of column.
         """
         if isinstance(index_type, IndexConfig):
             given: dict[str, Any] = {"rows_per_zone": rows_per_zone, **options, **index_type.parameters}
@@ -109,7 +111,7 @@ class Maintenance(DatasetBase):
         )
 
     def drop_index(self, name: str) -> None:
-        """Remove an index of any type; its files stay until old versions are cleaned up.
+        """Remove an index of any type. Its files remain until old versions are cleaned up.
 
         Raises
         ------
@@ -119,7 +121,7 @@ class Maintenance(DatasetBase):
         self._follow(drop_index(self._table, name))
 
     def describe_indices(self) -> list[IndexDescription]:
-        """Return what indices there are, with their segments."""
+        """Return the indices of the table with their segments."""
         return index_descriptions(self._table)
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:
@@ -146,37 +148,43 @@ class Maintenance(DatasetBase):
     ) -> CleanupStats:
         """Remove old versions of this branch, and the files that nothing else needs.
 
-        A version goes if it meets every condition that is given. The newest version and this one stay in any
-        case, as do versions with tags, those that branches start from, and all files that these, branches or
-        commits under way may need. Versions that were removed cannot be opened or restored any more; a
-        shallow clone of one breaks, because nothing here knows of it.
+        A version is removed if it meets every condition that is given. These versions are never removed:
+
+        - the newest version, and the version of this object;
+        - versions with tags;
+        - versions from which branches start.
+
+        Files that the remaining versions, branches or commits in progress may need are not removed. A removed
+        version can no longer be opened or restored. A shallow clone of a removed version breaks, because the
+        table does not know its clones.
 
         Parameters
         ----------
         older_than
-            Age; two weeks if no condition is given at all.
+            The minimum age. If no condition is given at all, it is two weeks.
         retain_versions
-            So many of the newest versions stay.
+            The number of newest versions to keep.
         versions
-            Only these.
+            Remove only these versions.
         delete_unverified
-            Remove files that no version refers to even if they are less than seven days old. They may
-            belong to a commit that is under way, so this is right only while nobody writes.
+            Also remove files that no version refers to and that are less than seven days old. They may belong
+            to a commit in progress, so use this only when nobody writes to the table.
         error_if_tagged_old_versions
-            Fail, and remove nothing, if a version to be removed has a tag; otherwise it just stays.
+            Raise an error, and remove nothing, if a version to be removed has a tag. If False, such a version
+            is skipped.
         delete_rate_limit
-            Files to remove in a second.
+            The maximum number of files to remove per second.
         delete_concurrency
-            Requests at once.
+            The number of concurrent requests.
         dry_run
-            Remove nothing and return what would be removed; see `explain_cleanup_old_versions`.
+            Remove nothing, and return what would be removed; see `explain_cleanup_old_versions`.
 
         Raises
         ------
         InvalidInputError
             An argument is out of range, or a version has a tag.
         CorruptDataError
-            A manifest cannot be read, so that it is not known what it needs. Nothing was removed.
+            A manifest cannot be read, so the files that it needs are not known. Nothing was removed.
         StorageError
             The store failed.
         """
@@ -205,12 +213,12 @@ class Maintenance(DatasetBase):
         include_files: bool = False,
         max_files: int = 1000,
     ) -> CleanupExplanation:
-        """Return what `cleanup_old_versions` would remove, and remove nothing.
+        """Return what `cleanup_old_versions` would remove, without removing anything.
 
         Parameters
         ----------
         include_files
-            Name the first ``max_files`` files; all of them count in any case.
+            List the first ``max_files`` files. The counts always include all files.
         """
         if max_files < 0:
             raise InvalidInputError(f"max_files must not be negative, got {max_files}")

@@ -1,4 +1,4 @@
-"""`MergeInsertBuilder`: merge rows into a table by their keys, with pylance's names."""
+"""`MergeInsertBuilder`: merge rows into a table by their keys, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SOURCE, _TARGET = "source", "target"
 
 
 class MergeResult(TypedDict):
-    """What `MergeInsertBuilder.execute` returns."""
+    """The result of `MergeInsertBuilder.execute`."""
 
     num_inserted_rows: int
     num_updated_rows: int
@@ -50,10 +50,10 @@ class MergeResult(TypedDict):
 
 
 class MergeInsertBuilder:
-    """Collects what a merge does to rows that match and to rows that do not. Made by `merge_insert`.
+    """A builder for a merge, as `merge_insert` returns it.
 
-    Rows match when their keys are equal; a key with a null matches nothing. Methods that set something return
-    the builder.
+    It collects the actions for rows that match and for rows that do not. Rows match when their keys are
+    equal. A key that contains a null matches nothing. Methods that set something return the builder.
     """
 
     def __init__(self, dataset: DatasetBase, on: str | Iterable[str] | None) -> None:
@@ -64,36 +64,36 @@ class MergeInsertBuilder:
         self._unmatched: str | None = None
 
     def when_matched_update_all(self, condition: str | None = None) -> Self:
-        """Give rows of the table that match the values of the source.
+        """Update matching rows of the table with the values of the source.
 
         Parameters
         ----------
         condition
-            An SQL expression over ``source.…`` and ``target.…``: which matches are updated. The others stay
-            as they are, and still count as matches.
+            An SQL expression over ``source.…`` and ``target.…``. Only matches for which it is true are
+            updated. The other matches remain unchanged, and still count as matches.
         """
         self._condition = _text(condition, "condition")
         return self._with(when_matched=WhenMatched.UPDATE)
 
     def when_matched_delete(self) -> Self:
-        """Delete rows of the table that match."""
+        """Delete matching rows of the table."""
         return self._with(when_matched=WhenMatched.DELETE)
 
     def when_matched_fail(self) -> Self:
-        """Fail if any row matches."""
+        """Raise an error if any row matches."""
         return self._with(when_matched=WhenMatched.FAIL)
 
     def when_not_matched_insert_all(self) -> Self:
-        """Insert rows of the source that match none of the table."""
+        """Insert rows of the source that match no row of the table."""
         return self._with(insert=True)
 
     def when_not_matched_by_source_delete(self, expr: str | None = None) -> Self:
-        """Delete rows of the table that match none of the source.
+        """Delete rows of the table that match no row of the source.
 
         Parameters
         ----------
         expr
-            An SQL expression over the columns of the table: only rows for which it is true are deleted.
+            An SQL expression over the columns of the table. Only rows for which it is true are deleted.
         """
         self._unmatched = _text(expr, "expr")
         if self._unmatched is not None:
@@ -103,18 +103,18 @@ class MergeInsertBuilder:
         return self._with(delete_unmatched=True)
 
     def conflict_retries(self, max_retries: int) -> Self:
-        """Set how often the merge is computed again after conflicts; 10 times by default."""
+        """Set how many times the merge is computed again after conflicts. The default is 10."""
         timeout = dt.timedelta(seconds=self._retry.timeout)
         self._retry = retry_options(max_retries, timeout)
         return self
 
     def retry_timeout(self, timeout: dt.timedelta) -> Self:
-        """Set for how long the merge is computed again after conflicts; 30 seconds by default."""
+        """Set for how long the merge is computed again after conflicts. The default is 30 seconds."""
         self._retry = retry_options(self._retry.retries, timeout)
         return self
 
     def use_index(self, use_index: bool) -> Self:
-        """Set whether indices and statistics may be used to find the keys; they are by default."""
+        """Set whether indices and statistics may be used to find the keys. The default is True."""
         return self._with(use_statistics=bool(use_index))
 
     def write_mode(self, mode: str) -> Self:
@@ -123,9 +123,11 @@ class MergeInsertBuilder:
         Parameters
         ----------
         mode
-            ``"rewrite_rows"``: as new rows. ``"rewrite_columns"``: as new files of the columns that the
-            source brings, for the fragments concerned; only for merges that update and do nothing else, with
-            a source that lacks columns. ``"auto"``: as new rows.
+            - ``"rewrite_rows"``: write updated rows as new rows.
+            - ``"rewrite_columns"``: write new files with the columns of the source, for the affected
+              fragments. Only for merges that update and do nothing else, and whose source lacks some columns
+              of the table.
+            - ``"auto"``: the same as ``"rewrite_rows"``.
         """
         if mode not in list(WriteMode):
             raise InvalidInputError(
@@ -134,22 +136,22 @@ class MergeInsertBuilder:
         return self._with(write_mode=WriteMode(mode))
 
     def target_bases(self, bases: Iterable[str]) -> Self:
-        """Write new data files to these base paths in turn: names or paths of registered ones."""
+        """Distribute new data files over these registered base paths in turn, given as names or paths."""
         return self._with(target_bases=tuple(bases))
 
     def target_all_bases(self, include_primary: bool = True) -> Self:
-        """Write new data files to all base paths in turn, and by default to the table itself."""
+        """Distribute new data files over all base paths, and by default over the table's own folder."""
         return self._with(target_all_bases=bool(include_primary))
 
     def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
-        """Merge rows, and move the dataset on to the version that this makes.
+        """Merge the rows, and move the dataset to the new version.
 
         Parameters
         ----------
         data_obj
-            The source: any data that `write_dataset` takes. It is held in memory.
+            The source: any data that `write_dataset` accepts. It is held in memory.
         schema
-            Of the data, where that does not say.
+            The schema of the data, if the data itself does not have one.
 
         Returns
         -------
@@ -158,10 +160,10 @@ class MergeInsertBuilder:
         Raises
         ------
         InvalidInputError
-            Data that does not fit the table, several rows of the source for one of the table, a match
-            although that is to fail, or a wrong expression.
+            The data does not fit the table, several rows of the source match one row of the table, a row
+            matches although `when_matched_fail` is set, or an expression is invalid.
         ConflictError
-            Other writers changed the table in a way that forbids this.
+            Other writers changed the table in a way that conflicts with the merge.
         """
         compute = self._compute(data_obj, schema)
         table, statistics = commit_with_retries(self._dataset._table, compute, self._retry)
@@ -175,7 +177,7 @@ class MergeInsertBuilder:
     def execute_uncommitted(
         self, data_obj: Any, *, schema: pa.Schema | None = None
     ) -> tuple[Transaction, MergeResult]:
-        """Write the files of a merge, and return the transaction to commit, and how many rows it changes."""
+        """Write the files of a merge. Return the transaction to commit and the number of changed rows."""
         table = self._dataset._table
         with self._compute(data_obj, schema)(table) as change:
             transaction = TransactionModel(
@@ -184,7 +186,7 @@ class MergeInsertBuilder:
         return from_transaction(transaction), _result(change.result)
 
     def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
-        """Return what the merge does, as text. Reads and writes nothing."""
+        """Return a text that describes the merge. Nothing is read or written."""
         table = self._dataset._table
         names = table.schema.names if schema is None else schema.names
         clauses = self._clauses
@@ -200,7 +202,7 @@ class MergeInsertBuilder:
         return "\n".join(lines)
 
     def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
-        """Compute the merge without committing it, and return the plan with the numbers of rows and files."""
+        """Compute the merge without committing it. Return the plan with the numbers of rows and files."""
         with suppress(_NotWantedError), self._compute(data_obj, schema)(self._dataset._table) as change:
             metrics: dict[str, int] = {**_result(change.result), **_written(change.operation)}  # type: ignore[dict-item]
             raise _NotWantedError  # which removes what was written
@@ -208,7 +210,7 @@ class MergeInsertBuilder:
         return f"{self.explain_plan()}\n  metrics=[{counts}]"
 
     def data_storage_version(self, version: str) -> Self:
-        """Check that the table has this file version: new files always have that of their table."""
+        """Check that the table has this file version. New files always have the version of their table."""
         table_version = self._dataset._table.manifest.data_format
         if version != table_version:
             raise UnsupportedFeatureError(
@@ -217,7 +219,7 @@ class MergeInsertBuilder:
         return self
 
     def mark_sstables_as_compacted(self, sstables: object) -> Self:  # noqa: ARG002 - pylance's name
-        """Refuse: there is no MemWAL here."""
+        """Raise an error: lance_df does not support MemWAL."""
         raise UnsupportedFeatureError("MemWAL is not supported")
 
     def _with(self, **changes: Any) -> Self:
@@ -256,18 +258,18 @@ class MergeInsertBuilder:
 
 
 class _NotWantedError(Exception):
-    """Ends a merge that is computed for its numbers only."""
+    """Raised to end a merge that is computed only for its numbers."""
 
 
 def key_columns(schema: Schema, on: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return the key columns of a merge: those that are given, or the unenforced primary key.
+    """Return the key columns of a merge: the given ones, or the unenforced primary key.
 
     Raises
     ------
     ColumnNotFoundError
         There is no such column.
     InvalidInputError
-        None are given, and the schema has no key.
+        No columns are given, and the schema has no key.
     """
     if on is None or not (names := [on] if isinstance(on, str) else list(on)):
         keyed = [field for field in schema.fields if field.primary_key_position is not None]
@@ -296,7 +298,10 @@ def _text(expression: Any, name: str) -> str | None:
 
 
 def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCondition:
-    """Return a condition over ``source.…`` and ``target.…``; names that only one side has may stand alone."""
+    """Return a condition over ``source.…`` and ``target.…``.
+
+    Names that only one side has may be written without a prefix.
+    """
     mentioned = condition.lower()
 
     def evaluate(ours: pa.RecordBatch, theirs: pa.Table) -> npt.NDArray[np.bool_]:
@@ -323,7 +328,7 @@ def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCo
 
 
 def _written(operation: Operation) -> dict[str, int]:
-    """Return how many new data files an operation brings, and their bytes."""
+    """Return the number of new data files of an operation, and their bytes."""
     fragments = operation.new_fragments if isinstance(operation, Update) else ()
     files = [file for fragment in fragments for file in fragment.files]
     return {"num_files_written": len(files), "bytes_written": sum(file.size_bytes for file in files)}

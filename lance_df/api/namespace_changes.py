@@ -1,4 +1,4 @@
-"""Change a partitioned namespace: one change, or several at once."""
+"""Change a partitioned namespace, with one change or several in a transaction."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 
 
 class NamespaceTransaction(ColumnMethods):
-    """Changes that show at once when the block ends, or never. Made by `PartitionedNamespace.transaction`.
+    """A transaction, as `PartitionedNamespace.transaction` returns it.
 
-    What comes after a change of columns knows them as they are then.
+    Its changes become visible together when the block ends, or not at all. Changes that follow a change of
+    columns use the new columns.
     """
 
     def __init__(self, stages: Stages) -> None:
@@ -70,7 +71,7 @@ class NamespaceTransaction(ColumnMethods):
             stages.rows.overwrite_partitions(schema, batches, statistics=statistics)
 
     def delete(self, predicate: str | pc.Expression) -> None:
-        """Delete rows, those that this transaction has added too; see `PartitionedNamespace.delete`."""
+        """Delete rows, including rows that this transaction added; see `PartitionedNamespace.delete`."""
         self._delete(predicate)
 
     def _delete(self, predicate: str | pc.Expression) -> Deletion:
@@ -101,7 +102,7 @@ class NamespaceTransaction(ColumnMethods):
             return stages.rows.upsert(schema, batches, on=names, duplicates=Duplicates(duplicates))
 
     def update(self, updates: Mapping[str, str], where: str | pc.Expression | None = None) -> None:
-        """Give rows other values, those added here too; see `PartitionedNamespace.update`."""
+        """Update rows, including rows that this transaction added; see `PartitionedNamespace.update`."""
         self._update(updates, where)
 
     def _update(self, updates: Mapping[str, str], where: str | pc.Expression | None) -> RowUpdate:
@@ -140,10 +141,11 @@ class NamespaceTransaction(ColumnMethods):
 
 
 class NamespaceChanges:
-    """Change a namespace. The object moves on to the version that a change makes.
+    """Methods that change a namespace. The object moves to the version that a change makes.
 
-    A change stands on the newest version. When others publish theirs first, it is made again on top of that,
-    as far as it is not what it was: the result is that of one after the other.
+    A change is based on the newest version. If other writers publish a version first, the change is rebased
+    on top of it: the parts that the other version affects are computed again. The result is the same as if
+    the changes had run one after the other.
     """
 
     def __init__(self, snapshot: NamespaceSnapshot) -> None:
@@ -151,22 +153,23 @@ class NamespaceChanges:
 
     @contextmanager
     def transaction(self, *, rebase: bool = True) -> Iterator[NamespaceTransaction]:
-        """Collect changes in a block, and publish all of them in one version when it ends.
+        """Collect changes in a ``with`` block, and publish all of them in one version when the block ends.
 
-        They are made in their order, and see what those before them did. When the block raises, nothing
-        happens. Readers see all changes or none, this object too.
+        The changes run in order, and each sees the results of those before it. If the block raises an
+        exception, nothing is published. Readers, including this object, see all of the changes or none.
 
         Parameters
         ----------
         rebase
-            Make the changes on top of the newest version, whatever others have published. With False they
-            stand on the version that this object is at, and fail if there is another by then: for changes
-            that follow from what was read.
+            If True, apply the changes to the newest version, even if other writers have published versions.
+            If False, apply them to the version of this object, and raise an error if a newer version exists
+            by then. Use False for changes that depend on rows that were read.
 
         Raises
         ------
         RetryableConflictError
-            Others have published a version, and ``rebase`` is False; or they have changed the schema.
+            ``rebase`` is False and another writer has published a version; or another writer has changed the
+            schema.
         CommitStateUnknownError
             It is not known whether the changes were published.
         """
@@ -180,24 +183,24 @@ class NamespaceChanges:
             self._table = snapshot.of(stages.publish(rebase=rebase))
 
     def append(self, data: Any, *, statistics: bool | None = None) -> None:
-        """Add rows, to all partitions at once or to none.
+        """Add rows to all affected partitions at once, or to none.
 
         Parameters
         ----------
         data
-            As for `lance_df.write_dataset`: frames, relations, files and globs among it; or batches. Columns
-            that may be null may be missing; those of CSV files are read in the types of the namespace. Values
-            of another width, unit or layout of the same kind are taken where they fit.
+            Any data that `lance_df.write_dataset` accepts, such as frames, relations, files and globs; or
+            batches. Nullable columns may be missing. CSV files are read with the types of the namespace.
+            Values of the same kind with another width, unit or layout are accepted if they fit.
         statistics
-            Whether to build zone map indices (smallest and largest value of every 8192 rows) for every column
-            of a suitable type. By default for partitions that get more than 8192 rows.
+            Whether to build zone map indices (minimum and maximum of every 8192 rows) for every column of a
+            suitable type. By default they are built for partitions that receive more than 8192 rows.
 
         Raises
         ------
         InvalidInputError
-            Rows that do not fit, or for which a partition expression fails.
+            Rows do not fit the namespace, or a partition expression fails for them.
         ConflictError
-            The schema changed meanwhile, or others were faster again and again.
+            The schema changed in the meantime, or other writers kept committing first.
         CommitStateUnknownError
             It is not known whether the rows were added.
         """
@@ -205,10 +208,10 @@ class NamespaceChanges:
             transaction.append(data, statistics=statistics)
 
     def overwrite_partitions(self, data: Any, *, statistics: bool | None = None) -> None:
-        """Replace the partitions that occur in some rows with these rows; the others stay.
+        """Replace the partitions that occur in the given rows by these rows. Other partitions remain.
 
-        A partition is what has the same values of the current spec: rows that earlier versions of the spec
-        have stored elsewhere are replaced too.
+        A partition is identified by its values in the current spec. Rows with these values that were stored
+        under earlier versions of the spec are replaced too.
 
         Raises
         ------
@@ -219,7 +222,7 @@ class NamespaceChanges:
             transaction.overwrite_partitions(data, statistics=statistics)
 
     def delete(self, predicate: str | pc.Expression) -> DeleteResult:
-        """Delete the rows for which a condition is true, in all partitions at once or in none.
+        """Delete the rows for which a condition is true, from all partitions at once or from none.
 
         Parameters
         ----------
@@ -233,9 +236,9 @@ class NamespaceChanges:
         Raises
         ------
         InvalidInputError, ColumnNotFoundError
-            The predicate is wrong.
+            The predicate is invalid.
         ConflictError
-            The schema changed meanwhile, or others were faster again and again.
+            The schema changed in the meantime, or other writers kept committing first.
         CommitStateUnknownError
             It is not known whether the rows were deleted.
         """
@@ -246,40 +249,43 @@ class NamespaceChanges:
     def upsert(
         self, data: Any, on: str | Iterable[str] | None = None, *, duplicates: str = "error"
     ) -> MergeResult:
-        """Replace the rows that have the keys of new ones, and add the other new ones: all at once.
+        """Replace rows that have the same keys as new rows, and add the other new rows, all at once.
 
-        Rows are found wherever they are: in other partitions, if partition columns are no part of the key,
-        and in those of earlier specs. Keys are compared as `LanceDataset.merge_insert` does: a key with a
-        null in it is equal to none, so that its row is added; NaN equals NaN, and -0.0 is 0.0.
+        Existing rows are found in all partitions: in other partitions, if the partition columns are not part
+        of the key, and in partitions of earlier specs. Keys are compared as in `LanceDataset.merge_insert`. A
+        key that contains a null equals no other key, so its row is added. NaN equals NaN, and -0.0 equals
+        0.0.
 
-        Columns and fields of structs that the data lacks keep their values in rows of old keys, and are null
-        in rows of new ones. Every row of a key gets the other values then, and goes where it belongs.
+        The data may lack columns or fields of structs. Existing rows then keep their values in these columns,
+        and added rows get null. In this case all existing rows with a key are updated, and each moves to the
+        partition it belongs to.
 
         Parameters
         ----------
         data
-            As for `append`, with the key columns. Held in memory.
+            As for `append`, including the key columns. The data is held in memory.
         on
-            The key columns; by default the unenforced primary key of the schema.
+            The key columns. The default is the unenforced primary key of the schema.
         duplicates
-            What to do when several rows of the data have one key: ``"error"``, or take the ``"first"`` or
-            the ``"last"`` of them.
+            What to do if several rows of the data have the same key: raise an ``"error"``, or use the
+            ``"first"`` or the ``"last"`` of them.
 
         Returns
         -------
-        ``{"num_inserted_rows": …, "num_updated_rows": …, "num_deleted_rows": …}``: new rows that replaced
-        none, new rows that replaced some, and replaced rows beyond the first of each key. Of data that lacks
-        columns: new rows, rows that got other values, and 0.
+        ``{"num_inserted_rows": …, "num_updated_rows": …, "num_deleted_rows": …}``: the number of new rows
+        that replaced none, the number of new rows that replaced some, and the number of replaced rows beyond
+        the first of each key. If the data lacks columns: the number of added rows, the number of updated
+        rows, and 0.
 
         Raises
         ------
         InvalidInputError
-            There is neither a key here nor in the schema, rows do not fit or share a key, or lack a column
-            that must not be null.
+            No key is given and the schema has none; rows do not fit the namespace or have the same key; or
+            rows lack a column that must not be null.
         ColumnNotFoundError
             There is no such key column.
         UnsupportedFeatureError
-            A key of a type that cannot be one.
+            The type of a key column is not supported for keys.
         ConflictError, CommitStateUnknownError
             See `append`.
         """
@@ -292,15 +298,15 @@ class NamespaceChanges:
         }
 
     def update(self, updates: Mapping[str, str], where: str | pc.Expression | None = None) -> UpdateResult:
-        """Give the rows for which a condition is true other values; they go where they belong then.
+        """Set columns to new values in the rows for which a condition is true.
 
-        Updated rows are partitioned by the current spec.
+        Updated rows are partitioned by the current spec and move to the partition they belong to.
 
         Parameters
         ----------
         updates
-            Top-level columns and the SQL expressions of their new values, which see the old values of all
-            columns, and are cast to the column's type.
+            A dict of top-level columns and the SQL expressions of their new values. The expressions see the
+            old values of all columns. Their results are cast to the type of the column.
         where
             An SQL or pyarrow expression; None for all rows.
 
@@ -311,8 +317,8 @@ class NamespaceChanges:
         Raises
         ------
         InvalidInputError, ColumnNotFoundError
-            An expression is wrong, a value cannot be cast, or is null where the column allows none; or a
-            field of a struct is to be updated.
+            An expression is invalid, a value cannot be cast, a value is null in a column that does not allow
+            nulls, or ``updates`` names a field of a struct.
         ConflictError, CommitStateUnknownError
             See `append`.
         """
@@ -321,17 +327,17 @@ class NamespaceChanges:
         return {"num_rows_updated": change.num_rows}
 
     def update_partition_spec(self, partition_by: Sequence[PartitionBy | str]) -> None:
-        """Partition rows that are appended from now on in another way.
+        """Change the partition spec for rows that are written from now on.
 
-        What is there already stays where it is, and is found by the version of the spec that it was written
-        with. A field that an earlier version has keeps its id.
+        Existing rows stay in their partitions, and are found by the version of the spec they were written
+        with. A field that an earlier version of the spec has keeps its id.
 
         Raises
         ------
         ColumnNotFoundError, InvalidInputError
-            A partition field does not fit the schema, or one of an earlier version.
+            A partition field does not fit the schema, or contradicts a field of an earlier version.
         ConflictError
-            Others were faster again and again.
+            Other writers kept committing first.
         """
         latest = self._table.latest()
         self._table = latest.of(with_new_spec(latest.manifest, partition_by))

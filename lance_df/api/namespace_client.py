@@ -1,4 +1,4 @@
-"""`DirectoryNamespace` as a client of the package ``lance_namespace``: its properties, and that it is one."""
+"""Properties and registration of `DirectoryNamespace` as a client of the package ``lance_namespace``."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def storage_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     InvalidInputError
-        A property that is not known.
+        A property is unknown.
     UnsupportedFeatureError
-        One that asks for temporary credentials.
+        A property requests temporary credentials.
     """
     options: dict[str, Any] = {}
     for name, value in properties.items():
@@ -48,12 +48,12 @@ def storage_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_true(name: str, value: object) -> bool:
-    """Return a setting, which may be text.
+    """Return a setting, which may be text, as a bool.
 
     Raises
     ------
     InvalidInputError
-        It is neither true nor false.
+        The setting is neither true nor false.
     """
     text = str(value).lower()
     if text not in ("true", "false"):
@@ -62,9 +62,9 @@ def is_true(name: str, value: object) -> bool:
 
 
 def register_client(client: type) -> None:
-    """Make a class one of ``lance_namespace.LanceNamespace``, if the program has imported that package.
+    """Register a class as a ``lance_namespace.LanceNamespace``, if the program has imported that package.
 
-    It takes long to import, and whoever asks for its clients has imported it.
+    The import takes long, and a program that requests clients of ``lance_namespace`` has already imported it.
     """
     if (package := sys.modules.get("lance_namespace")) is not None:
         package.LanceNamespace.register(client)

@@ -1,4 +1,4 @@
-"""Change the columns of a partitioned namespace: of all members at once, under the same field ids."""
+"""Change the columns of a partitioned namespace: of all members at once, with the same field ids."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 class ColumnMethods(ABC):
-    """Methods that change columns, by themselves or within a transaction."""
+    """Methods that change columns, alone or within a transaction."""
 
     @abstractmethod
     def _change_columns(self, change: Callable[[NamespaceSnapshot], ColumnChange]) -> None:
-        """Make the change that is wanted of a version."""
+        """Apply a change of columns that is computed from a version."""
 
     def add_columns(
         self,
@@ -49,23 +49,26 @@ class ColumnMethods(ABC):
         Parameters
         ----------
         transforms
-            A field, a list of fields or a schema, for columns of nulls, for which no data is written; a dict
-            of names and SQL expressions; or a function from a batch to a batch or frame of new columns, which
-            `lance_df.batch_udf` may have wrapped. A function is called for one partition after the other.
+            The new columns, as one of:
+
+            - a field, a list of fields or a schema, for columns of nulls, which need no data files;
+            - a dict of names and SQL expressions;
+            - a function from a batch to a batch or frame of new columns, optionally wrapped by
+              `lance_df.batch_udf`. It is called for one partition after the other.
         read_columns
-            What a function is given; all columns by default.
+            The columns that a function receives; all columns by default.
         batch_size
-            Upper bound for the rows that are computed at a time.
+            The maximum number of rows that are computed at a time.
 
         Raises
         ------
         InvalidInputError
             A column exists already or has a reserved name; an expression or a function does not compute one
-            value for each row; a null where the new column allows none.
+            value for each row; or a value is null where the new column does not allow nulls.
         UnsupportedFeatureError
-            A type that cannot be stored, values by position, a function that keeps its results in a file.
+            A type cannot be stored, values are given by position, or a function keeps its results in a file.
         ConflictError
-            Others were faster again and again.
+            Other writers kept committing first.
         CommitStateUnknownError
             It is not known whether the columns were added.
         """
@@ -85,17 +88,17 @@ class ColumnMethods(ABC):
             )
 
     def drop_columns(self, columns: Sequence[str]) -> None:
-        """Drop columns, or fields of structs (``"a.b"``). Their data stays until partitions are compacted.
+        """Drop columns, or fields of structs (``"a.b"``). Their data remains until partitions are compacted.
 
-        A partition field whose source is dropped takes it for NULL from then on; the partitions that there
-        are stay what they are.
+        If the source column of a partition field is dropped, the field is computed from NULL for rows that
+        are written afterwards. Existing partitions keep their values.
 
         Raises
         ------
         ColumnNotFoundError
             There is no such column.
         InvalidInputError
-            Nothing would be left.
+            No column would remain.
         ConflictError, CommitStateUnknownError
             See `add_columns`.
         """
@@ -104,25 +107,25 @@ class ColumnMethods(ABC):
         self._change_columns(lambda _: DroppedColumns(tuple(columns)))
 
     def rename_column(self, old: str, new: str) -> None:
-        """Give a column, or a field of a struct (``"a.b"``), another name.
+        """Rename a column or a field of a struct (``"a.b"``).
 
         Raises
         ------
         ColumnNotFoundError
             There is no such column.
         InvalidInputError
-            There is a column of the new name. `alter_columns` swaps names.
+            A column with the new name exists. Use `alter_columns` to swap names.
         ConflictError, CommitStateUnknownError
             See `add_columns`.
         """
         self.alter_columns({"path": old, "name": new})
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
-        """Rename columns, make them nullable or not, or give them a wider type; all at once.
+        """Rename columns, change whether they are nullable, or widen their types, all at once.
 
-        Types may widen: integers, floats, the precision of decimals, text and binary to their large forms,
-        ``date32`` to ``date64``, times to finer units, and lists of these. Partition values that are the
-        column's own widen with it.
+        These types can be widened: integers, floats, the precision of decimals, text and binary to their
+        large forms, ``date32`` to ``date64``, times to finer units, and lists of these types. Partition
+        values that are the values of the column itself are widened with it.
 
         Parameters
         ----------
@@ -135,9 +138,9 @@ class ColumnMethods(ABC):
             There is no such column.
         InvalidInputError
             Names clash, a column that must not be null holds nulls, a value does not fit the new type, or a
-            partition expression would give other values for it.
+            partition expression would return other values for the new type.
         UnsupportedFeatureError
-            A type that is not wider.
+            The new type is not wider.
         ConflictError, CommitStateUnknownError
             See `add_columns`.
         """
@@ -148,11 +151,11 @@ class ColumnMethods(ABC):
 
 
 class NamespaceColumns(ColumnMethods):
-    """Change columns. The object moves on to the version that a change makes.
+    """Methods that change columns. The object moves to the version that a change makes.
 
-    Readers see the columns and all members as they were, or as they will be; versions from before keep their
-    columns. Field ids stay, and are never given to another column: partition fields follow a column that gets
-    another name or a wider type, and take one that is gone for NULL.
+    Readers see the columns and all members either before or after the change. Earlier versions keep their
+    columns. Field ids do not change and are never reused. A partition field therefore follows a column that
+    is renamed or widened, and is computed from NULL if the column is dropped.
     """
 
     _table: NamespaceSnapshot

@@ -33,12 +33,14 @@ class NamespaceHealth:
     _table: NamespaceSnapshot
 
     def verify(self, *, deep: bool = False) -> VerifyReport:
-        """Check the newest version of the namespace. `lance_df.verify` takes roots that do not open.
+        """Check the newest version of the namespace.
+
+        `lance_df.verify` also checks namespaces that cannot be opened.
 
         Parameters
         ----------
         deep
-            Read all rows, and compare their partition values with those that queries are pruned by.
+            Read all rows, and compare their partition values with the values that queries are pruned by.
         """
         return verify_namespace(self._table.root, deep=deep)
 
@@ -54,10 +56,10 @@ class NamespaceHealth:
         older_than: dt.timedelta = ORPHAN_AGE,
         storage_options: Mapping[str, Any] | None = None,
     ) -> RepairReport:
-        """Repair a namespace, also one that does not open; one that is whole stays as it is.
+        """Repair a namespace, even one that cannot be opened. An intact namespace is not changed.
 
-        Rows of ``__manifest`` are completed from its older versions, or else from what is in the tables. No
-        row of a table is lost: a table that cannot be a member is moved to the namespace ``set_aside``, where
+        Missing rows of ``__manifest`` are restored from its older versions, or else from the tables. No row
+        of a table is lost: a table that cannot be a member is moved to the namespace ``set_aside``, where
         `DirectoryNamespace` finds it.
 
         Parameters
@@ -65,23 +67,25 @@ class NamespaceHealth:
         dry_run
             Only report what would be done.
         publish_newer
-            Show what others committed to member tables, where the rows fit the partition.
+            Publish versions that other programs committed directly to member tables, if the rows fit the
+            partition.
         forget_missing
-            Remove the rows of tables whose folders are gone.
+            Remove the manifest rows of tables whose folders no longer exist.
         remove_orphans
-            Remove folders of members that no version of the namespace names, and that nobody wrote to for
-            ``older_than``. Less than a week is right only while nobody writes.
+            Remove folders of members that no version of the namespace names and that nobody has written to
+            for ``older_than``. An ``older_than`` of less than a week is safe only if nobody writes to the
+            namespace.
 
         Raises
         ------
         NotFoundError
             There is no partitioned namespace.
         CorruptDataError
-            No version of ``__manifest`` has what is needed.
+            No version of ``__manifest`` has the required information.
         ConflictError
-            Others were faster again and again.
+            Other writers kept committing first.
         CommitStateUnknownError
-            It is not known whether the repair was published. Repairing again does no harm.
+            It is not known whether the repair was published. It is safe to repair again.
         """
         options = RepairOptions(
             dry_run=dry_run,
@@ -93,10 +97,11 @@ class NamespaceHealth:
         return repair_namespace(open_location(root, storage_options), options)
 
     def describe(self, id: Any = ()) -> dict[str, dict[str, str]]:
-        """Return ``{"properties": …}`` of a namespace in here, by default of the root.
+        """Return ``{"properties": …}`` of a namespace within this one, by default of the root.
 
-        The root has its specs and its schema, a spec version its ``partition_spec``, and a partition the
-        value of its own level, ``partition.<field_id>``, unless that is NULL.
+        The properties of the root are its specs and its schema. Those of a spec version are its
+        ``partition_spec``. Those of a partition are the value of its level, ``partition.<field_id>``, unless
+        the value is NULL.
 
         Parameters
         ----------
@@ -128,7 +133,9 @@ class NamespaceHealth:
         *,
         load_detailed_metadata: bool = False,
     ) -> DescribeTableResponse:
-        """Return where a member is, and at which version it is read; see `DirectoryNamespace.describe_table`.
+        """Return the location of a member and the version that is read.
+
+        See `DirectoryNamespace.describe_table`.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Read the rows of a partitioned namespace: it is a dataset of pyarrow's, as a table is."""
+"""Read the rows of a partitioned namespace. Like a table, it is a `pyarrow.dataset.Dataset`."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _MAX_FRAGMENTS: Final = 16
 
 
 class NamespaceReading(DatasetCalls):
-    """Read rows: scans of all members that may have some.
+    """Methods that read rows. A scan opens only members that may have matching rows.
 
-    Columns are names, or a dict of names and SQL expressions; a filter is an SQL expression or one of
-    pyarrow's. As in all SQL expressions over a namespace, what is in double quotes is a column if one has
-    exactly that name; otherwise it is text, as in filters of a `LanceDataset`.
+    Columns are given as names, or as a dict of names and SQL expressions. A filter is an SQL expression or a
+    pyarrow expression. In every SQL expression over a namespace, text in double quotes is a column if a
+    column has exactly that name. Otherwise it is a string, as in filters of a `LanceDataset`.
     """
 
     _table: NamespaceSnapshot
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of all members, in the types of what is read."""
+        """Return the schema of all members, with the types in which rows are read."""
         if self._default_scan_options is not None:
             return self.scanner().projected_schema
         return shown_schema(self._table.arrow_schema)
@@ -61,23 +61,23 @@ class NamespaceReading(DatasetCalls):
         Parameters
         ----------
         columns
-            Names of columns, or of struct fields (``"a.b"``); or a dict of names and SQL expressions.
+            A list of columns or struct fields (``"a.b"``); or a dict of names and SQL expressions.
         filter
             An SQL expression or a pyarrow expression.
         batch_size
-            Upper bound for the rows of a batch.
+            The maximum number of rows of a batch.
         limit, offset
-            Rows to return, and rows to leave out before.
+            The maximum number of rows to return, and the number of rows to skip before them.
         **options
-            ``strict_batch_size``, ``order_by``, ``use_stats``, ``use_scalar_index``, ``blob_handling``, as
-            `LanceDataset.scanner`; those that only tune have no effect.
+            ``strict_batch_size``, ``order_by``, ``use_stats``, ``use_scalar_index`` and ``blob_handling``, as
+            in `LanceDataset.scanner`. Options that only tune performance have no effect.
 
         Raises
         ------
         InvalidInputError, ColumnNotFoundError
-            An argument is wrong.
+            An argument is invalid.
         UnsupportedFeatureError
-            Row ids or fragments are asked for, which are those of members.
+            Row ids or fragments are requested. They belong to members, not to the namespace.
         """
         names = self._table.arrow_schema.names
         if isinstance(filter, str):
@@ -107,29 +107,30 @@ class NamespaceReading(DatasetCalls):
         filter: Filter = None,
         **options: Any,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches of rows; see `scanner`."""
+        """Yield the batches of a scan; see `scanner`."""
         return iter(self.scanner(columns, filter, **options).to_reader())  # errors of the request at once
 
     def count_rows(self, filter: Filter = None, **options: Any) -> int:
-        """Return the number of rows, or of those for which an SQL or pyarrow expression is true."""
+        """Return the number of rows, or of those that match an SQL or pyarrow expression."""
         if filter is None and not self._default_scan_options:
             return self._table.count_rows()
         return self.scanner(filter=filter, **options).count_rows()
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None, **options: Any) -> pa.Table:
-        """Return rows by their numbers in a scan, in the order asked for. All members are read.
+        """Return rows by their positions in a scan, in the requested order. All members are read.
 
         Raises
         ------
         InvalidInputError
-            There is no such row.
+            There is no row at such a position.
         """
         return self.scanner(columns, **options).take(indices)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[NamespaceFragment]:
-        """Return the members, in a few fragments; with a filter, those that may have rows of it.
+        """Return the members as a few fragments; with a filter, only members that may have matching rows.
 
-        There is always one, perhaps without members: DataFusion cannot sort the rows of none.
+        At least one fragment is returned, even without members: DataFusion cannot sort the rows of an empty
+        list of fragments.
         """
         if filter is not None and not isinstance(filter, pc.Expression):
             raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
@@ -144,17 +145,17 @@ class NamespaceReading(DatasetCalls):
         return [NamespaceFragment(namespace, tuple(part.tolist())) for part in parts]
 
     def plan_scan(self, filter: Filter = None) -> ScanPlan:
-        """Return the plan of a scan; its ``report`` says what would be read.
+        """Return the plan of a scan. Its ``report`` says what the scan would read.
 
         Parameters
         ----------
         filter
-            An SQL expression, a pyarrow one, or None for all rows.
+            An SQL expression, a pyarrow expression, or None for all rows.
 
         Raises
         ------
         InvalidInputError, ColumnNotFoundError
-            A name or the expression is wrong.
+            A name or the expression is invalid.
         """
         if not isinstance(filter, str | pc.Expression | None):
             raise InvalidInputError(

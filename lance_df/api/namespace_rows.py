@@ -1,7 +1,7 @@
-"""Rows for a namespace, from whatever holds them: values that fit are given the types of its columns.
+"""Rows for a namespace, from any source. Values that fit are converted to the types of its columns.
 
-Whoever fills a namespace has rows from many places, which have other widths of one kind: pandas and Polars
-have large strings, Python has integers of any size, SQL gives int64 and nanoseconds.
+Different sources use different widths of the same kind of type: pandas and Polars have large strings, Python
+has integers of any size, and SQL returns int64 and nanoseconds.
 """
 
 from __future__ import annotations
@@ -53,20 +53,21 @@ _INFERRED: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataTyp
 def rows_to_store(data: Any, columns: Schema) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Return the schema and the batches of rows for columns of a namespace.
 
-    Columns and fields of structs are found by name, and get the type of the namespace's where it is one of
-    the same kind: widths of integers and decimals, units of times, text and binary in any layout,
-    dictionaries, columns of nulls only. What was made of values of Python is taken for any number, date or
-    list. Other types are left, for who stores the rows to refuse.
+    Columns and fields of structs are matched by name. They get the type of the namespace if it is of the same
+    kind: widths of integers and decimals, units of times, text and binary in any layout, dictionaries, and
+    columns of only nulls. Data that was built from Python values is accepted for any number, date or list.
+    Other types are not changed here; the writer refuses them.
 
     Parameters
     ----------
     data
-        As for `lance_df.sources.to_batches`; an iterable of batches has the schema of the first one.
+        As for `lance_df.sources.to_batches`. An iterable of batches has the schema of its first batch.
 
     Raises
     ------
     InvalidInputError
-        No rows. Later, from the batches: a value that does not fit the type of its column.
+        The data is not a source of rows. Later, from the batches: a value does not fit the type of its
+        column.
     """
     is_inferred = (
         isinstance(data, list | dict | str | os.PathLike)

@@ -1,4 +1,4 @@
-"""Where a table of a namespace lies, asked of any client of the Lance namespace specification."""
+"""Find the location of a table through any client of the Lance namespace specification."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from lance_df.errors import DatasetNotFoundError, InvalidInputError
 
 
 def table_location(client: Any, table_id: Sequence[str] | None) -> tuple[str, dict[str, Any]]:
-    """Return the URI of a table of a namespace, and the storage options that come with it.
+    """Return the URI of a table of a namespace, and the storage options for it.
 
     Parameters
     ----------
     client
         A `lance_df.DirectoryNamespace`, or a client of ``lance_namespace``.
     table_id
-        The names of its namespaces, and its own.
+        The names of the namespaces that contain the table, and the name of the table.
 
     Raises
     ------
     InvalidInputError
-        There is no id, or the client describes no tables.
+        There is no id, or the client cannot describe tables.
     DatasetNotFoundError
         The table was declared and has no location yet.
     """

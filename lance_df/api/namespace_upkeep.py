@@ -1,4 +1,4 @@
-"""Keep a partitioned namespace in shape: compaction and clean-up of all members."""
+"""Maintain a partitioned namespace: compaction and clean-up of all members."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NamespaceUpkeep:
-    """Keep a namespace in shape."""
+    """Methods that maintain a namespace."""
 
     _table: NamespaceSnapshot
 
@@ -38,23 +38,24 @@ class NamespaceUpkeep:
         batch_size: int | None = None,
         compaction_mode: CompactionMode | None = None,
     ) -> CompactionMetrics:
-        """Join small fragments of partitions, and leave out deleted rows and dropped columns.
+        """Merge small fragments of partitions, and leave out deleted rows and dropped columns.
 
-        A few partitions at a time, and in one version: readers see all of them compacted, or none. A
-        partition that others change meanwhile is compacted again; one that is read from a branch stays as
-        it is. Without anything to do there is no new version. The arguments are those of
-        `lance_df.optimize.CompactionOptions`, for each partition.
+        A few partitions are compacted at a time, and all are published in one version, so readers see all of
+        them compacted or none. A partition that other writers change in the meantime is compacted again. A
+        partition that is read from a branch is not compacted. If there is nothing to do, no new version is
+        created. The arguments are those of `lance_df.optimize.CompactionOptions`, and apply to each
+        partition.
 
         Returns
         -------
-        What was done, in all partitions together.
+        What was done, summed over all partitions.
 
         Raises
         ------
         InvalidInputError
             An argument is out of range.
         ConflictError
-            Columns changed meanwhile, or others were faster again and again.
+            The columns changed in the meantime, or other writers kept committing first.
         CommitStateUnknownError
             It is not known whether the compaction was published.
         """
@@ -67,17 +68,18 @@ class NamespaceUpkeep:
         return CompactionMetrics._of(change.groups)
 
     def repartition(self, *, step_bytes: int = STEP_BYTES) -> RepartitionMetrics:
-        """Move the rows of partitions of older spec versions to those of the newest one.
+        """Move rows from partitions of older spec versions to partitions of the newest spec version.
 
-        Step by step, each in one version in which the rows are where they are to be, and no longer where they
-        were; so what was moved stays moved when a later step fails, and the next call goes on with the rest.
-        Partitions without rows are left behind. Without anything to do there is no new version.
+        The rows are moved in steps. Each step is one version, in which its rows are in their new partitions
+        and no longer in the old ones. If a later step fails, the completed steps remain, and the next call
+        moves the remaining rows. Partitions without rows are not moved. If there is nothing to do, no new
+        version is created.
 
         Parameters
         ----------
         step_bytes
-            Stored bytes to move by one commit; a partition that has more is moved by one all the same. Memory
-            is that of a scan and a writer.
+            The stored bytes to move in one commit. A larger partition is still moved in one commit. The
+            memory used is that of a scan and a writer.
 
         Returns
         -------
@@ -86,12 +88,12 @@ class NamespaceUpkeep:
         Raises
         ------
         ConflictError
-            Columns changed meanwhile, or others changed what was to be moved again and again.
+            The columns changed in the meantime, or other writers kept changing the rows to be moved.
         UnsupportedFeatureError
-            Blobs may lie in base paths of a single partition; or one that has rows is read from a branch,
-            which a namespace does not write to. All others are moved by then.
+            A partition may have blobs in base paths of its own; or a partition with rows is read from a
+            branch, to which a namespace does not write. All other partitions have been moved.
         CommitStateUnknownError
-            It is not known whether a step was published. To call it again does no harm.
+            It is not known whether a step was published. It is safe to call the method again.
         """
         size = as_integer(step_bytes)
         if size is None or size < 1:
@@ -111,38 +113,40 @@ class NamespaceUpkeep:
         delete_rate_limit: int | None = None,
         dry_run: bool = False,
     ) -> CleanupStats:
-        """Remove old versions of the namespace, and versions and files of members that no other one reads.
+        """Remove old versions of the namespace, and versions and files of members that nothing else reads.
 
-        A version of the namespace goes if it meets every condition that is given; the newest and the one that
-        this object is at stay, and all versions of members that these and others that stay read.
+        A version of the namespace is removed if it meets every condition that is given. The newest version
+        and the version of this object are never removed. All versions of members that remaining versions of
+        the namespace read remain too.
 
         Parameters
         ----------
         older_than
-            Age; two weeks if no condition is given at all. Versions of members must be as old, too, and seven
-            days where they were never published.
+            The minimum age. If no condition is given at all, it is two weeks. Versions of members must have
+            this age too, and those that were never published must also be at least seven days old.
         retain_versions
-            So many of the newest versions of the namespace stay.
+            The number of newest versions of the namespace to keep.
         delete_unverified
-            Remove files that no version refers to even if they are less than seven days old. They may
-            belong to a write that is under way, so this is right only while nobody writes.
+            Also remove files that no version refers to and that are less than seven days old. They may belong
+            to a write in progress, so use this only when nobody writes to the namespace.
         error_if_tagged_old_versions
-            Fail if a version of ``__manifest`` to be removed has a tag; otherwise it just stays.
+            Raise an error if a version of ``__manifest`` to be removed has a tag. If False, such a version is
+            skipped.
         delete_rate_limit
-            Files to remove in a second, from one table.
+            The maximum number of files to remove per second, for each table.
         dry_run
             Remove nothing, and return what would be removed.
 
         Returns
         -------
-        How much was removed, of ``__manifest`` and all members together.
+        How much was removed, summed over ``__manifest`` and all members.
 
         Raises
         ------
         InvalidInputError
             An argument is out of range, or a version has a tag.
         CorruptDataError
-            Something cannot be read, so that it is not known what it needs.
+            Something cannot be read, so the files that it needs are not known.
         StorageError
             The store failed.
         """

@@ -1,4 +1,4 @@
-"""`PartitionedNamespace`: many Lance tables as one, by partition."""
+"""`PartitionedNamespace`: many Lance tables, one for each partition, used as one table."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ from lance_df.table.writing.schema_rules import check_schema
 class PartitionedNamespace(
     NamespaceChanges, NamespaceColumns, NamespaceUpkeep, NamespaceHealth, NamespaceReading
 ):
-    """A partitioned namespace, at one version. Made by `create` or `open`.
+    """A partitioned namespace at one version, as `create` and `open` return it.
 
-    Changes move this object on to the version that they made; other objects stay where they are.
+    A change through this object moves it to the version that the change makes. Other objects keep their
+    version.
 
-    A `pyarrow.dataset.Dataset`: pandas, Polars, DuckDB and DataFusion read it as it
-    is, and push columns and filters into it.
+    It is a `pyarrow.dataset.Dataset`. pandas, Polars, DuckDB and DataFusion can read it directly and push
+    columns and filters into its scans.
     """
 
     _default_scan_options: Mapping[str, Any] | None = None
@@ -61,29 +62,30 @@ class PartitionedNamespace(
         storage_options: Mapping[str, Any] | None = None,
         allowed_base_schemes: Iterable[str] | None = None,
     ) -> Self:
-        """Make an empty namespace.
+        """Create an empty namespace.
 
         Parameters
         ----------
         root
             Path or URL of its folder.
         schema
-            The columns of all members.
+            The schema that all members share.
         partition_by
-            Partition fields of `lance_df.partition`, or texts such as ``"year(ts)"``, top level first.
+            Partition fields of `lance_df.partition`, or strings such as ``"year(ts)"``, top level first.
         storage_options
-            For the fsspec filesystem.
+            Options for the fsspec filesystem.
         allowed_base_schemes
-            Kinds of URLs that base paths of members may have, see `lance_df.dataset`.
+            URL schemes that base paths of members may have; see `lance_df.dataset`.
 
         Raises
         ------
         AlreadyExistsError
-            There is a namespace already, a directory of tables with a ``__manifest``, or a table.
+            The folder already holds a namespace, a directory of tables with a ``__manifest``, or a table.
         ColumnNotFoundError, InvalidInputError
-            A partition field does not fit the schema, or an expression does not meet the demands.
+            A partition field does not fit the schema, or an expression does not meet the conditions of
+            `lance_df.partition.expression`.
         UnsupportedFeatureError
-            A type that cannot be stored.
+            A type cannot be stored.
         """
         location = open_location(root, with_allowed_schemes(storage_options, allowed_base_schemes))
         columns = NamespaceSchema.create(schema)
@@ -112,7 +114,7 @@ class PartitionedNamespace(
         storage_options: Mapping[str, Any] | None = None,
         allowed_base_schemes: Iterable[str] | None = None,
     ) -> Self:
-        """Open a namespace, at its newest version or an older one.
+        """Open a namespace at its newest version or at an older one.
 
         Raises
         ------
@@ -154,31 +156,31 @@ class PartitionedNamespace(
 
     @property
     def uri(self) -> str:
-        """The folder of the namespace."""
+        """Return the folder of the namespace."""
         return self._table.uri
 
     @property
     def version(self) -> int:
-        """The version that is open."""
+        """Return the number of the open version."""
         return self._table.version
 
     @property
     def specs(self) -> tuple[PartitionSpec, ...]:
-        """All versions of the partition spec, the current one last."""
+        """Return all versions of the partition spec. The last one is the current one."""
         return self._table.manifest.specs.versions
 
     def versions(self) -> NamespaceVersionList:
-        """Return every version up to this one that is still there, as dictionaries.
+        """Return a dictionary for every version up to this one that still exists.
 
-        They have ``version``, ``timestamp``, ``operation``, ``spec_version``, and how many
-        ``partitions_added``, ``partitions_changed`` and ``partitions_removed`` there are.
+        The keys are ``version``, ``timestamp``, ``operation``, ``spec_version``, and the numbers of
+        ``partitions_added``, ``partitions_changed`` and ``partitions_removed``.
         """
         history = HistoryTable(self._table)
         names = frozenset(history.columns().names)
         return NamespaceVersionList(history.completed(history.known(), names).to_pylist())
 
     def at(self, version: int) -> PartitionedNamespace:
-        """Return the namespace as it was at a version: all members in the state that they had then."""
+        """Return the namespace as it was at a version, with all members in the state they had then."""
         return self._with_table(self._table.checkout(version))
 
     def checkout_latest(self) -> None:
@@ -186,10 +188,10 @@ class PartitionedNamespace(
         self._table = self._table.latest()
 
     def partitions(self) -> pa.Table:
-        """Return the partitions: their values by field id, where their tables are, and at which version.
+        """Return one row per partition: its values by field id, and the location and version of its table.
 
-        Where one of the other columns is called like a field, its values are in ``partition_field_…``, as in
-        SQL.
+        If another column has the same name as a field, the values of the field are in ``partition_field_…``,
+        as in SQL.
         """
         manifest = self._table.manifest
         columns = [field.column for field in manifest.specs.fields.values()]

@@ -1,4 +1,4 @@
-"""Operations as callers describe them, to and from the model that commits work with."""
+"""Convert operations, as callers describe them, to and from the model that commits use."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def to_model(operation: LanceOperation.BaseOperation, read: Table) -> ops.Operat
     Parameters
     ----------
     read
-        The version that the operation was computed from; what its descriptions of fragments cannot hold is
-        taken from there.
+        The version that the operation was computed from. Data that the caller's descriptions of fragments
+        cannot hold is taken from it.
 
     Raises
     ------
     InvalidInputError
-        A part of the operation is of a wrong type.
+        A part of the operation has a wrong type.
     UnsupportedFeatureError
-        An operation that cannot be committed.
+        The operation cannot be committed.
     """
     op = LanceOperation
     match operation:
@@ -98,7 +98,7 @@ def to_model(operation: LanceOperation.BaseOperation, read: Table) -> ops.Operat
 
 
 def overwrite_model(operation: LanceOperation.Overwrite, bases: tuple[BasePath, ...] = ()) -> ops.Overwrite:
-    """Return the model of an overwrite; ``bases`` are its initial bases, checked."""
+    """Return the model of an overwrite. ``bases`` are its checked initial bases."""
     schema = schema_model(operation.new_schema)
     return ops.Overwrite(_fragments(operation.fragments), schema, initial_bases=bases)
 
@@ -126,7 +126,7 @@ def _fragment(given: FragmentMetadata, read: Table | None) -> Fragment:
 
 
 def _like(fragment: Fragment, before: Fragment) -> Fragment:
-    """Take over what a description does not hold: unknown fields, and sequences in hidden columns."""
+    """Copy data that a description does not hold: unknown fields, and sequences in hidden columns."""
     files = {file.path: file.origin for file in before.files}
     sequences = {
         name: getattr(before, name)
@@ -244,7 +244,7 @@ def _map_model(update: LanceOperation.UpdateMap | None) -> ops.MapUpdate | None:
 
 
 def from_transaction(transaction: TransactionModel) -> Transaction:
-    """Return a recorded transaction as callers see it."""
+    """Return a recorded transaction in the form that callers use."""
     return Transaction(
         read_version=transaction.read_version,
         operation=from_model(transaction.operation),
@@ -254,7 +254,7 @@ def from_transaction(transaction: TransactionModel) -> Transaction:
 
 
 def from_model(operation: ops.Operation) -> LanceOperation.BaseOperation:
-    """Return an operation as callers see it."""
+    """Return an operation in the form that callers use."""
     op = LanceOperation
     match operation:
         case ops.Append():

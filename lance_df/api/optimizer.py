@@ -1,4 +1,4 @@
-"""`LanceDataset.optimize`: what makes later reads of a table faster, with pylance's names."""
+"""`LanceDataset.optimize`: compaction and index updates, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CompactionMode = Literal["reencode", "try_binary_copy", "force_binary_copy"]
 
 
 class DatasetOptimizer:
-    """Compaction and upkeep of indices. Made by `LanceDataset.optimize`."""
+    """Methods that compact files and update indices, as `LanceDataset.optimize` returns them."""
 
     def __init__(self, dataset: LanceDataset) -> None:
         self._dataset = dataset
@@ -53,27 +53,29 @@ class DatasetOptimizer:
         excluded_fragment_ids: Sequence[int] | None = None,
         data_storage_version: str | None = None,
     ) -> CompactionMetrics:
-        """Join small fragments with their neighbours, and leave out deleted rows and dropped columns.
+        """Merge small neighbouring fragments, and leave out deleted rows and dropped columns.
 
-        Rows keep their order within each group of neighbours that is rewritten, and stable row ids stay.
-        New fragments come after those that are left as they are, as with pylance, so that the order of all
-        rows of a table may change. Arguments that are not given come from the table's configuration
-        (``lance.compaction.…``), else they are the defaults of `lance_df.optimize.CompactionOptions`, which
-        describes them. A table that is in shape gets no new version.
+        Rows keep their order within each group of fragments that is rewritten, and stable row ids do not
+        change. As in pylance, new fragments come after the fragments that are not rewritten, so the order of
+        all rows of the table may change. Arguments that are not given are taken from the configuration of the
+        table (``lance.compaction.…``), or else from the defaults of `lance_df.optimize.CompactionOptions`,
+        which describes them. If there is nothing to compact, no new version is created.
 
-        Indices stay right: B-trees and bitmaps get the new addresses of rows in the same version, Bloom
-        filters and zone maps are brought up to date in a version of their own. Rewritten fragments leave the
-        coverage of other indices that know addresses of rows, and are scanned until pylance's
-        ``optimize_indices`` brings them back.
+        Compaction updates the indices as follows:
+
+        - B-trees and bitmaps get the new row addresses in the same version.
+        - Bloom filters and zone maps are updated in a separate version.
+        - Other indices that store row addresses no longer cover the rewritten fragments. These fragments are
+          scanned until ``optimize_indices`` of pylance adds them again.
 
         Raises
         ------
         RetryableConflictError
-            Others changed rows of the fragments meanwhile. Nothing is left behind.
+            Other writers changed rows of the fragments in the meantime. Nothing is left behind.
         InvalidInputError
-            An argument out of range.
+            An argument is out of range.
         UnsupportedFeatureError
-            A mode that this release does not have, or a table that it cannot write.
+            This release does not have the mode, or cannot write the table.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
         return Compaction.execute(self._dataset, given)
@@ -85,27 +87,27 @@ class DatasetOptimizer:
         num_indices_to_merge: int | None = None,
         retrain: bool = False,
     ) -> None:
-        """Let scalar indices cover rows that were added or moved since they were built.
+        """Extend scalar indices to rows that were added or moved since they were built.
 
-        Full-text, vector and other indices stay as they are: pylance updates them.
+        Full-text, vector and other indices are not changed; pylance can update them.
 
         Parameters
         ----------
         index_names
-            Only these; by default all B-trees, bitmaps, Bloom filters and zone maps.
+            Update only these indices. The default is all B-trees, bitmaps, Bloom filters and zone maps.
         num_indices_to_merge
-            So many of the newest segments of an index become one with the rows that it lacks; all by
-            default. With 0, these rows get a segment of their own. Segments that hold former values of
-            rows that the index covers are always merged.
+            How many of the newest segments of an index to merge with the rows that it does not cover; all by
+            default. With 0, these rows get a separate segment. Segments with outdated values of rows that the
+            index covers are always merged.
         retrain
-            Build them anew from all rows.
+            Rebuild the indices from all rows.
 
         Raises
         ------
         InvalidInputError
             ``num_indices_to_merge`` is negative.
         UnsupportedFeatureError
-            An index that was named is of another type.
+            A named index has another type.
         """
         names = None if index_names is None else frozenset(index_names)
         before = self._dataset._table
@@ -116,12 +118,12 @@ class DatasetOptimizer:
             self._dataset._follow(after)
 
     def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig) -> None:
-        """Let commits of every ``interval``-th version remove versions older than ``older_than_seconds``.
+        """Remove versions older than ``older_than_seconds`` at the commit of every ``interval``-th version.
 
         Raises
         ------
         InvalidInputError
-            The two numbers are not there, or negative.
+            One of the two numbers is missing or negative.
         """
         values = [auto_cleanup_config.get(name) for name in ("interval", "older_than_seconds")]
         if any(not isinstance(value, int) or isinstance(value, bool) or value < 0 for value in values):
@@ -132,5 +134,5 @@ class DatasetOptimizer:
         self._dataset.update_config({_INTERVAL: str(interval), _OLDER_THAN: f"{seconds}s"})
 
     def disable_auto_cleanup(self) -> None:
-        """Let commits remove nothing."""
+        """Turn off the removal of old versions by commits."""
         self._dataset.delete_config_keys([_INTERVAL, _OLDER_THAN])

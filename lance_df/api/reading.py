@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Reading(DatasetBase, DatasetCalls):
-    """Read rows: scans, and rows by number, id or address."""
+    """Methods that read rows: scans, and rows by position, id or address."""
 
     def scanner(
         self,
@@ -52,29 +52,29 @@ class Reading(DatasetBase, DatasetCalls):
         Parameters
         ----------
         columns
-            Names of columns, of struct fields (``"a.b"``) or of system columns; ``["*"]`` for all; or a
+            A list of columns, struct fields (``"a.b"``) or system columns; ``["*"]`` for all columns; or a
             dict of names and SQL expressions.
         filter
             An SQL expression or a pyarrow expression.
         limit, offset
-            Rows to return, and rows to leave out before.
+            The maximum number of rows to return, and the number of rows to skip before them.
         batch_size
-            Upper bound for the rows of a batch.
+            The maximum number of rows of a batch.
         fragments
-            Scan only these, in this order.
+            Scan only these fragments, in this order.
         **options
             ``with_row_id``, ``with_row_address``, ``include_deleted_rows``, ``strict_batch_size``,
-            ``order_by``, ``use_stats``, ``use_scalar_index``, ``blob_handling``, as pylance's; those that
-            only tune have no effect.
+            ``order_by``, ``use_stats``, ``use_scalar_index`` and ``blob_handling``, as in pylance. Options
+            that only tune performance have no effect.
         nearest, index_segments, full_text_query
-            Refused: there is no vector or text search here.
+            Refused: lance_df has no vector or text search.
         batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order
-            No effect; rows always come in order.
+            No effect. Rows are always returned in order.
 
         Raises
         ------
         InvalidInputError
-            An argument is wrong.
+            An argument is invalid.
         """
         del batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order
         builder = ScannerBuilder(cast("LanceDataset", self))
@@ -98,15 +98,19 @@ class Reading(DatasetBase, DatasetCalls):
         return builder.to_scanner()
 
     def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:
-        """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
+        """Read the rows into a pandas frame; see `scanner`.
+
+        Options that are not scan options are passed to `pyarrow.Table.to_pandas`.
+        """
         options.pop("blob_mode", None)
         return super().to_pandas(columns, filter, **options)
 
     def count_rows(self, filter: Filter = None, **options: Any) -> int:
-        """Return the number of rows, or of those for which an SQL or pyarrow expression is true.
+        """Return the number of rows, or of those that match an SQL or pyarrow expression.
 
-        As in pylance, default scan options have no effect on counts, a default filter neither: count those of
-        ``scanner()``. A dataset of `filter` counts the rows that it has.
+        As in pylance, default scan options, including a default filter, have no effect on counts. To count
+        the rows of the default scan, call ``scanner().count_rows()``. A dataset that `filter` returned counts
+        its own rows.
         """
         counted = self._without_defaults()
         if filter is None and not options and not counted._default_scan_options:
@@ -114,33 +118,33 @@ class Reading(DatasetBase, DatasetCalls):
         return counted.scanner(filter=filter, **options).count_rows()
 
     def _without_defaults(self) -> Self:
-        """Return the same rows without default scan options; what `filter` has said is none of these."""
+        """Return the same rows without default scan options. The condition of `filter` is retained."""
         condition = (self._default_scan_options or {}).get("condition")
         return self._with_scan_options({} if condition is None else {"condition": condition})
 
     def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None) -> pa.Table:
-        """Return rows by their numbers in a scan of the whole table, in the order asked for.
+        """Return rows by their positions in a scan of the whole table, in the requested order.
 
-        As in pylance, fields of structs (``"s.a"``) are returned in their struct, where scans return them as
-        columns, and a column that is named twice is there once, but for system columns.
+        As in pylance, a field of a struct (``"s.a"``) is returned inside its struct, whereas scans return it
+        as a column. A column that is named twice is returned once, unless it is a system column.
 
         Raises
         ------
         InvalidInputError
-            There is no such row.
+            There is no row at such a position.
         """
         return taken_columns(
             self._table, columns, lambda names: take_offsets(self._table, indices, columns=names, nested=True)
         )
 
     def _take_rows(self, row_ids: Sequence[int] | pa.Array, columns: Columns = None, **_: object) -> pa.Table:
-        """Return rows by their row ids, in the order asked for; ids of deleted rows are left out."""
+        """Return rows by their row ids, in the requested order. Ids of deleted rows are ignored."""
         return taken_columns(
             self._table, columns, lambda names: take_row_ids(self._table, row_ids, columns=names, nested=True)
         )
 
     def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
-        """Return rows ``start`` to ``end`` (exclusive)."""
+        """Return the rows from ``start`` to ``end`` (exclusive)."""
         first = integer(start, "start")
         return self.to_table(columns, offset=first, limit=max(0, integer(end, "end") - first))
 
@@ -150,7 +154,7 @@ class Reading(DatasetBase, DatasetCalls):
         columns: Columns = None,
         randomize_order: bool = True,
     ) -> pa.Table:
-        """Return random rows, none twice."""
+        """Return random rows, each at most once."""
         total = self._table.count_rows()
         if not 0 <= integer(num_rows, "num_rows") <= total:
             raise InvalidInputError(f"{num_rows} rows cannot be drawn from {total}")
@@ -161,12 +165,12 @@ class Reading(DatasetBase, DatasetCalls):
 def taken_columns(
     table: Table, columns: Columns, take: Callable[[Iterable[str] | None], pa.Table]
 ) -> pa.Table:
-    """Return columns of taken rows, as `Reading.take` describes them.
+    """Return columns of taken rows; see `Reading.take`.
 
     Parameters
     ----------
     take
-        Takes the columns of some names, or all for None.
+        A function that takes the columns with some names, or all columns for None.
     """
     if columns is None or isinstance(columns, str):
         return show_table(take(columns))
@@ -185,7 +189,7 @@ def taken_columns(
 def _computed(
     table: Table, columns: Mapping[str, str], take: Callable[[Iterable[str] | None], pa.Table]
 ) -> pa.Table:
-    """Compute expressions over taken rows, of which the columns in the expressions are read."""
+    """Compute expressions over taken rows, after reading the columns that the expressions use."""
     from lance_df.engine.query import columns_computed_from, compute_columns
 
     taken = resolve_columns(table.schema, system_schema(table.arrow_schema).names)
@@ -195,7 +199,7 @@ def _computed(
 
 
 def _of_computed(columns: Columns, computed: Columns) -> Columns:
-    """Return the expressions of columns that are named as the default ones are, which the schema shows."""
+    """Return expressions for columns if all of them name computed columns of the default scan options."""
     if not columns or not isinstance(columns, list | tuple) or not isinstance(computed, Mapping):
         return columns
     if not all(isinstance(name, str) and name in computed for name in columns):
@@ -209,7 +213,7 @@ def integer(value: object, name: str) -> int:
     Raises
     ------
     InvalidInputError
-        It is none.
+        The argument is not an integer.
     """
     number = as_integer(value)
     if number is None:

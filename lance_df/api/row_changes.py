@@ -1,4 +1,4 @@
-"""Change rows: delete, update, merge-insert, insert."""
+"""Change rows: delete, update, merge insert and insert."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _TIMEOUT = dt.timedelta(seconds=30)
 
 
 class DeleteResult(TypedDict):
-    """What `LanceDataset.delete` returns."""
+    """The result of `LanceDataset.delete`."""
 
     num_deleted_rows: int
 
 
 class UpdateResult(TypedDict):
-    """What `LanceDataset.update` returns."""
+    """The result of `LanceDataset.update`."""
 
     num_rows_updated: int
 
 
 class RowChanges(DatasetBase):
-    """Change rows: delete, update, merge-insert, insert.
+    """Methods that change rows: delete, update, merge insert and insert.
 
-    Every change is one commit; the dataset moves on to the version that it makes. When another writer has
-    committed something that forbids a change, it is computed again from the newest version.
+    Every change is one commit, and the dataset moves to the version that the commit creates. When a commit of
+    another writer conflicts with a change, the change is computed again from the newest version.
     """
 
     def delete(
@@ -56,14 +56,14 @@ class RowChanges(DatasetBase):
         conflict_retries: int = 10,
         retry_timeout: dt.timedelta = _TIMEOUT,
     ) -> DeleteResult:
-        """Delete the rows for which a predicate is true; those for which it is NULL stay.
+        """Delete the rows for which a predicate is true. Rows for which it is NULL remain.
 
         Parameters
         ----------
         predicate
             An SQL expression or a pyarrow expression.
         conflict_retries, retry_timeout
-            How often, and for how long, to compute the deletion again after conflicts.
+            How many times, and for how long, to compute the deletion again after conflicts.
 
         Returns
         -------
@@ -72,9 +72,9 @@ class RowChanges(DatasetBase):
         Raises
         ------
         InvalidInputError, ColumnNotFoundError
-            The predicate is wrong.
+            The predicate is invalid.
         ConflictError
-            Other writers changed the table in a way that forbids this.
+            Other writers changed the table in a way that conflicts with the deletion.
         """
         where = checked_filter(predicate, "predicate")
 
@@ -96,17 +96,18 @@ class RowChanges(DatasetBase):
         conflict_retries: int = 10,
         retry_timeout: dt.timedelta = _TIMEOUT,
     ) -> UpdateResult:
-        """Give the rows for which a predicate is true other values.
+        """Set columns to new values in the rows for which a predicate is true.
 
         Parameters
         ----------
         updates
-            Top-level columns and the SQL expressions of their new values, which see the old values of all
-            columns, and are cast to the column's type. Those of JSON columns are JSON text, or JSON columns.
+            A dict of top-level columns and the SQL expressions of their new values. The expressions see the
+            old values of all columns. Their results are cast to the type of the column. The expression for a
+            JSON column must return JSON text or be a JSON column.
         where
             An SQL expression or a pyarrow expression; ``None`` for all rows.
         conflict_retries, retry_timeout
-            How often, and for how long, to compute the update again after conflicts.
+            How many times, and for how long, to compute the update again after conflicts.
 
         Returns
         -------
@@ -115,12 +116,12 @@ class RowChanges(DatasetBase):
         Raises
         ------
         InvalidInputError, ColumnNotFoundError
-            An expression is wrong, a value cannot be cast, or is null where the column allows none; or a
-            field of a struct is to be updated.
+            An expression is invalid, a value cannot be cast, a value is null in a column that does not allow
+            nulls, or ``updates`` names a field of a struct.
         UnsupportedFeatureError
             The table has columns that cannot be written.
         ConflictError
-            Other writers changed the table in a way that forbids this.
+            Other writers changed the table in a way that conflicts with the update.
         """
         expressions = checked_updates(updates)
         if where is not None:
@@ -137,7 +138,7 @@ class RowChanges(DatasetBase):
         return {"num_rows_updated": num_rows}
 
     def truncate_table(self) -> None:
-        """Delete all rows; the schema stays."""
+        """Delete all rows. The schema remains."""
 
         @contextmanager
         def compute(table: Table) -> Iterator[Change[int]]:
@@ -153,21 +154,21 @@ class RowChanges(DatasetBase):
         Parameters
         ----------
         on
-            The key columns; by default the unenforced primary key of the schema.
+            The key columns. The default is the unenforced primary key of the schema.
 
         Raises
         ------
         ColumnNotFoundError
             There is no such column.
         InvalidInputError
-            There is neither a key here nor in the schema.
+            No key is given, and the schema has none.
         """
         return MergeInsertBuilder(self, on)
 
     def insert(
         self, data: Any, *, mode: Literal["create", "append", "overwrite"] = "append", **kwargs: Any
     ) -> None:
-        """Write rows to this table, by default after those that are there; see `write_dataset`."""
+        """Write rows to this table, by default after the existing rows; see `write_dataset`."""
         from lance_df.write import write_dataset
 
         self._table = write_dataset(data, self, mode=mode, **kwargs)._table  # type: ignore[arg-type]
@@ -180,7 +181,7 @@ def new_values(
     *,
     fragment_ids: tuple[int, ...] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the new values of the rows to update, and their addresses; ``None`` stands for all fragments."""
+    """Yield the new values of the rows to update, and their addresses; ``None`` means all fragments."""
     from lance_df.engine.query import scan_with_sql
 
     check_addressable(table)
@@ -202,7 +203,7 @@ def new_values(
 def text_hint(
     updates: Mapping[str, str], fields: Mapping[str, Field], columns: Sequence[str]
 ) -> Iterator[None]:
-    """Say to quote text, where words that are no column make the planning of an update fail."""
+    """Add the hint to quote text to errors of an update whose words name no column."""
     try:
         yield
     except (ColumnNotFoundError, InvalidInputError) as err:
@@ -236,7 +237,7 @@ def updated_fields(schema: Schema, names: Iterable[str]) -> dict[str, Field]:
     ColumnNotFoundError, InvalidInputError
         See `updatable`.
     UnsupportedFeatureError
-        A column has JSON within it.
+        A column contains JSON in a nested field.
     """
     fields = {name: updatable(schema, name) for name in names}
     for name, field in fields.items():
@@ -255,7 +256,7 @@ def updatable(schema: Schema, name: str) -> Field:
     ColumnNotFoundError
         There is no such column.
     InvalidInputError
-        It is a field of a struct.
+        The name is that of a field of a struct.
     """
     top = name.partition(".")[0]
     if name not in schema.names and top in schema.names and schema.field(top).is_struct:
@@ -264,7 +265,7 @@ def updatable(schema: Schema, name: str) -> Field:
 
 
 def checked_updates(updates: Any) -> dict[str, str]:
-    """Return columns and expressions of an update; anything else is an `InvalidInputError`."""
+    """Return the columns and expressions of an update. Raises `InvalidInputError` for anything else."""
     if not isinstance(updates, Mapping) or not updates:
         raise InvalidInputError(f"updates are a dict of columns and SQL expressions, not {updates!r:.60}")
     for text in (*updates, *updates.values()):

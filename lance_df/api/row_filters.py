@@ -1,4 +1,4 @@
-"""Which rows an expression means, asked of the engine; and the checks of what callers hand over."""
+"""Find the rows that match an expression, and check filter and retry arguments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def matching_rows(
     Raises
     ------
     InvalidInputError, ColumnNotFoundError
-        The filter is wrong.
+        The filter is invalid.
     UnsupportedFeatureError
         See :func:`check_addressable`.
     """
@@ -90,12 +90,12 @@ def _plain(table: Table, where: Filter) -> Predicate | None:
 
 
 def check_addressable(table: Table) -> None:
-    """Check that no column hides where rows are.
+    """Check that no column has the name of a system column, which would hide the addresses of rows.
 
     Raises
     ------
     UnsupportedFeatureError
-        The table has a column of a reserved name.
+        The table has a column with a reserved name.
     """
     if ROW_ADDRESS in table.schema.names:
         raise UnsupportedFeatureError(
@@ -104,14 +104,14 @@ def check_addressable(table: Table) -> None:
 
 
 def checked_filter(where: Any, name: str) -> str | pc.Expression:
-    """Return an SQL or pyarrow expression; anything else is an `InvalidInputError`."""
+    """Return an SQL or pyarrow expression. Raises `InvalidInputError` for anything else."""
     if not isinstance(where, str | pc.Expression):
         raise InvalidInputError(f"{name} is an SQL or pyarrow expression, not {where!r:.60}")
     return where
 
 
 def retry_options(conflict_retries: Any, retry_timeout: Any) -> RetryOptions:
-    """Return how to retry, from pylance's arguments; other types are an `InvalidInputError`."""
+    """Return the retry options for arguments of pylance. Raises `InvalidInputError` for other types."""
     if not isinstance(conflict_retries, int) or not isinstance(retry_timeout, dt.timedelta):
         raise InvalidInputError(
             "conflict_retries is an integer and retry_timeout a timedelta, "

@@ -1,4 +1,4 @@
-"""Change columns, and the metadata of table, schema and fields."""
+"""Change columns, and the metadata of the table, the schema and fields."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BATCH_ROWS = 64 * 1024
 
 
 class AlterColumn(TypedDict, total=False):
-    """What `LanceDataset.alter_columns` takes: ``path``, and what is to change."""
+    """An argument of `LanceDataset.alter_columns`: the ``path`` of a column and its changes."""
 
     path: str
     name: str | None
@@ -44,9 +44,9 @@ class AlterColumn(TypedDict, total=False):
 
 
 class SchemaChanges(DatasetBase):
-    """Change columns, and the metadata of table, schema and fields.
+    """Methods that change columns, and the metadata of the table, the schema and fields.
 
-    Every method commits a version and moves this object on to it; when it fails, nothing is left behind.
+    Every method commits a version and moves this object to it. A method that fails leaves nothing behind.
     """
 
     # -- columns --------------------------------------------------------------------------------------------
@@ -63,26 +63,33 @@ class SchemaChanges(DatasetBase):
         Parameters
         ----------
         transforms
-            A dict of names and SQL expressions; a function from a batch to a batch or frame of new columns,
-            which `lance_df.batch_udf` may have wrapped; any Arrow data with a row for each row of the table;
-            or a field, a list of fields or a schema, for columns of nulls, for which no data is written; nor
-            is it if all expressions are such as ``CAST(NULL AS INT)``.
+            The new columns, as one of:
+
+            - a dict of names and SQL expressions;
+            - a function from a batch to a batch or frame of new columns, optionally wrapped by
+              `lance_df.batch_udf`;
+            - any Arrow data with one row for each row of the table;
+            - a field, a list of fields or a schema, for columns of nulls.
+
+            Columns of nulls need no data files. The same holds if all expressions are like ``CAST(NULL AS
+            INT)``.
         read_columns
-            What a function is given; all columns by default. May name ``_rowid`` and ``_rowaddr``.
+            The columns that a function receives; all columns by default. May include ``_rowid`` and
+            ``_rowaddr``.
         reader_schema
             The schema of an iterable of batches.
         batch_size
-            Upper bound for the rows that are computed at a time.
+            The maximum number of rows that are computed at a time.
 
         Raises
         ------
         InvalidInputError
             A column exists already or has a reserved name; an expression or a function does not compute one
-            value for each row; a null where the new column allows none.
+            value for each row; or a value is null where the new column does not allow nulls.
         UnsupportedFeatureError
-            A type that the table's file version cannot hold.
+            The file version of the table cannot hold a type.
         ConflictError
-            Another commit forbids this one.
+            Another commit conflicts with this one.
         """
         schema = as_schema(transforms)
         if schema is not None:
@@ -107,14 +114,14 @@ class SchemaChanges(DatasetBase):
             transform.committed()
 
     def drop_columns(self, columns: Sequence[str]) -> None:
-        """Drop columns, or fields of structs (``"a.b"``). Their data stays until the table is compacted.
+        """Drop columns, or fields of structs (``"a.b"``). Their data remains until the table is compacted.
 
         Raises
         ------
         ColumnNotFoundError
             There is no such column.
         InvalidInputError
-            Nothing would be left.
+            No column would remain.
         """
         if isinstance(columns, str):
             raise InvalidInputError(f"columns are a list of names, not {columns!r:.60}")
@@ -122,9 +129,9 @@ class SchemaChanges(DatasetBase):
             self._commit(operation)
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
-        """Rename columns, make them nullable or not, or give them another type.
+        """Rename columns, change whether they are nullable, or change their types.
 
-        Zone maps of a column that gets another type are built anew, in a version of their own.
+        When the type of a column changes, its zone maps are rebuilt in a separate version.
 
         Parameters
         ----------
@@ -139,7 +146,7 @@ class SchemaChanges(DatasetBase):
             Names clash, a column that must not be null holds nulls, a value does not fit the new type, or the
             new type is of another kind.
         UnsupportedFeatureError
-            A cast of a column with an index that is no zone map.
+            A column whose type changes has an index other than a zone map.
         """
         before = self._table
         with columns_altered(before, [as_alteration(each) for each in alterations]) as operation:
@@ -151,21 +158,21 @@ class SchemaChanges(DatasetBase):
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
     ) -> None:
-        """Add the columns of other data, whose rows are found by a key; null where there is none.
+        """Add the columns of other data, joined by a key. Rows without a match get null.
 
         Parameters
         ----------
         data_obj
-            Any Arrow data; it is held in memory. Of rows with the same key, the last counts.
+            Any Arrow data. It is held in memory. If several rows have the same key, the last one is used.
         left_on, right_on
-            The key in this table, and in the data; by default the same.
+            The key in this table and the key in the data, which is the same by default.
 
         Raises
         ------
         ColumnNotFoundError
-            A key does not exist.
+            A key column does not exist.
         InvalidInputError
-            The keys are of different types, or a column exists already.
+            The keys have different types, or a column exists already.
         """
         lookup = open_lookup(data_obj, right_on or left_on, schema)
         with columns_added(
@@ -176,19 +183,22 @@ class SchemaChanges(DatasetBase):
     # -- maps -----------------------------------------------------------------------------------------------
 
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
-        """Change the configuration of the table and return it; None deletes a key.
+        """Change the configuration of the table and return it. A value of None deletes its key.
 
-        With ``replace`` there is nothing else in it afterwards.
+        With ``replace``, the given values replace the whole configuration.
         """
         self._configure(UpdateConfig(config=map_update(values, replace=replace)))
         return dict(self._table.manifest.config)
 
     def delete_config_keys(self, keys: Sequence[str]) -> None:
-        """Delete keys of the configuration, if they exist."""
+        """Delete keys of the configuration. Keys that do not exist are ignored."""
         self._configure(UpdateConfig(config=map_update(dict.fromkeys(keys))))
 
     def _configure(self, operation: UpdateConfig) -> None:
-        """Commit new values of keys: on the newest version if this one was cleaned up, as the last wins."""
+        """Commit new values of keys: the last writer wins.
+
+        If this version was cleaned up, the commit is based on the newest version.
+        """
         try:
             self._commit(operation)
         except IncompatibleConflictError as err:
@@ -231,7 +241,7 @@ class SchemaChanges(DatasetBase):
 
 
 def open_lookup(data: Any, key: str, schema: pa.Schema | None) -> Lookup:
-    """Read data to join with into memory."""
+    """Read the data of a join into memory."""
     from lance_df.sources import to_batches
 
     given, batches = to_batches(data, schema)
@@ -240,14 +250,14 @@ def open_lookup(data: Any, key: str, schema: pa.Schema | None) -> Lookup:
 
 
 def joined(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Iterator[pa.RecordBatch]:
-    """Yield what is found for the keys of a fragment."""
+    """Yield the joined values for the keys of a fragment."""
     matches = lookup.find(read_keys(table, fragment, key))
     for start in range(0, len(matches), _BATCH_ROWS):
         yield lookup.take(matches.slice(start, _BATCH_ROWS))
 
 
 def _are_nulls(transforms: Any) -> bool:
-    """Whether new columns are given by SQL expressions that all are NULL of a type."""
+    """Return whether the new columns are given by SQL expressions that are all NULL of some type."""
     if not isinstance(transforms, Mapping) or not transforms:
         return False
     with imports_finished():
@@ -257,7 +267,7 @@ def _are_nulls(transforms: Any) -> bool:
 
 
 def as_alteration(given: Any) -> Alteration:
-    """Return what a dict as of `AlterColumn` says."""
+    """Return the alteration that a dict like `AlterColumn` describes."""
     known = AlterColumn.__annotations__.keys()
     if not isinstance(given, Mapping) or "path" not in given:
         raise InvalidInputError(f"an alteration is a dict of {', '.join(known)}, not {given!r:.80}")
@@ -269,7 +279,7 @@ def as_alteration(given: Any) -> Alteration:
 
 
 def as_schema(transforms: Any) -> pa.Schema | None:
-    """Return the new columns if they are given by fields or a schema."""
+    """Return the schema of the new columns, if they are given as fields or as a schema."""
     if isinstance(transforms, pa.Field):
         return pa.schema([transforms])
     if isinstance(transforms, list) and transforms and all(isinstance(each, pa.Field) for each in transforms):

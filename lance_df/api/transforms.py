@@ -1,4 +1,4 @@
-"""What `add_columns` and `merge_columns` take: SQL, functions over batches, streams of values."""
+"""The arguments of `add_columns` and `merge_columns`: SQL, functions over batches, and streams of values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Transform(Protocol):
     Attributes
     ----------
     schema
-        The new columns.
+        The schema of the new columns.
     """
 
     schema: pa.Schema
@@ -35,15 +35,15 @@ class Transform(Protocol):
         ...
 
     def check_end(self) -> None:
-        """Check, after the last fragment, that nothing is left over."""
+        """Check, after the last fragment, that no values are left over."""
         ...
 
     def committed(self) -> None:
-        """Forget what was kept in case of a failure."""
+        """Remove the checkpoint that was written in case of a failure."""
         ...
 
     def close(self) -> None:
-        """Close what makes the values, also after a failure."""
+        """Close the source of the values, also after a failure."""
         ...
 
 
@@ -55,12 +55,13 @@ def open_transform(
     reader_schema: pa.Schema | None,
     batch_size: int | None,
 ) -> Transform:
-    """Return the transform for any form that `LanceDataset.add_columns` takes, but schemas.
+    """Return the transform for any argument that `LanceDataset.add_columns` accepts, except schemas.
 
     Raises
     ------
     InvalidInputError
-        It is none of these forms, or a function fails on the first row; or ``read_columns`` are no list.
+        The argument has none of these forms, a function fails on the first row, or ``read_columns`` is not a
+        list.
     """
     if isinstance(read_columns, Mapping | str):
         raise InvalidInputError(

@@ -22,24 +22,24 @@ def verify(
     deep: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> VerifyReport:
-    """Check a table or a partitioned namespace, and change nothing.
+    """Check a table or a partitioned namespace, without changing anything.
 
     Parameters
     ----------
     path
-        Path or URL. A namespace is checked also where `PartitionedNamespace.open` refuses it.
+        A path or URL. A namespace is checked even if `PartitionedNamespace.open` refuses to open it.
     deep
-        Of a namespace: read all rows, and compare their partition values with those that queries are pruned
-        by. A table is always read.
+        For a namespace: read all rows, and compare their partition values with the values that queries are
+        pruned by. The rows of a table are always read.
 
     Returns
     -------
-    A report that prints, with ``ok`` and ``problems``.
+    A report that can be printed, with ``ok`` and ``problems``.
 
     Raises
     ------
     DatasetNotFoundError
-        There is neither.
+        There is neither a table nor a namespace.
     CorruptDataError
         The manifest cannot be read at all.
     """

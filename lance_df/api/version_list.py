@@ -1,4 +1,4 @@
-"""The versions of a table, or of a namespace: a list that notebooks show as a table."""
+"""The versions of a table or a namespace: a list that notebooks show as a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_NAMESPACES: Final = {
 
 
 class VersionList(list["VersionInfo"]):
-    """Number, time and summary of each version, the oldest first."""
+    """The number, time and summary of each version, oldest first."""
 
     def _repr_html_(self) -> str:
         newest = self[::-1][:_MAX_SHOWN]
@@ -50,7 +50,7 @@ def _row(info: VersionInfo, most: int) -> tuple[str, ...]:
 
 
 class NamespaceVersionList(list[dict[str, Any]]):
-    """For each version of a namespace what ``$history`` says of it, the oldest first."""
+    """The rows of ``$history`` for each version of a namespace, oldest first."""
 
     def _repr_html_(self) -> str:
         newest = self[::-1][:_MAX_SHOWN]

@@ -1,4 +1,4 @@
-"""Write rows for a commit that somebody else makes."""
+"""Write fragments that another process or a later call commits."""
 
 from __future__ import annotations
 
@@ -51,35 +51,35 @@ def write_fragments(
     allow_external_blob_outside_bases: bool = False,
     **others: Any,
 ) -> list[FragmentMetadata] | Transaction:
-    """Write data into new fragments of a table, and describe them; nothing is committed.
+    """Write data into new fragments of a table and return their descriptions, without committing them.
 
-    Many processes can do so at once; one commits what all of them wrote, by `LanceDataset.commit`. Names,
-    defaults and meanings are pylance's.
+    Many processes can do this at the same time. One of them commits all the fragments with
+    `LanceDataset.commit`. Names, defaults and meanings are those of pylance.
 
     Parameters
     ----------
     data, schema, storage_options, progress
-        As in `lance_df.write_dataset`, like the sizes, the bases, and what is said of blobs.
+        As in `lance_df.write_dataset`. The same holds for the arguments about sizes, base paths and blobs.
     dataset_uri
         The table, which need not exist, or a dataset.
     return_transaction
-        Return what to commit, instead of the descriptions of the fragments.
+        Return a transaction to commit instead of the descriptions of the fragments.
     mode
-        ``"append"``: the data is checked against the schema of the table, and gets its field ids;
-        ``"create"`` and ``"overwrite"``: fields are numbered anew.
+        - ``"append"``: the data is checked against the schema of the table and gets its field ids.
+        - ``"create"`` and ``"overwrite"``: fields get new ids.
     data_storage_version
-        By default the table's own, and 2.2 for a new one.
+        The file version. The default is the table's own, and 2.2 for a new table.
     enable_stable_row_ids
-        No effect: row ids are given out by the commit.
+        No effect: the commit assigns row ids.
 
     Raises
     ------
     InvalidInputError
-        Data that does not fit the table, or a wrong argument.
+        The data does not fit the table, or an argument is invalid.
     AlreadyExistsError
-        ``create``, and there is a table; or, in any mode, a namespace.
+        The mode is ``"create"`` and the table exists; or, in any mode, the location is a namespace.
     UnsupportedFeatureError
-        A type or a file version that cannot be written, or an argument that is refused.
+        A type or a file version cannot be written, or an argument is refused.
     """
     del enable_stable_row_ids
     for name, value in others.items():

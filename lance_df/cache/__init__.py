@@ -1,9 +1,9 @@
-"""What open tables keep in memory for later statements, within one budget of bytes for the process.
+"""The caches of open tables, which share one memory budget for the process.
 
 Each open table has one `TableCache`, which all its versions share. Entries are found by kind and key. When
-the entries of all tables together take more than the budget, those go that were used least recently,
-whichever table they are of. No answer depends on an entry: what is missing is read or computed again, and
-whoever holds a value keeps it, also when its entry is gone.
+the entries of all tables together exceed the budget, the least recently used entries are evicted, whichever
+table they belong to. Results never depend on an entry: a missing value is read or computed again. Code that
+holds a value keeps it even if its entry is evicted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The caches of this process together."""
+"""All caches of this process together."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ PROCESS: Final = TableCache()
 
 
 def set_cache_bytes(max_bytes: int) -> None:
-    """Set how much memory the caches of all open tables of this process may take together.
+    """Set how much memory the caches of all open tables of this process may use together.
 
-    When they take more, entries go that were used least recently; with 0 nothing is kept. The default is
-    512 MiB. Bytes are estimates, and values that a running scan uses are freed when it ends.
+    When they exceed the limit, the least recently used entries are evicted. With 0 nothing is cached. The
+    default is 512 MiB. Sizes are estimates. Values that a running scan uses are freed when the scan ends.
 
     Raises
     ------
     InvalidInputError
-        It is no number of bytes.
+        The argument is not a number of bytes.
     """
     try:
         number = index(max_bytes)
@@ -36,5 +36,5 @@ def set_cache_bytes(max_bytes: int) -> None:
 
 
 def cache_statistics() -> CacheStatistics:
-    """Return what the caches of all open tables of this process hold."""
+    """Return statistics on the caches of all open tables of this process."""
     return statistics_of(BUDGET.caches())

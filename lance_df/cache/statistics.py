@@ -1,4 +1,4 @@
-"""What caches count of their entries, by kind."""
+"""Statistics on cache entries, by kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lance_df.records import dataclass
 
 
 class CacheKind(StrEnum):
-    """What entries are."""
+    """A kind of cache entries."""
 
     # That of enumerations is a function of Python, and each look-up asks for hashes.
     __hash__ = str.__hash__
@@ -52,16 +52,16 @@ class CacheKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CacheCounters:
-    """Of the entries of one kind.
+    """Counters for the entries of one kind.
 
     Attributes
     ----------
     entries, num_bytes
-        Those that there are now, and the memory that they take, as far as it is counted.
+        The number of current entries, and the memory that they use, as far as it is counted.
     hits, misses
-        Look-ups that found an entry, and those that did not.
+        The number of look-ups that found an entry, and the number of those that did not.
     evictions
-        Entries that were dropped to stay within the budget.
+        The number of entries that were dropped to stay within the budget.
     """
 
     entries: int = 0
@@ -82,14 +82,14 @@ class CacheCounters:
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """The cache of one open table, or those of all that are open in this process.
+    """Statistics on the cache of one open table, or on the caches of all open tables of this process.
 
     Attributes
     ----------
     max_bytes
         The budget of the process; see `set_cache_bytes`.
     num_bytes
-        What the entries take together.
+        The memory that the entries use together.
     kinds
         The counters of each kind of entries.
     """
@@ -100,5 +100,5 @@ class CacheStatistics:
 
     @property
     def total(self) -> CacheCounters:
-        """The counters of all kinds together."""
+        """Return the sum of the counters of all kinds."""
         return sum(self.kinds.values(), CacheCounters())

@@ -1,4 +1,4 @@
-"""UDFs of the partitioning spec: plain ones for any context, and typed ones made as statements need them."""
+"""UDFs of the partitioning spec: plain ones for any context, and typed ones for the types in a statement."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PLAIN_MURMUR3_TYPES = frozenset({"Int8", "Int16", "Int32", "Int64", "UInt8", "U
 
 
 def plain_name(text: str) -> str:
-    """Return a text of DataFusion's with the names of typed UDFs as the user wrote them."""
+    """Return a text of DataFusion in which typed UDFs have the names that the user wrote."""
     return _TYPED_NAME.sub(r"\1", text)
 
 
 def register_udfs(ctx: PlainSessionContext) -> None:
-    """Register `murmur3`, `murmur3_multi` and their typed variants (see `lance_df.udfs.murmur3`)."""
+    """Register `murmur3`, `murmur3_multi` and their typed variants; see `lance_df.udfs.murmur3`."""
     for function in plain_udfs():
         ctx.register_udf(function)
 

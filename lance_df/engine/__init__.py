@@ -1,4 +1,4 @@
-"""DataFusion: providers, sessions, catalogs, functions, and what a scan would read."""
+"""DataFusion: table providers, sessions, catalogs, functions, and reports on scans."""
 
 from typing import TYPE_CHECKING, Any
 

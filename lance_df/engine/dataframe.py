@@ -1,4 +1,4 @@
-"""A DataFusion `DataFrame` that raises the errors of Lance scans as themselves."""
+"""A DataFusion `DataFrame` that raises the original errors of Lance scans."""
 
 from __future__ import annotations
 
@@ -38,23 +38,24 @@ _RUN: Final = frozenset(
 
 
 class LanceDataFrame(DataFrame):  # type: ignore[misc]
-    """What `SessionContext.sql` returns; a `datafusion.DataFrame` in every way.
+    """A `datafusion.DataFrame`, as `SessionContext.sql` returns it.
 
-    Its methods raise `LanceError` where a scan failed, and so do its streams and frames derived from it.
+    If a scan fails, its methods raise `LanceError`. So do its streams and the frames that are derived from
+    it.
 
-    Its schema is that of its batches. DataFusion's own frames say of a union that it has the types of its
-    first input, and give rows of the types that both have in common.
+    The schema of the frame is that of its batches. For a union, the schema of a plain DataFusion frame has
+    the types of the first input, whereas its rows have the common types of both inputs.
 
     Parameters
     ----------
     frame
-        DataFusion's own.
+        The frame of DataFusion.
     statements
-        What it reads, and what was derived from that.
+        The statements that the frame reads, and those of the frames it was derived from.
     ctx
-        In which it is planned.
+        The context in which the frame is planned.
     as_run
-        A frame with the same rows to run in place of this one: it is not optimized again.
+        A frame with the same rows that is run in place of this one, without being optimized again.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class LanceDataFrame(DataFrame):  # type: ignore[misc]
 
 
 def frame_html(frame: LanceDataFrame) -> str:
-    """Return the first rows; why there are none where the statement fails."""
+    """Return the first rows as HTML, or the error if the statement fails."""
     from lance_df.display.elements import note
     from lance_df.display.rows import rows_html
 
@@ -113,23 +114,23 @@ def with_types_of_rows(
 ) -> DataFrame:
     """Return a frame whose schema has the types of its rows.
 
-    DataFusion gives expressions and unions their common types when it analyzes a plan, which a frame and a
-    view of one have not been through.
+    DataFusion gives expressions and unions their common types when it analyzes a plan. A frame, and a view of
+    one, has not been analyzed yet.
 
     Parameters
     ----------
     optimized
-        The optimized plan of the frame, if that is known.
+        The optimized plan of the frame, if it is known.
     """
     analyzed = frame_of(ctx, optimized_plan_of(frame) if optimized is None else optimized)
     return frame if frame.schema().types == analyzed.schema().types else with_outer_limit(analyzed)
 
 
 def with_outer_limit(frame: DataFrame) -> DataFrame:
-    """Return a frame whose limits hold where its plan becomes a part of another one, as a view does.
+    """Return a frame whose limits also hold when its plan becomes part of another plan, such as a view.
 
-    It may be of an optimized plan, in which a sort has the limit of its rows. DataFusion leaves sorts of
-    subqueries and views out, the limit with them, unless there is a limit above.
+    The frame may have an optimized plan, in which a sort holds the limit. DataFusion removes sorts from
+    subqueries and views, and the limit with them, unless there is a limit above the sort.
     """
     plan = plan_of(frame)
     if not limits_rows(plan) or isinstance(plan, Limit):
@@ -139,7 +140,7 @@ def with_outer_limit(frame: DataFrame) -> DataFrame:
 
 
 class LanceStream(RecordBatchStream):  # type: ignore[misc]
-    """A stream of batches that raises `LanceError` where a scan failed."""
+    """A stream of batches that raises `LanceError` if a scan fails."""
 
     def __init__(self, stream: RecordBatchStream, statements: tuple[Statement, ...]) -> None:
         super().__init__(stream.rbs)

@@ -1,4 +1,4 @@
-"""What a statement would read, for people: `ScanReport`."""
+"""`ScanReport`: a readable report on what a statement would read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JoinReport:
-    """How a join of partitioned namespaces is computed: partition by partition, or why not.
+    """How a join of partitioned namespaces is computed: partition by partition, or the reason why not.
 
-    So do aggregations and windows over the rows of one namespace.
+    The same reports cover aggregations and windows over the rows of one namespace.
     """
 
     join: str
@@ -28,10 +28,10 @@ class JoinReport:
 
 @dataclass(frozen=True, slots=True)
 class ScanReport:
-    """What the scans of a statement keep of their tables, and why. One entry in ``tables`` for each scan.
+    """What the scans of a statement read after pruning, and why. ``tables`` has one entry for each scan.
 
-    ``joins`` has those in which partitioned namespaces take part, and what groups the rows of one. ``rules``
-    has what rules of the optimizer did that may apply.
+    ``joins`` has the joins of partitioned namespaces, and the groupings of the rows of one namespace.
+    ``rules`` has the effects of the optimizer rules that may apply.
     """
 
     tables: tuple[TableReport, ...]
@@ -68,7 +68,7 @@ class ScanReport:
 
 
 def scan_reports(statement: Statement) -> Iterator[TableReport]:
-    """Yield what each scan of a statement reads; one that is cut into units is one scan."""
+    """Yield a report for each scan of a statement. A scan that is cut into units counts as one scan."""
     for table in statement.tables.values():
         keys = tuple(
             Reason(f"{each.column} IN ({each.source})", "read when the statement runs")

@@ -1,4 +1,4 @@
-"""Sessions: DataFusion contexts in which names lead to Lance tables and every predicate prunes."""
+"""Sessions: DataFusion contexts in which names refer to Lance tables and every predicate prunes."""
 
 from __future__ import annotations
 
@@ -67,19 +67,20 @@ _LISTS_FUNCTIONS = re.compile(r"\b(routines|parameters)\b", re.IGNORECASE)
 
 @with_errors_of_catalogs
 class LanceSession:
-    """What `SessionContext` and an enabled context have beyond DataFusion's context.
+    """The methods and settings that `SessionContext` and enabled contexts add to DataFusion's context.
 
     Attributes
     ----------
     partitioned_joins
-        Whether partitioned namespaces are joined, and their rows grouped by what they are partitioned by,
-        partition by partition: ``"auto"`` where there are enough rows and groups for it to pay, ``"always"``
-        wherever it is right, ``"never"``.
+        Whether joins of partitioned namespaces, and groupings of their rows by the partitioning, are computed
+        partition by partition: ``"auto"`` if there are enough rows and groups to make it faster, ``"always"``
+        wherever the result is correct, or ``"never"``.
     join_memory_limit
-        Bytes. With it these take one group of partitions after the other, as many at a time as fit;
-        without it all at once. The size of a group is estimated.
+        A limit in bytes for these joins and groupings. With a limit, they process the groups of partitions in
+        sequence, as many at a time as fit; without a limit, they process all groups at once. The size of a
+        group is estimated.
     scan_options
-        What may be done to take less time.
+        The optimizations that statements may use.
     read_only
         Whether statements that change tables are refused.
     """
@@ -100,19 +101,24 @@ class LanceSession:
         param_values: Mapping[str, Any] | Sequence[Any] | None = None,
         **named_params: Any,
     ) -> LanceDataFrame:
-        """Plan a statement; run it when it changes something.
+        """Plan a statement, and run it if it changes something.
 
-        As `datafusion.SessionContext.sql`, and besides: each table is read in one version, the newest unless
-        it is pinned; predicates that DataFusion does not push into scans prune all the same; `murmur3` takes
-        any type; ``CREATE EXTERNAL TABLE t STORED AS LANCE LOCATION '…' OPTIONS('version' '3')`` works.
-        ``FROM t VERSION AS OF 3`` reads another version. INSERT, DELETE, UPDATE, MERGE, TRUNCATE, and
-        CREATE, DROP and ALTER TABLE change stored tables and namespaces at once, and return ``count``.
-        ``param_values`` may also be a list, of the values of ``$1``, ``$2`` and so on.
+        This is `datafusion.SessionContext.sql` with the following additions:
+
+        - Each table is read in one version: the newest one, unless a version is pinned.
+        - Predicates prune even if DataFusion does not push them into scans.
+        - `murmur3` accepts any type.
+        - ``CREATE EXTERNAL TABLE t STORED AS LANCE LOCATION '…' OPTIONS('version' '3')`` registers a table.
+        - ``FROM t VERSION AS OF 3`` reads another version.
+        - INSERT, DELETE, UPDATE, MERGE, TRUNCATE, and CREATE, DROP and ALTER TABLE change stored tables and
+          namespaces immediately, and return ``count``.
+        - ``param_values`` may also be a list with the values of ``$1``, ``$2`` and so on.
 
         Raises
         ------
         InvalidInputError
-            The statement is wrong; `ColumnNotFoundError` or `DatasetNotFoundError` when a name in it is.
+            The statement is invalid. The error is a `ColumnNotFoundError` or `DatasetNotFoundError` if a name
+            in it does not exist.
         LanceError
             A table cannot be opened.
         """
@@ -157,14 +163,15 @@ class LanceSession:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Free what is cached of the tables that have a name here. The session goes on working.
+        """Free the caches of the tables that are registered here. The session remains usable.
 
-        Objects that were opened elsewhere and given a name here are read again, too, when they are used.
+        Objects that were opened elsewhere and registered here also read their tables again when they are
+        used.
         """
         names_of(self).free_caches()
 
     def table(self, name: str) -> LanceDataFrame:
-        """Return a table as a frame; it stays at the version that is current now."""
+        """Return a table as a frame. The frame stays at the current version of the table."""
         statement = Statement(f"TABLE {name}", self.scan_options)
         with planning_errors(statement), planning(statement):
             try:
@@ -174,7 +181,7 @@ class LanceSession:
         return LanceDataFrame(frame.df, (statement,), self)
 
     def register_table(self, name: str, table: Any) -> None:
-        """Give a name to a table, as `datafusion.SessionContext.register_table`.
+        """Register a table under a name, as `datafusion.SessionContext.register_table` does.
 
         A dataset or a namespace of lance_df is registered as by :func:`register`.
         """
@@ -185,18 +192,18 @@ class LanceSession:
                 PlainSessionContext.register_table(self, name, table)
 
     def deregister_table(self, name: str) -> None:
-        """Take a name away, as `datafusion.SessionContext.deregister_table`.
+        """Remove the registration of a table, as `datafusion.SessionContext.deregister_table` does.
 
         Raises
         ------
         InvalidInputError
-            It is that of a table of a folder.
+            The table is in the folder of the session.
         """
         with raised_by_catalog():
             PlainSessionContext.deregister_table(self, name)
 
     def register_dataset(self, name: str, dataset: Any) -> None:
-        """Give a name to a dataset of pyarrow's, or of lance_df, as :meth:`register_table`."""
+        """Register a dataset of pyarrow or lance_df under a name; see :meth:`register_table`."""
         if is_ours(dataset):
             self.register_table(name, dataset)
         else:
@@ -204,18 +211,19 @@ class LanceSession:
                 PlainSessionContext.register_dataset(self, name, dataset)
 
     def register_udf(self, udf: Any) -> None:
-        """Register a scalar function, as `datafusion.SessionContext.register_udf`.
+        """Register a scalar function, as `datafusion.SessionContext.register_udf` does.
 
-        One that has the name of a function of DataFusion replaces it, and what the other would give proves
-        nothing any more: from then on only what DataFusion pushes into scans prunes.
+        A function with the name of a DataFusion function replaces it. lance_df then no longer relies on the
+        results of DataFusion's functions: from then on, only predicates that DataFusion pushes into scans
+        prune.
         """
         PlainSessionContext.register_udf(self, udf)
         self._planner.user_functions.add(_name_of(udf))
 
     def register_udaf(self, udaf: Any) -> None:
-        """Register an aggregate function, as `datafusion.SessionContext.register_udaf`.
+        """Register an aggregate function, as `datafusion.SessionContext.register_udaf` does.
 
-        One that has the name of a function of DataFusion replaces it, as in `register_udf`.
+        A function with the name of a DataFusion function replaces it, as in `register_udf`.
         """
         PlainSessionContext.register_udaf(self, udaf)
         self._planner.user_functions.add(_name_of(udaf))
@@ -223,14 +231,15 @@ class LanceSession:
     def explain_scan(
         self, query: str, param_values: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> ScanReport:
-        """Plan a query, and report what its scans would read and why. No data is read, and none is changed.
+        """Plan a query, and return a report on what its scans would read and why. No data is read or changed.
 
-        Of INSERT, UPDATE, DELETE and CREATE TABLE AS these are the scans of their query or condition.
+        For INSERT, UPDATE, DELETE and CREATE TABLE AS, the report covers the scans of their query or
+        condition.
 
         Raises
         ------
         LanceError
-            As :meth:`sql`; `InvalidInputError` for other statements.
+            As for :meth:`sql`; `InvalidInputError` for other statements.
         """
         if isinstance(query, str):
             with imports_finished():
@@ -248,7 +257,7 @@ class LanceSession:
         return ScanReport(tuple(scan_reports(statement)), tuple(statement.joins), tuple(statement.rules))
 
     def names_in(self, whole: str) -> tuple[str, list[str]]:
-        """Return a table that is missing as users name it, and the names in its schema."""
+        """Return a missing table's name as users write it, and the names in its schema."""
         catalog, default = default_schema_name(self)
         name = whole.removeprefix(f"{catalog}.{default}.")
         schema = default if name != whole else whole.removeprefix(f"{catalog}.").rpartition(".")[0]
@@ -280,13 +289,14 @@ class LanceSession:
         *,
         inserted_as: pa.Schema | None = None,
     ) -> LanceDataFrame:
-        """Plan a query that is a part of a statement, which may have names of its own.
+        """Plan a query that is part of a statement, which may have names of its own.
 
         Parameters
         ----------
         inserted_as
-            Of ``VALUES …``: the columns that they are inserted into, whose types each value gets. In a query
-            the values of a column first get a type that all have in common, which may not hold them.
+            For ``VALUES …``: the columns that the values are inserted into. Each value gets the type of its
+            column. Otherwise DataFusion gives all values of a column a common type first, which may not hold
+            them.
         """
         with planning_errors(statement, self.names_in):
             if "murmur3" in query.lower():
@@ -328,7 +338,7 @@ class LanceSession:
         return with_typed_calls(query, self._typed_functions, optimize)
 
     def _without_helpers(self, listed: LanceDataFrame) -> LanceDataFrame:
-        """Leave the UDFs that stand for calls of `murmur3` out of a list of functions."""
+        """Remove the UDFs that implement typed calls of `murmur3` from a list of functions."""
         helpers = [Expr.literal(name) for name in self._typed_functions.names()]
         if not helpers:
             return listed
@@ -336,7 +346,7 @@ class LanceSession:
         return LanceDataFrame(public.df, listed.statements, self)
 
     def _follow_view(self, view: CreateView) -> None:
-        """Plan the view anew at every use: the plan that DataFusion keeps stays at today's versions."""
+        """Plan the view again at every use: the plan that DataFusion stores would keep today's versions."""
         session = weakref.ref(self)
 
         def plan() -> Any:
@@ -362,17 +372,18 @@ class LanceSession:
 
 
 class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
-    """A `datafusion.SessionContext` that knows Lance.
+    """A `datafusion.SessionContext` that reads and writes Lance tables.
 
     Parameters
     ----------
     config, runtime
-        As for DataFusion's.
+        As for `datafusion.SessionContext`.
     root
-        A folder or URL: every ``x.lance`` below it is the table ``x``, looked up live; its sub-folders are
-        schemas. A name differing in case only is found when SQL lower-cased it. ``None`` for no folder.
+        A folder or URL. Every ``x.lance`` below it is the table ``x``, which is looked up each time it is
+        used. Its sub-folders are schemas. A name that differs only in case is found if SQL lower-cased it.
+        ``None`` for no folder.
     storage_options
-        For ``root`` and for `lance_scan` and external tables.
+        Options for ``root``, `lance_scan` and external tables.
     partitioned_joins, join_memory_limit, scan_options
         See `LanceSession`.
     read_only
@@ -381,7 +392,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
     Raises
     ------
     NotFoundError
-        There is no folder ``root``.
+        The folder ``root`` does not exist.
     """
 
     def __init__(
@@ -443,9 +454,9 @@ def connect(
     scan_options: ScanOptions = ALL,
     read_only: bool = False,
 ) -> SessionContext:
-    """Return a session in which the tables below ``root`` have names; see `SessionContext`.
+    """Return a session in which the tables below ``root`` can be queried by name; see `SessionContext`.
 
-    ``allowed_base_schemes`` are kinds of URLs that base paths of tables may have, see `lance_df.dataset`.
+    ``allowed_base_schemes`` are URL schemes that base paths of tables may have; see `lance_df.dataset`.
     """
     return SessionContext(
         config,
@@ -460,9 +471,10 @@ def connect(
 
 
 def enable(ctx: SomeContext) -> SomeContext:
-    """Give an existing context all that a `SessionContext` of ours can do, and return it.
+    """Add all features of `lance_df.SessionContext` to an existing context, and return it.
 
-    The object keeps its identity and its tables; its class becomes one with `LanceSession` before its own.
+    The object keeps its identity and its tables. Its class becomes a class that inherits from `LanceSession`
+    first and from its former class second.
     """
     if not isinstance(ctx, LanceSession):
         names_of(ctx)
@@ -486,7 +498,7 @@ def _values_of(given: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any
 
 
 def _named_as_written(frame: LanceDataFrame) -> LanceDataFrame:
-    """Give output columns the names that the functions of the user's text give them."""
+    """Rename output columns to the function names that the user wrote."""
     names = frame.schema().names
     wanted = [plain_name(name) for name in names]
     if wanted == names or len(set(names)) < len(names):

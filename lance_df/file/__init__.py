@@ -1,4 +1,4 @@
-"""One `.lance` file: container, pages, statistics; readers and writers. Bytes stop here."""
+"""Single `.lance` files: the container, pages and statistics, and their readers and writers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MODULES = {
 
 
 def stable_version() -> str:
-    """Return the file version of new tables: what ``data_storage_version="stable"`` stands for."""
+    """Return the file version of new tables, which ``data_storage_version="stable"`` selects."""
     return "2.2"
 
 

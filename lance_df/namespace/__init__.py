@@ -1,7 +1,7 @@
 """Many tables as one: directory namespaces, partition specs, and what they say about predicates.
 
-`DirectoryNamespace` lives above this room, and has pylance's name here as well: ``lance_namespace`` opens it
-as ``connect("lance_df.namespace.DirectoryNamespace", {"root": …})``.
+`DirectoryNamespace` is implemented in `lance_df.api`. It can also be imported from here, as in pylance:
+``lance_namespace`` opens it as ``connect("lance_df.namespace.DirectoryNamespace", {"root": …})``.
 """
 
 from importlib import import_module

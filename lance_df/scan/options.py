@@ -1,7 +1,7 @@
-"""What scans, and statements over them, may do to take less time.
+"""Optimizations that scans, and statements over them, may use.
 
-Each has one switch. Rows, types and names are the same with and without; where a statement does not order
-its rows, their order may differ.
+Each optimization has one switch. Rows, types and names are the same with and without it. The order of the
+rows may differ if the statement does not order them.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from lance_df.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanOptions:
-    """Switches for what takes less time. All are on by default; to turn one off shows what it is good for.
+    """Switches for optimizations. All are on by default. Turn one off to measure its effect.
 
     Attributes
     ----------
     statistics
-        Page statistics and indices prune.
+        Prune with page statistics and indices.
     observed_statistics
-        What earlier scans have learned of pages prunes, too: bounds and extremes.
+        Also prune with statistics that earlier scans collected from pages: bounds and extremes.
     pattern_words
-        Rows are left out whose strings do not hold the words of a pattern.
+        Skip rows whose strings do not contain the words of a pattern.
     joined_fragments
-        Small fragments are read together.
+        Read small fragments together.
     joined_members
-        Small members of a namespace are read as one table.
+        Read small members of a namespace as one table.
     cached_plans
-        Equal requests share a plan, and the rows of a small one.
+        Reuse the plan of an equal request, and its rows if they are few.
     filter_steps
-        The conditions of a filter are applied one by one, the cheapest first, and columns of later ones are
-        read only where rows are left.
+        Apply the conditions of a filter one by one, cheapest first. The columns of later conditions are read
+        only where rows remain.
     resident_columns
-        Values of columns that are in memory are decoded in place, without a plan of what to read.
+        Decode values of columns that are already in memory directly, without planning reads.
     small_columns
-        Columns of small fragments are cached decoded.
+        Cache the decoded columns of small fragments.
     prefetched_windows
-        While one window of rows is processed, the next ones are read.
+        Read the next windows of rows while one window is processed.
     partial_aggregate, string_views, decided_filters, scalar_subqueries, join_side, join_keys, join_mode
-        The rules of these names in `lance_df.engine.optimizer.rules` apply. The rule of joins by partition
-        has a switch of its own, ``partitioned_joins``.
+        Apply the rules with these names in `lance_df.engine.optimizer.rules`. The rule for joins by partition
+        has its own switch, ``partitioned_joins``.
     """
 
     statistics: bool = True
@@ -62,7 +62,7 @@ class ScanOptions:
     join_mode: bool = True
 
     def allows(self, name: str) -> bool:
-        """Return whether a rule of the optimizer may apply. Those without a switch here always may."""
+        """Return whether a rule of the optimizer may apply. Rules without a switch here always may."""
         allowed: bool = getattr(self, name, True)
         return allowed
 

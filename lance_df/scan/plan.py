@@ -1,4 +1,4 @@
-"""What a scan is before it runs: its schema, its tasks and what it promises."""
+"""A scan before it runs: its schema, its tasks and its promises."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from lance_df.scan.request import Promise
 
 
 class ScanTask(Protocol):
-    """Some rows of a scan: a slice of a fragment, or several small fragments; see `Promise`.
+    """A part of a scan: a slice of a fragment, or several small fragments; see `Promise`.
 
     Attributes
     ----------
     num_rows
-        An upper bound for the rows it returns; exact when neither columns nor a predicate were asked for.
+        An upper bound for the number of rows that the task returns. It is exact if neither columns nor a
+        predicate were requested.
     num_bytes
-        Stored bytes it may read, as far as threads can share the work that this is.
+        The stored bytes that the task may read, as far as threads can share this work.
     """
 
     @property
@@ -31,13 +32,13 @@ class ScanTask(Protocol):
     def num_bytes(self) -> int: ...
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield batches of exactly the plan's schema. May be called from any thread, any number of times."""
+        """Yield batches with exactly the schema of the plan. Any thread may call this any number of times."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MappedTask:
-    """A `ScanTask` whose batches a function makes of those of another one, of no more rows."""
+    """A `ScanTask` that applies a function to the batches of another task. The function adds no rows."""
 
     task: ScanTask
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -56,14 +57,14 @@ class MappedTask:
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """A scan that has been pruned but not run.
+    """A scan that has been pruned but has not run.
 
     Attributes
     ----------
     schema
-        Of all batches, with Arrow storage types.
+        The schema of all batches, with Arrow storage types.
     promises
-        What holds of the batches that the tasks return.
+        The promises that hold for the batches of the tasks.
     """
 
     schema: pa.Schema
@@ -73,5 +74,5 @@ class ScanPlan:
 
     @property
     def report(self) -> TableReport:
-        """What will be read, without reading it; counting the pages opens the data files."""
+        """Return what the scan will read, without reading it. Data files are opened to count their pages."""
         return self.make_report()

@@ -1,4 +1,4 @@
-"""What a scan reads, and why: the report that `explain_scan` shows."""
+"""Reports on what a scan reads and why, as `explain_scan` returns them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lance_df.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How much of something a scan keeps."""
+    """How many items of one kind a scan reads after pruning, and how many there are in total."""
 
     kept: int
     total: int
@@ -19,7 +19,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What one conjunct of the predicate did: ``effect`` is text such as ``"kept 3 of 40 pages"``."""
+    """The effect of one conjunct of the predicate, as text such as ``"kept 3 of 40 pages"``."""
 
     conjunct: str
     effect: str
@@ -27,7 +27,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class IndexQuery:
-    """What was asked of an index: a predicate of its column, as SQL."""
+    """A query to an index: a predicate on its column, as SQL."""
 
     index: str
     predicate: str
@@ -35,14 +35,14 @@ class IndexQuery:
 
 @dataclass(frozen=True, slots=True)
 class SpecReport:
-    """What a scan of a namespace makes of the partitions of one version of its spec.
+    """The pruning of the partitions of one version of a namespace's partition spec.
 
     Attributes
     ----------
     spec
         The version and its fields, as text.
     predicate
-        What is asked of ``__manifest`` for this version, as SQL.
+        The predicate on ``__manifest`` for this version, as SQL.
     reasons
         The conjuncts that did not help, and why.
     """
@@ -57,11 +57,16 @@ class SpecReport:
 class TableReport:
     """What a scan of one table version reads. ``pages`` and ``bytes`` count the projected columns.
 
-    ``partitions`` are those of a namespace, ``specs`` the same by spec version, ``manifest_query`` the query
-    that finds them in ``__manifest``; its other counts are those of the partitions that are kept.
-    ``index_queries`` are those that indices have answered. ``rows`` are stored ones, deleted ones among them,
-    and ``columns`` the names of the top-level columns of which something is read. ``cache`` is what the table
-    keeps in memory when the report is made.
+    The other fields are:
+
+    - ``partitions``: the partitions of a namespace. The other counts of a namespace cover only the partitions
+      that are read.
+    - ``specs``: the partitions by spec version.
+    - ``manifest_query``: the query that finds the partitions in ``__manifest``.
+    - ``index_queries``: the queries that indices answered.
+    - ``rows``: stored rows, including deleted rows.
+    - ``columns``: the names of the top-level columns from which something is read.
+    - ``cache``: the contents of the table's cache when the report is made.
     """
 
     table: str
@@ -86,7 +91,7 @@ def total(counts: Iterable[Count]) -> Count:
 
 
 def merged_reports(table: str, version: int, reports: Sequence[TableReport]) -> TableReport:
-    """Return the report on a scan that is cut into parts, without what is known of partitions and caches."""
+    """Return the report on a scan that is cut into parts, without partitions and caches."""
     return TableReport(
         table=table,
         version=version,

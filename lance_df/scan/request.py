@@ -1,6 +1,6 @@
-"""What an engine requests of a scan.
+"""The request that an engine makes to a scan.
 
-A consumer that relies on more than the schema of the batches names it in `ScanRequest.requires`.
+A consumer that relies on more than the schema of the batches states this in `ScanRequest.requires`.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ if TYPE_CHECKING:
 
 
 class Promise(Flag):
-    """What whoever runs the tasks of a plan may rely on."""
+    """What a plan guarantees to the consumer that runs its tasks."""
 
     NOTHING = 0
     COMPLETE = auto()
-    """Exactly the rows of the request are returned: those for which its predicate is true, each once.
+    """Exactly the rows for which the predicate of the request is true are returned, each once.
 
-    A limit, a pruning predicate and a `PartialAggregate` exclude it.
+    A limit, a pruning predicate or a `PartialAggregate` excludes this promise.
     """
     ORDERED = auto()
-    """Rows come in the order of the fragments of the request, and within a fragment by ascending offset.
+    """Rows are in the order of the fragments of the request, and within a fragment by ascending offset.
 
-    So do tasks; `lance_df.scan.run.run_tasks` and ``run_ahead`` keep the order. The order of fragments
-    is that of ``fragment_ids``, or else of the table's list; in a namespace, that of its members first.
-    A `PartialAggregate` excludes it.
+    Tasks have the same order, and `lance_df.scan.run.run_tasks` and ``run_ahead`` keep it. Fragments have the
+    order of ``fragment_ids``, or else that of the table's list. In a namespace, they are first ordered by
+    member. A `PartialAggregate` excludes this promise.
     """
     PER_FRAGMENT = auto()
-    """The rows of a task, and so those of a batch, are of one fragment. Small fragments are not joined.
+    """All rows of a task, and therefore of a batch, are of one fragment. Small fragments are not joined.
 
-    It is promised only where it is required. Others split batches by the addresses of all their rows.
+    A plan makes this promise only if it is required. Other consumers split batches by row addresses.
     """
 
 
 class AggregateFunction(Enum):
-    """What a scan may compute for rows that are equal in the keys of a `PartialAggregate`."""
+    """A function that a scan may compute for rows with equal keys in a `PartialAggregate`."""
 
     COUNT_ROWS = auto()
     """The number of rows (int64). Sums merge it."""
     COUNT = auto()
     """The number of values of a column that are not NULL (int64). Sums merge it."""
     SUM = auto()
-    """The sum of a column, NULL of no values. Sums merge it."""
+    """The sum of a column, or NULL if it has no values. Sums merge it."""
     EXTREMES = auto()
-    """Values of a column with the same minimum and maximum as all of its values have.
+    """Some values of a column that have the same minimum and maximum as all of its values.
 
-    The result has the name and the type of the column, and any number of rows; values in one row need not be
-    those of one stored row. There are no keys then, and no other functions.
+    The result has the name and type of the column, and any number of rows. Values in one returned row may be
+    from different stored rows. This function allows no keys and no other functions.
     """
 
 
@@ -65,11 +65,12 @@ class AggregateCall:
     Attributes
     ----------
     name
-        Of the result.
+        The name of the result.
     column
-        What is aggregated: a top-level column; None for COUNT_ROWS.
+        The top-level column to aggregate; None for COUNT_ROWS.
     data_type
-        Of the result: int64 of counts, the stored type of extremes, `lance_df.scan.runs.summed_type` of sums.
+        The type of the result: int64 for counts, the stored type for extremes, and
+        `lance_df.scan.runs.summed_type` for sums.
     """
 
     function: AggregateFunction
@@ -79,18 +80,18 @@ class AggregateCall:
 
     @property
     def is_nullable(self) -> bool:
-        """Whether the result may be NULL: counts are not."""
+        """Return whether the result may be NULL. Counts are never NULL."""
         return self.function in (AggregateFunction.SUM, AggregateFunction.EXTREMES)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A scan returns rows.
+    """The scan returns rows.
 
     Attributes
     ----------
     views
-        Columns of type string, of those that are returned, to return as string_view.
+        The returned string columns that are to be returned as string_view.
     """
 
     views: frozenset[str] = frozenset()
@@ -98,18 +99,18 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class PartialAggregate:
-    """A scan returns rows that each stand for one or more rows which are equal in all keys.
+    """The scan returns rows each of which stands for one or more rows that are equal in all keys.
 
-    There may be several rows for equal keys: the engine merges them, so a scan aggregates as much of its rows
-    at a time as is fast. A scan that has no faster way returns each row by itself. Batches have the keys,
-    and then the results of the calls. Without calls, equal rows may be returned as one.
+    There may be several rows with equal keys, which the engine merges. A scan therefore aggregates as many
+    rows at a time as is fast. A scan that has no faster way returns each row by itself. Batches have the
+    keys, followed by the results of the calls. Without calls, equal rows may be returned as one.
 
     Attributes
     ----------
     keys
         Top-level columns.
     calls
-        What is computed for the rows that a row stands for.
+        The aggregates that are computed for the rows that a returned row stands for.
     """
 
     keys: tuple[str, ...]
@@ -117,19 +118,19 @@ class PartialAggregate:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read, each once: the keys, and then what is aggregated."""
+        """Return the columns to read, each once: the keys, then the aggregated columns."""
         aggregated = (call.column for call in self.calls if call.column is not None)
         return tuple(dict.fromkeys((*self.keys, *aggregated)))
 
     @property
     def has_extremes(self) -> bool:
-        """Whether it is one of extremes."""
+        """Return whether this is an aggregate of extremes."""
         return any(call.function is AggregateFunction.EXTREMES for call in self.calls)
 
     def among(self, names: Collection[str]) -> PartialAggregate | None:
-        """Return the aggregate of which some columns are returned; None if no call is among them.
+        """Return the aggregate that remains when only some columns are returned; None if no call remains.
 
-        An aggregate without calls is one for any columns.
+        An aggregate without calls is valid for any columns.
         """
         calls = tuple(call for call in self.calls if call.name in names)
         if self.calls and not calls:
@@ -137,12 +138,13 @@ class PartialAggregate:
         return PartialAggregate(tuple(key for key in self.keys if key in names), calls)
 
     def check(self) -> None:
-        """Raise for what is none.
+        """Raise an error if the aggregate is not valid.
 
         Raises
         ------
         InvalidInputError
-            There is nothing to return, a name is there twice, or extremes are mixed with anything else.
+            There is nothing to return, a name occurs twice, or extremes are combined with keys or other
+            functions.
         """
         names = [*self.keys, *(call.name for call in self.calls)]
         if not names:
@@ -160,46 +162,48 @@ Output: TypeAlias = Rows | PartialAggregate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
-    """What an engine wants of one version of a table, a namespace or a table about one.
+    """A request to scan one version of a table, a namespace or a metadata table.
 
     Attributes
     ----------
     columns
-        Top-level columns in output order; ``None`` for all. An empty tuple asks for row counts only. A field
-        of a struct is named ``"a.b"``; the system columns (``_rowid``, ``_rowaddr``, ``_rowoffset``,
-        ``_row_created_at_version``, ``_row_last_updated_at_version``) may be named too. Of a
-        `PartialAggregate` the columns are its own, and these stay ``None``.
+        Top-level columns in output order; ``None`` for all. An empty tuple requests row counts only. A field
+        of a struct is named ``"a.b"``. The system columns (``_rowid``, ``_rowaddr``, ``_rowoffset``,
+        ``_row_created_at_version``, ``_row_last_updated_at_version``) may be named too. For a
+        `PartialAggregate` this stays ``None``, because the aggregate has its own columns.
     predicate
-        Applied exactly, row by row. Must hold no `Unknown`.
+        Applied exactly, row by row. Must not contain `Unknown`.
     pruning_predicate
-        A condition that rows outside of need not be returned, and that need not be applied: it prunes, and
-        names words that strings must hold. May hold `Unknown`.
+        A condition that is used to prune, and to find words that strings must contain. Rows that do not match
+        need not be returned, but the condition need not be applied. May contain `Unknown`.
     with_row_id, with_row_address
         Append ``_rowid`` or ``_rowaddr`` (uint64).
     limit
-        Rows after which the scan may stop; ``None`` for all.
+        The number of rows after which the scan may stop; ``None`` for all.
     batch_rows
-        Upper bound for the rows of a batch; ``None`` for the default.
+        The maximum number of rows of a batch; ``None`` for the default.
     window_rows
-        Rows to read at once, as far as they take little memory; ``None`` for as many as whoever computes on
-        all of them likes best. Scans that look for few rows in few columns are faster with more.
+        The number of rows to read at once, if they take little memory; ``None`` for the number that is best
+        for consumers that process all rows. Scans that look for few rows in few columns are faster with
+        larger windows.
     requires
-        What the consumer relies on. Planning fails where a plan cannot promise that.
+        The promises that the consumer relies on. Planning fails if a plan cannot make them.
     fragment_ids
-        Restrict to these fragments; ``None`` for all. Of a namespace with a single member only.
+        Scan only these fragments; ``None`` for all. For a namespace only if it has a single member.
     rows
-        Restrict to these physical rows of the only fragment of ``fragment_ids``: a start and a stop
+        Scan only these physical rows of the single fragment in ``fragment_ids``: a start and a stop
         (exclusive).
     num_tables
-        How many tables are scanned together, of which this is one: each of them is cut into fewer tasks.
+        The number of tables that are scanned together, including this one. Each of them is cut into fewer
+        tasks.
     options
-        What may be done to take less time.
+        The optimizations that the scan may use.
     include_deleted_rows
-        Return deleted rows too, with a null ``_rowid``.
+        Also return deleted rows, with a null ``_rowid``.
     blobs_as_bytes
-        Return blobs as their bytes, not as descriptions of where these are.
+        Return blobs as bytes instead of descriptions of their locations.
     output
-        What batches hold: rows, or a partial aggregate of them.
+        The content of the batches: rows, or a partial aggregate of them.
     """
 
     columns: tuple[str, ...] | None = None
@@ -221,17 +225,16 @@ class ScanRequest:
 
     @property
     def may_prune_rows(self) -> bool:
-        """Whether a pruning predicate may leave out rows of a table."""
+        """Return whether a pruning predicate may leave out rows of a table."""
         return self.options.statistics or self.options.pattern_words
 
     def promises(self) -> Promise:
-        """Return what every plan of the request promises.
+        """Return the promises that every plan of the request makes.
 
         Raises
         ------
         InvalidInputError
-            Something that is required is excluded by something else that is asked for, or a partial aggregate
-            is none.
+            Another part of the request excludes a required promise, or a partial aggregate is not valid.
         """
         if isinstance(self.output, PartialAggregate):
             self._check_aggregate(self.output)

@@ -1,4 +1,4 @@
-"""How often this process has read files, and how many bytes."""
+"""Counters of the reads of this process, and of the bytes that it has read."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from lance_df.forks import new_lock
 
 
 class ReadCounters:
-    """Counts reads of files by all threads.
+    """A counter of the file reads of all threads.
 
-    A read is a range of a file that is mapped, or one request to a store, which may be of several ranges.
+    A read is a range of a memory-mapped file, or one request to a store, which may cover several ranges.
     """
 
     def __init__(self) -> None:
@@ -28,10 +28,13 @@ READ = ReadCounters()
 
 
 def iops_counter() -> int:
-    """Return how often this process has read files so far: ranges of mapped files, and requests to stores."""
+    """Return the number of reads of this process so far: ranges of mapped files, and requests to stores."""
     return READ.reads
 
 
 def bytes_read_counter() -> int:
-    """Return how many bytes this process has read of files so far; of mapped files, those it asked for."""
+    """Return the number of bytes that this process has read from files so far.
+
+    For mapped files, this is the number of requested bytes.
+    """
     return READ.num_bytes

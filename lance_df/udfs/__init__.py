@@ -1,4 +1,4 @@
-"""UDFs of the partitioning spec, for DataFusion. The modules live in the top-level folder `udfs`."""
+"""UDFs of the partitioning spec for DataFusion. The modules are in the top-level folder `udfs`."""
 
 from pathlib import Path
 

@@ -29,7 +29,7 @@ class DoesNotApplyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RuleReport:
-    """What a rule of the optimizer did: ``"applied"``, or why it was skipped."""
+    """The effect of an optimizer rule: ``"applied"``, or the reason why it was skipped."""
 
     rule: str
     effect: str

@@ -111,30 +111,33 @@ def register(
     storage_options: Mapping[str, Any] | None = None,
     allowed_base_schemes: Iterable[str] | None = None,
 ) -> None:
-    """Give a Lance table a name in any `datafusion.SessionContext`, replacing what had it.
+    """Register a Lance table under a name in any `datafusion.SessionContext`, replacing a table of that name.
 
-    Every statement gets the newest version, unless ``version`` pins one. (A view that a plain context creates
-    over the table stays at the version it was created with.)
+    Every statement reads the newest version, unless ``version`` pins one. A view that a plain context creates
+    over the table stays at the version it was created with.
 
     Parameters
     ----------
     name
-        As SQL reads it: ``Trips`` is ``trips``, ``"Trips"`` is not; ``schema.trips`` works.
+        A name as SQL reads it: ``Trips`` is ``trips``, but ``"Trips"`` is not. ``schema.trips`` also works.
     source
-        A path, a URL, or a dataset object. An object that is not at the newest version stays at its own, and
-        so does one that shows some of a table: what its ``filter`` returned, or one whose default scan
-        options choose rows or columns. Statements change no table through that.
+        A path, a URL, or a dataset object. These objects stay at their version, and statements cannot change
+        a table through them:
+
+        - an object that is not at the newest version;
+        - an object that shows only some rows or columns of its table, because ``filter`` returned it or
+          because its default scan options choose rows or columns.
     version
         A version number, a tag, or (branch, version).
     allowed_base_schemes
-        Kinds of URLs that base paths of the table may have, see `lance_df.dataset`.
+        URL schemes that base paths of the table may have; see `lance_df.dataset`.
 
     Raises
     ------
     NotFoundError
         There is no such table or version.
     InvalidInputError
-        ``name`` is no table name, or ``source`` is none of the above.
+        ``name`` is not a table name, or ``source`` is none of the above.
     """
     parts = name_parts(name)
     if isinstance(source, pyarrow.dataset.Dataset) and not is_ours(source):

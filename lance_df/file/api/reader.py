@@ -1,4 +1,4 @@
-"""`LanceFileReader`: one data file by itself, with pylance's names."""
+"""`LanceFileReader`: read a single data file, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MAX_READ_ROWS = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LanceBufferDescriptor:
-    """Where a buffer lies, in bytes."""
+    """The position and size of a buffer in the file, in bytes."""
 
     position: int
     size: int
@@ -50,7 +50,7 @@ class LanceBufferDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class LancePageMetadata:
-    """One page: its buffers, and its encoding as text."""
+    """A page: its buffers, and its encoding as text."""
 
     buffers: list[LanceBufferDescriptor]
     encoding: str
@@ -58,7 +58,7 @@ class LancePageMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceColumnMetadata:
-    """One column of the file."""
+    """A column of the file."""
 
     column_buffers: list[LanceBufferDescriptor]
     pages: list[LancePageMetadata]
@@ -66,7 +66,7 @@ class LanceColumnMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceFileMetadata:
-    """What a 2.x file says of itself."""
+    """The metadata of a 2.x file."""
 
     schema: pa.Schema
     num_rows: int
@@ -81,7 +81,7 @@ class LanceFileMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """Size of one column of the file."""
+    """The size of a column of the file."""
 
     num_pages: int
     size_bytes: int
@@ -89,13 +89,13 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class LanceFileStatistics:
-    """Sizes of the columns of the file."""
+    """The sizes of the columns of the file."""
 
     columns: list[ColumnStatistics]
 
 
 class ReaderResults:
-    """Rows that were asked for; they are read when they are converted."""
+    """The requested rows. They are read when they are converted."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self.reader = reader
@@ -105,34 +105,35 @@ class ReaderResults:
         return self.reader
 
     def to_table(self) -> pa.Table:
-        """Read into memory."""
+        """Read the rows into a pyarrow Table."""
         with busy():
             return self.reader.read_all()
 
 
 class LanceFileReader:
-    """An open data file, of any version from 0.1 to 2.2.
+    """An open data file of any version from 0.1 to 2.2.
 
-    Blobs of 2.0 and 2.1 files come as bytes, those of 2.2 files as descriptions of where the bytes are.
+    Blobs of 2.0 and 2.1 files are returned as bytes. Blobs of 2.2 files are returned as descriptions of the
+    location of the bytes.
 
     Parameters
     ----------
     path
         A path or URL.
     storage_options
-        For the fsspec filesystem; they appear in no message.
+        Options for the fsspec filesystem. They never appear in messages.
     columns
-        Names of columns, or of struct fields as ``"a.b"``, which come as structs of what was asked for; all
-        columns by default.
+        Names of columns, or of struct fields as ``"a.b"``, which are returned as structs of the requested
+        fields. The default is all columns.
 
     Raises
     ------
     NotFoundError
         There is no such file.
     CorruptDataError
-        It is no Lance file, or a damaged one.
+        The file is not a Lance file, or is damaged.
     ColumnNotFoundError
-        It has no such column.
+        The file has no such column.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class LanceFileReader:
         self._stored = pa.schema([field.to_arrow() for field in self._fields], schema.arrow_metadata)
 
     def num_rows(self) -> int:
-        """Return the rows of the file."""
+        """Return the number of rows of the file."""
         return self._reader.num_rows
 
     def read_all(self, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
@@ -166,7 +167,7 @@ class LanceFileReader:
         batch_size: int = 1024,
         batch_readahead: int = 16,  # noqa: ARG002 - pylance's; it only tunes
     ) -> ReaderResults:
-        """Read ``num_rows`` rows from ``start`` on.
+        """Read ``num_rows`` rows, beginning with row ``start``.
 
         Raises
         ------
@@ -195,12 +196,12 @@ class LanceFileReader:
         Parameters
         ----------
         indices
-            Ascending, none twice.
+            Row numbers in ascending order, without duplicates.
 
         Raises
         ------
         InvalidInputError
-            They are not ascending, or the file has no such rows.
+            The row numbers are not in ascending order, or the file has no such rows.
         """
         positions = np.asarray(indices)
         if positions.size and (positions.ndim != 1 or positions.dtype.kind not in "iu"):
@@ -217,12 +218,12 @@ class LanceFileReader:
         return self._results((wanted[low : low + step] for low in range(0, len(wanted), step)), batch_size)
 
     def metadata(self) -> LanceFileMetadata:
-        """Return what the file says of itself.
+        """Return the metadata of the file.
 
         Raises
         ------
         UnsupportedFeatureError
-            A 0.1 file, which has no such tables.
+            The file is a 0.1 file, which does not have this metadata.
         """
         container = self._container()
         described = describe_file(self._source, self._reader)
@@ -253,7 +254,7 @@ class LanceFileReader:
         )
 
     def file_statistics(self) -> LanceFileStatistics:
-        """Return number of pages and stored bytes of each column."""
+        """Return the number of pages and the stored bytes of each column."""
         described = describe_file(self._source, self._reader)
         return LanceFileStatistics(
             [ColumnStatistics(len(column.pages), column.num_bytes) for column in described.columns]
@@ -310,7 +311,7 @@ def _with_extensions(schema: pa.Schema) -> pa.Schema:
 
 
 def _with_described_blobs(field: Field) -> Field:
-    """Return what a 2.2 file shows of a field: blobs that are structs in tables are described."""
+    """Return a field as readers of a 2.2 file see it: blobs that are structs in tables are descriptions."""
     if field.is_blob:
         return blob_description(field) if field.is_struct else field
     return field.with_children(_with_described_blobs(child) for child in field.children)

@@ -1,4 +1,4 @@
-"""`LanceFileSession`: the files below a folder of a store, with pylance's names."""
+"""`LanceFileSession`: the files below a folder of a store, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _COPY_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ListResult:
-    """What lies directly in a folder, named from the session's folder on.
+    """The direct contents of a folder, as paths relative to the folder of the session.
 
     Attributes
     ----------
     common_prefixes
-        Folders.
+        The folders.
     objects
-        Files.
+        The files.
     """
 
     common_prefixes: list[str]
@@ -41,14 +41,14 @@ class ListResult:
 
 
 class LanceFileSession:
-    """Opens, writes, lists and copies files by their paths below one folder.
+    """A session that opens, writes, lists and copies files by their paths below one folder.
 
     Parameters
     ----------
     base_path
-        A path or URL; the folder need not exist.
+        A path or URL. The folder need not exist.
     storage_options
-        For the fsspec filesystem; they appear in no message.
+        Options for the fsspec filesystem. They never appear in messages.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class LanceFileSession:
         self._storage_options = storage_options
 
     def open_reader(self, path: str, columns: Sequence[str] | None = None) -> LanceFileReader:
-        """Open a file; see :class:`LanceFileReader`."""
+        """Open a file for reading; see :class:`LanceFileReader`."""
         return LanceFileReader(self._at(path).uri, self._storage_options, columns)
 
     def open_writer(
@@ -71,7 +71,7 @@ class LanceFileSession:
         keep_original_array: bool | None = None,
         max_page_bytes: int | None = None,
     ) -> LanceFileWriter:
-        """Start a file; see :class:`LanceFileWriter`."""
+        """Open a new file for writing; see :class:`LanceFileWriter`."""
         return LanceFileWriter(
             self._at(path).uri,
             schema,
@@ -83,15 +83,15 @@ class LanceFileSession:
         )
 
     def contains(self, path: str) -> bool:
-        """Whether there is a file of that path."""
+        """Return whether a file with this path exists."""
         return self._at(path).is_file()
 
     def list(self, path: str | None = None) -> list[str]:
-        """Return the paths of all files in a folder and in the folders below it."""
+        """Return the paths of all files in a folder and its sub-folders."""
         return [name for name, is_folder in self._walk(self._at(path), _prefix(path)) if not is_folder]
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
-        """Return what lies directly in a folder."""
+        """Return the direct contents of a folder."""
         prefix = _prefix(path)
         entries = list(self._at(path).list())
         return ListResult(
@@ -100,14 +100,14 @@ class LanceFileSession:
         )
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Return bytes of a file.
+        """Return a range of bytes of a file.
 
         Raises
         ------
         NotFoundError
             There is no such file.
         InvalidInputError
-            It does not have these bytes.
+            The range is not within the file.
         """
         source = self._file(path).open()
         if offset < 0 or length < 0 or offset + length > source.size:
@@ -127,11 +127,11 @@ class LanceFileSession:
         self._file(path).remove()
 
     def upload_file(self, local_path: str | os.PathLike[str], remote_path: str) -> None:
-        """Copy a local file to the session's folder, over a file of that path."""
+        """Copy a local file to the folder of the session. An existing file with the same path is replaced."""
         _copy(_existing(open_location(local_path)), self._at(remote_path))
 
     def download_file(self, remote_path: str, local_path: str | os.PathLike[str]) -> None:
-        """Copy a file of the session's folder to a local one, over a file of that name."""
+        """Copy a file from the folder of the session to a local path. An existing local file is replaced."""
         _copy(self._file(remote_path), open_location(local_path))
 
     def _at(self, path: str | None) -> Location:

@@ -1,4 +1,4 @@
-"""`LanceFileWriter`: one data file by itself, with pylance's names."""
+"""`LanceFileWriter`: write a single data file, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ _MAX_PAGE_BYTES = 32 * 1024 * 1024
 
 
 class LanceFileWriter:
-    """Writes one data file of version 2.0, 2.1 or 2.2, which appears under its name when it is complete.
+    """A writer of one data file of version 2.0, 2.1 or 2.2.
 
-    A file of that name is replaced. After an error, or an exception in a ``with`` block, nothing is left.
+    The file appears under its name only when it is complete. An existing file with that name is replaced.
+    After an error, or an exception in a ``with`` block, nothing is left behind.
 
     Attributes
     ----------
@@ -48,26 +49,27 @@ class LanceFileWriter:
     path
         A path or URL.
     schema
-        By default that of the first batch.
+        The schema of the file. The default is the schema of the first batch.
     data_cache_bytes
-        Bytes of all columns together that may wait for their page to be full; by default 8 MiB a column.
+        The number of bytes of all columns together that may be buffered until their pages are full. The
+        default is 8 MiB per column.
     version
-        By default the newest stable one.
+        The file version. The default is the newest stable version.
     storage_options
-        For the fsspec filesystem; they appear in no message.
+        Options for the fsspec filesystem. They never appear in messages.
     max_page_bytes
-        The most that goes into a page of a top-level column.
+        The maximum number of bytes in a page of a top-level column.
     keep_original_array
-        Without effect; pylance has it.
+        Accepted for compatibility with pylance; it has no effect.
 
     Raises
     ------
     InvalidInputError
-        An impossible argument or schema.
+        An argument or the schema is invalid.
     UnsupportedFeatureError
-        A version or a type that cannot be written. (0.1 files are written as part of tables only.)
+        The version or a type cannot be written. 0.1 files can be written only as part of a table.
     StorageError
-        The place cannot be written.
+        The location cannot be written to.
     """
 
     def __init__(
@@ -104,17 +106,20 @@ class LanceFileWriter:
             self._open(checked)
 
     def write_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Add rows. Several threads may do so: those of a call stay together.
+        """Append the rows of a batch.
+
+        Several threads may call this method at once. The rows of one call stay together.
 
         Parameters
         ----------
         batch
-            Its columns are matched by name; those that the file does not have are left out.
+            Its columns are matched by name. Columns that the file does not have are ignored.
 
         Raises
         ------
         InvalidInputError
-            Columns that do not fit the file's schema, or a null where it allows none. The file is given up.
+            Columns do not fit the schema of the file, or a value is null where the schema does not allow it.
+            The file is abandoned.
         """
         if not isinstance(batch, pa.RecordBatch | pa.Table):
             raise InvalidInputError(f"{type(batch).__name__} is neither a RecordBatch nor a Table")
@@ -129,7 +134,7 @@ class LanceFileWriter:
                 raise
 
     def close(self) -> int | None:
-        """Complete the file and return its rows; ``None`` when it is closed already.
+        """Complete the file and return its number of rows; ``None`` if it is already closed.
 
         Raises
         ------
@@ -152,16 +157,16 @@ class LanceFileWriter:
             return written.num_rows
 
     def add_schema_metadata(self, key: str, value: str) -> None:
-        """Set an entry of the schema's metadata."""
+        """Set an entry of the metadata of the schema."""
         self._metadata[key] = value.encode()
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store application data, and return the number by which it is read, from 1 on.
+        """Store application data, and return the number to read it by. Numbers start at 1.
 
         Raises
         ------
         InvalidInputError
-            ``data`` is no bytes.
+            ``data`` is not bytes.
         """
         try:
             stored = bytes(memoryview(data))

@@ -65,7 +65,7 @@ class OldRows:
 
 @dataclass(frozen=True, slots=True)
 class RepartitionMetrics:
-    """What was moved to partitions of the newest spec version, in how many commits."""
+    """How many partitions and rows were moved to the newest spec version, and in how many commits."""
 
     partitions: int = 0
     rows: int = 0

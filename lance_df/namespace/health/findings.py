@@ -1,4 +1,4 @@
-"""What a check of a table or namespace found: what is wrong, what should be there, and what to do."""
+"""The findings of a check of a table or namespace: what is wrong, what is expected, and what to do."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _SHOWN: Final = 100
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
-    """Reads or writes fail, or give wrong rows."""
+    """Reads or writes fail, or return wrong rows."""
     WARNING = "warning"
-    """Answers are right, but something is not as it should be."""
+    """Results are correct, but something is not as expected."""
     INFO = "info"
     """Nothing is wrong."""
 
 
 class ProblemKind(StrEnum):
-    """What a finding is about."""
+    """The kind of thing that a finding concerns."""
 
     METADATA = "metadata"
     COLUMNS = "columns"
@@ -50,9 +50,9 @@ class Problem:
     Attributes
     ----------
     subject
-        What it is about: the id of a member, a folder, a key of the metadata.
+        What the finding concerns: the id of a member, a folder, or a key of the metadata.
     found, expected
-        What is there, and what should be.
+        The actual state and the expected state.
     advice
         What to do about it.
     """
@@ -71,18 +71,18 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """The outcome of a check.
+    """The result of a check.
 
     Attributes
     ----------
     uri, version
-        What was checked.
+        The table or namespace that was checked, and its version.
     is_deep
-        Whether all rows were read, too.
+        Whether all rows were read too.
     num_members
-        Tables that were looked at.
+        The number of tables that were checked.
     problems
-        The worst first.
+        The findings, most severe first.
     """
 
     uri: str
@@ -93,7 +93,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether there is neither an error nor a warning."""
+        """Return whether there are neither errors nor warnings."""
         return all(problem.severity is Severity.INFO for problem in self.problems)
 
     def of_kind(self, kind: ProblemKind) -> tuple[Problem, ...]:
@@ -101,7 +101,7 @@ class VerifyReport:
         return tuple(problem for problem in self.problems if problem.kind is kind)
 
     def raise_for_errors(self) -> None:
-        """Raise `CorruptDataError` with all that was found, if there is an error among it."""
+        """Raise `CorruptDataError` with all findings if one of them is an error."""
         if any(problem.severity is Severity.ERROR for problem in self.problems):
             raise CorruptDataError(str(self))
 
@@ -116,17 +116,17 @@ class VerifyReport:
 
 
 def error(kind: ProblemKind, subject: str, found: str, expected: str, advice: str) -> Problem:
-    """Return a finding that makes reads or writes fail or wrong."""
+    """Return a finding because of which reads or writes fail or give wrong results."""
     return Problem(Severity.ERROR, kind, subject, found, expected, advice)
 
 
 def warning(kind: ProblemKind, subject: str, found: str, expected: str, advice: str) -> Problem:
-    """Return a finding that leaves answers right."""
+    """Return a finding that does not affect the correctness of results."""
     return Problem(Severity.WARNING, kind, subject, found, expected, advice)
 
 
 def info(kind: ProblemKind, subject: str, found: str, expected: str, advice: str) -> Problem:
-    """Return what is worth knowing."""
+    """Return a finding that is not a problem."""
     return Problem(Severity.INFO, kind, subject, found, expected, advice)
 
 

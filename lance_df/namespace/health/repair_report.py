@@ -1,4 +1,4 @@
-"""What a repair did, or would do."""
+"""The result of a repair, or of a dry run of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN: Final = 100
 
 
 class RepairKind(StrEnum):
-    """What was done."""
+    """The kind of a repair action."""
 
     METADATA = "metadata taken from an older version"
     COLUMNS = "columns made again"
@@ -40,7 +40,7 @@ _NOT_DONE: Final = (RepairKind.NOT_PUBLISHED, RepairKind.MISSING)
 
 @dataclass(frozen=True, slots=True)
 class RepairAction:
-    """One thing that was done, to what, and why."""
+    """A repair action: its kind, its subject, and the reason."""
 
     kind: RepairKind
     subject: str
@@ -52,14 +52,14 @@ class RepairAction:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """The outcome of a repair.
+    """The result of a repair.
 
     Attributes
     ----------
     version
-        Of the namespace, now.
+        The version of the namespace after the repair.
     is_dry_run
-        Whether nothing was done yet.
+        Whether nothing was changed.
     """
 
     uri: str
@@ -73,7 +73,7 @@ class RepairReport:
 
     @property
     def changes(self) -> bool:
-        """Whether anything was done, or would be."""
+        """Return whether anything was changed, or would be."""
         return changes(self.actions)
 
     def __str__(self) -> str:
@@ -88,5 +88,5 @@ class RepairReport:
 
 
 def changes(actions: Iterable[RepairAction]) -> bool:
-    """Whether actions are more than what was not done."""
+    """Return whether any action does more than report something that was not done."""
     return any(action.kind not in _NOT_DONE for action in actions)

@@ -1,4 +1,4 @@
-"""How a user says how to partition: by names of columns, before these are looked up in a schema."""
+"""Partition fields as users specify them, by column names that are not yet resolved in a schema."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_FOLDER_NAME = 255
 
 @dataclass(frozen=True, slots=True)
 class PartitionBy:
-    """One partition field to be. Made by the functions of `lance_df.partition`.
+    """A partition field by column names, as the functions of `lance_df.partition` return it.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class PartitionBy:
     transform, expression
         Exactly one of them.
     field_id
-        By default made from the names of columns and transform.
+        The default is built from the names of the columns and the transform.
     result_type
-        Of an expression; by default what the expression gives.
+        The type of an expression. The default is the type that the expression returns.
     """
 
     columns: tuple[str, ...]
@@ -56,16 +56,16 @@ class PartitionBy:
         Parameters
         ----------
         specs
-            The versions so far: a field that is in one of them keeps its id, and no id is used again.
+            The existing versions. A field that is in one of them keeps its id, and no id is used again.
         taken
-            Ids of the other fields of the same spec.
+            The ids of the other fields of the same spec.
 
         Raises
         ------
         ColumnNotFoundError
-            A source column is not there.
+            A source column does not exist.
         InvalidInputError
-            The transform does not take such columns, or the expression does not meet the demands.
+            The transform does not support such columns, or the expression does not meet the conditions.
         """
         self._check()
         fields = [schema.find(column) for column in self.columns]
@@ -153,15 +153,15 @@ def _check_depth(num_fields: int, spec_id: int) -> None:
 
 
 def parse_partition_by(text: str) -> PartitionBy:
-    """Return what a text such as ``year(ts)``, ``bucket(user_id, 16)`` or ``country`` says.
+    """Parse a text such as ``year(ts)``, ``bucket(user_id, 16)`` or ``country``.
 
-    ``bucket(16, user_id)``, as Iceberg's SQL has it, is the same. An expression is a literal of SQL:
-    ``expression('ascii(col0) % 7', carrier)``.
+    ``bucket(16, user_id)``, the order of Iceberg's SQL, means the same. An expression is written as an SQL
+    string literal: ``expression('ascii(col0) % 7', carrier)``.
 
     Raises
     ------
     InvalidInputError
-        There is no such transform, or its parameters are wrong.
+        There is no such transform, or its parameters are invalid.
     """
     if custom := _EXPRESSION.fullmatch(text):
         sources = tuple(column.strip() for column in custom[2].split(","))

@@ -1,4 +1,4 @@
-"""Partition specs: how the partition of a row follows from its columns, in every version of a namespace.
+"""Partition specs: how the partition of a row is computed from its columns, in every version of a namespace.
 
 Spec: partitioning, "Partition Spec" and "Partition Evolution"; appendix A has the JSON.
 """
@@ -24,23 +24,23 @@ COLUMN_PREFIX: Final = "partition_field_"
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """One partition value of each row.
+    """A partition field, which has one partition value for each row.
 
     Attributes
     ----------
     field_id
-        Names the partition field in all spec versions, and its column in ``__manifest``.
+        The name of the partition field in all spec versions, and of its column in ``__manifest``.
     source_ids
         Field ids of the columns that ``col0``, ``col1`` … stand for.
     transform, expression
-        Exactly one of them; an expression is DataFusion SQL.
+        Exactly one of them. An expression is DataFusion SQL.
     result_type
-        Type of the partition values.
+        The type of the partition values.
 
     Raises
     ------
     InvalidInputError
-        Both or none of transform and expression are given, or no source, or a source that is no field id.
+        Both or none of transform and expression are given, there is no source, or a source is not a field id.
     """
 
     field_id: str
@@ -69,12 +69,12 @@ class PartitionField:
 
     @property
     def column(self) -> str:
-        """The name of its column in ``__manifest``."""
+        """Return the name of its column in ``__manifest``."""
         return COLUMN_PREFIX + self.field_id
 
     @property
     def definition(self) -> tuple[tuple[int, ...], Transform | str | None]:
-        """What must be equal for two fields to be the same field, and share their id."""
+        """Return a value that is equal for two fields if they are the same field, which share an id."""
         return self.source_ids, self.transform or self.expression
 
     def to_json(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class PartitionField:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """One version of how a namespace is partitioned. ``fields`` are the levels of its namespaces, top first.
+    """One version of a namespace's partition spec. ``fields`` are the levels of its namespaces, top first.
 
     Raises
     ------
@@ -153,12 +153,12 @@ class PartitionSpec:
 
     @property
     def name(self) -> str:
-        """The name of its namespace: ``v1``."""
+        """Return the name of its namespace, such as ``v1``."""
         return f"v{self.id}"
 
     @property
     def key(self) -> str:
-        """Its key in the metadata of ``__manifest``."""
+        """Return its key in the metadata of ``__manifest``."""
         return f"{KEY_PREFIX}{self.id}"
 
     def to_json(self) -> str:

@@ -1,7 +1,7 @@
-"""Commit locks: what keeps other writers away while a version is made, where the store cannot.
+"""Commit locks, which exclude other writers while a version is created, if the store cannot.
 
-A lock is called with the number of the version, and returns a context manager, as pylance's is. It helps only
-if every writer of the table uses the same one.
+As in pylance, a lock is called with the number of the version and returns a context manager. It works only if
+every writer of the table uses the same lock.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ CommitLock: TypeAlias = Callable[[int], AbstractContextManager[Any]]
 
 
 def checked_lock(lock: object) -> CommitLock | None:
-    """Return what a user gave as lock.
+    """Return the lock that a user passed.
 
     Raises
     ------
     InvalidInputError
-        It cannot be called.
+        The lock is not callable.
     """
     if lock is None or callable(lock):
         return lock

@@ -1,4 +1,4 @@
-"""What indices a table has, as pylance lists them."""
+"""Descriptions of the indices of a table, in the form of pylance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SYSTEM_PREFIX = "__lance_"
 
 
 class IndexInformation(TypedDict):
-    """One segment of an index. ``fragment_ids`` are those covered that still exist."""
+    """One segment of an index. ``fragment_ids`` are the covered fragments that still exist."""
 
     name: str
     type: str

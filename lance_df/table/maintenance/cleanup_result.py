@@ -1,4 +1,4 @@
-"""What a clean-up removed, or would remove, with pylance's names."""
+"""The results of a clean-up, or of a dry run of it, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Candidate:
     Attributes
     ----------
     name
-        What versions call it; of an index file the folder.
+        The name by which versions refer to the file; for an index file, its folder.
     is_unverified
-        Whether no version ever referred to it, as far as can be seen.
+        Whether no version ever referred to the file, as far as is known.
     """
 
     kind: FileKind
@@ -36,7 +36,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class CleanupStats:
-    """How much a clean-up removed."""
+    """The numbers of items that a clean-up removed."""
 
     bytes_removed: int = 0
     old_versions: int = 0
@@ -59,7 +59,7 @@ class CleanupCandidateFile:
 
 @dataclass(frozen=True, slots=True)
 class CleanupReferencedBranch:
-    """A branch, and the version of the table that it starts from, which therefore stays."""
+    """A branch, and the version of the table that it starts from, which therefore is not removed."""
 
     name: str
     referenced_version: int
@@ -68,12 +68,12 @@ class CleanupReferencedBranch:
 
 @dataclass(frozen=True, slots=True)
 class CleanupExplanation:
-    """What a clean-up would do.
+    """What a clean-up would remove.
 
     Attributes
     ----------
     candidate_files
-        The first ``candidate_file_limit`` files; ``candidate_files_truncated`` says whether there are more.
+        The first ``candidate_file_limit`` files. ``candidate_files_truncated`` says whether there are more.
     """
 
     read_version: int

@@ -1,4 +1,4 @@
-"""How a table is compacted: arguments first, then the table's configuration, then defaults."""
+"""The options of a compaction: from arguments, or else the table's configuration, or else the defaults."""
 
 from __future__ import annotations
 
@@ -21,34 +21,37 @@ FORCE_BINARY_COPY = "force_binary_copy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOptions:
-    """Options of a compaction, with pylance's names and defaults.
+    """The options of a compaction, with the names and defaults of pylance.
 
     Attributes
     ----------
     target_rows_per_fragment
-        Fragments with fewer rows are joined with their neighbours, until there are so many.
+        Fragments with fewer rows are merged with their neighbours until this number of rows is reached.
     max_rows_per_group
-        Rows of a page of 0.1 files.
+        The number of rows of a page in 0.1 files.
     max_bytes_per_file
-        When to start the next file, besides; ``None`` for the default of writes.
+        The size after which a new file is started, in addition to the limit in rows; ``None`` for the default
+        of writes.
     materialize_deletions, materialize_deletions_threshold
-        Whether fragments of which a larger share than the threshold is deleted are rewritten in any case.
+        Whether fragments are always rewritten if the share of their deleted rows exceeds the threshold.
     defer_index_remap
-        Refused: indices are never remapped here, fragments leave their coverage.
+        True is refused: this release writes no fragment reuse index.
     num_threads
-        Tasks that run at once; by default one for each core.
+        The number of tasks that run at the same time. The default is one for each core.
     batch_size
-        Rows that are read at once; ``None`` for the default of scans.
+        The number of rows that are read at a time; ``None`` for the default of scans.
     compaction_mode
-        ``"reencode"`` decodes and encodes all values; ``"try_binary_copy"`` copies pages wherever that gives
-        the same rows, and ``"force_binary_copy"`` fails where it does not. ``None`` copies them if they are
-        large enough to be good pages of a larger file.
+        - ``"reencode"``: decode and encode all values.
+        - ``"try_binary_copy"``: copy pages wherever this results in the same rows.
+        - ``"force_binary_copy"``: copy pages, and fail where this does not result in the same rows.
+        - ``None``: copy pages that are large enough to be good pages of a larger file.
     max_source_fragments, max_source_rows, max_source_bytes
-        Leave out the tasks, from the first that goes beyond.
+        Limits for the sum over all tasks. The first task that exceeds a limit, and all tasks after it, are
+        left out.
     excluded_fragment_ids
-        Left alone; neighbours on both sides are not joined.
+        Fragments that are not rewritten. Their neighbours on both sides are not merged with each other.
     data_storage_version
-        The table's own, when it is given.
+        If it is given, it must be the version of the table.
     """
 
     target_rows_per_fragment: int = 1024 * 1024
@@ -101,14 +104,14 @@ def compaction_options(table: Table, given: Mapping[str, Any]) -> CompactionOpti
     Parameters
     ----------
     given
-        Arguments by name; those that are ``None`` count as not given.
+        Arguments by name. Arguments that are ``None`` count as not given.
 
     Raises
     ------
     InvalidInputError
-        An unknown name, or a value out of range; also one in the table's configuration.
+        A name is unknown, or a value in the arguments or in the table's configuration is out of range.
     UnsupportedFeatureError
-        Something that this release does not do.
+        This release does not support an option.
     """
     names = {each.name for each in dataclasses.fields(CompactionOptions)}
     unknown = sorted(set(given) - names)

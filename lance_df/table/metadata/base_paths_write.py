@@ -25,18 +25,18 @@ _MAX_ID = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class DatasetBasePath:
-    """A folder for files of a table beside its own root.
+    """A folder for files of a table, outside the table's own root.
 
     Attributes
     ----------
     path
         An absolute path or a URL.
     name
-        How calls refer to it; the path serves as well.
+        A name by which calls refer to the base path. They may use the path instead.
     is_dataset_root
-        Whether files lie in the folders that a table has (``data``, …), or in the path itself.
+        Whether files are in the folders of a table (``data``, …), or directly in the path.
     id
-        Given out when it is registered, unless it is set.
+        The id of the base path. If it is not set, registration assigns one.
     """
 
     path: str

@@ -24,16 +24,17 @@ _SUFFIX = ".manifest"
 
 @dataclass(frozen=True, slots=True)
 class StoredManifest:
-    """What an external store knows about one version.
+    """The entry of one version in an external store.
 
     Attributes
     ----------
     version
         The version.
     name
-        Name in the folder of manifests: of the final file, or of a staged one (``{final name}-{uuid}``).
+        The name of the file in the folder of manifests: the final file, or a staged one (``{final
+        name}-{uuid}``).
     size
-        Bytes in it; ``None`` when not recorded.
+        The size of the file in bytes; ``None`` if it is not recorded.
     """
 
     version: int
@@ -62,30 +63,30 @@ def staged_manifest(version: int, scheme: NamingScheme, size: int) -> StoredMani
 class ExternalManifestStore(Protocol):
     """A strongly consistent map from (table, version) to manifest file, shared by all writers of a table.
 
-    ``table`` names a table or branch, see :func:`store_key`.
+    ``table`` identifies a table or branch; see :func:`store_key`.
 
-    Methods that write raise `CommitStateUnknownError` when it is not known whether they did, and any other
-    error when they certainly did not.
+    Methods that write raise `CommitStateUnknownError` if it is not known whether they wrote, and any other
+    error if they certainly did not write.
     """
 
     def get(self, table: str, version: int) -> StoredManifest | None:
-        """Return what is known about one version, or None."""
+        """Return the entry of a version, or None."""
         ...
 
     def get_latest(self, table: str) -> StoredManifest | None:
-        """Return the highest version that is known, or None."""
+        """Return the entry of the highest recorded version, or None."""
         ...
 
     def put_if_absent(self, table: str, manifest: StoredManifest) -> bool:
-        """Record a version of which nothing is known; return whether that was so."""
+        """Record a version that has no entry yet. Return whether it was recorded."""
         ...
 
     def put_if_exists(self, table: str, manifest: StoredManifest) -> bool:
-        """Replace what is known about a version; return whether anything was."""
+        """Replace the entry of a version. Return whether there was one."""
         ...
 
     def delete(self, table: str, version: int | None = None) -> None:
-        """Forget one version, or all of a table; what is not known is fine."""
+        """Delete the entry of one version, or all entries of a table. Missing entries are ignored."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A manifest store in DynamoDB, in the layout of Lance's ``s3+ddb://`` tables, which pylance shares.
+"""A manifest store in DynamoDB, with the layout of Lance's ``s3+ddb://`` tables, which pylance also uses.
 
 Spec: table format, DynamoDB table; items as pylance 14 writes them.
 """
@@ -34,20 +34,20 @@ _CONDITION_FAILED = "ConditionalCheckFailedException"
 
 
 class DynamoDBManifestStore:
-    """Keeps the versions of tables of one bucket in a DynamoDB table.
+    """A store that records the versions of tables of one bucket in a DynamoDB table.
 
-    The DynamoDB table must exist: hash key ``base_uri`` (string), range key ``version`` (number). Paths in it
-    have no bucket, so it must not be shared by buckets.
+    The DynamoDB table must exist, with the hash key ``base_uri`` (string) and the range key ``version``
+    (number). The paths in it do not contain the bucket, so several buckets must not share a DynamoDB table.
 
     Parameters
     ----------
     table_name
-        The DynamoDB table.
+        The name of the DynamoDB table.
     storage_options
-        As those of the table, with the names of s3fs or of Lance; and ``dynamodb_endpoint``. What is left
-        out comes from the environment, as always with AWS.
+        The storage options of the table, with the names of s3fs or of Lance; and ``dynamodb_endpoint``.
+        Missing options are taken from the environment, as usual with AWS.
     committer
-        What to record as the name of the application.
+        The application name to record.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class DynamoDBManifestStore:
         return f"DynamoDBManifestStore({self.table_name!r})"
 
     def get(self, table: str, version: int) -> StoredManifest | None:
-        """Return what is known about one version, or None."""
+        """Return the entry of a version, or None."""
         with self._reading():
             answer = self._client().get_item(
                 TableName=self.table_name, Key=_key(table, version), ConsistentRead=True
@@ -84,20 +84,20 @@ class DynamoDBManifestStore:
         return self._parse(table, answer["Item"]) if "Item" in answer else None
 
     def get_latest(self, table: str) -> StoredManifest | None:
-        """Return the highest version that is known, or None."""
+        """Return the entry of the highest recorded version, or None."""
         items = self._query(table, ScanIndexForward=False, Limit=1)["Items"]
         return self._parse(table, items[0]) if items else None
 
     def put_if_absent(self, table: str, manifest: StoredManifest) -> bool:
-        """Record a version of which nothing is known; return whether that was so."""
+        """Record a version that has no entry yet. Return whether it was recorded."""
         return self._put(table, manifest, "attribute_not_exists(base_uri) AND attribute_not_exists(version)")
 
     def put_if_exists(self, table: str, manifest: StoredManifest) -> bool:
-        """Replace what is known about a version; return whether anything was."""
+        """Replace the entry of a version. Return whether there was one."""
         return self._put(table, manifest, "attribute_exists(base_uri) AND attribute_exists(version)")
 
     def delete(self, table: str, version: int | None = None) -> None:
-        """Forget one version, or all of a table; what is not known is fine."""
+        """Delete the entry of one version, or all entries of a table. Missing entries are ignored."""
         if version is not None:
             self._write("delete_item", Key=_key(table, version))
             return
@@ -183,12 +183,12 @@ class DynamoDBManifestStore:
 
 
 def parse_dynamodb_url(url: str) -> tuple[str, str]:
-    """Take an ``s3+ddb://bucket/path?ddbTableName=T`` apart into the ``s3://`` URL and the table name.
+    """Split a URL ``s3+ddb://bucket/path?ddbTableName=T`` into the ``s3://`` URL and the table name.
 
     Raises
     ------
     InvalidInputError
-        It has not exactly this one parameter.
+        The URL does not have exactly this one parameter.
     """
     path, _, query = url.removeprefix(SCHEME).partition("?")
     parameters = parse_qs(query, keep_blank_values=True)

@@ -43,16 +43,16 @@ _REFUSALS = frozenset(
 
 
 class SQLiteManifestStore:
-    """Keeps the versions of any number of tables in one SQLite file.
+    """A store that records the versions of any number of tables in one SQLite file.
 
-    Safe for any number of threads and processes of one machine (network filesystems break SQLite's locks).
-    Local tables below the folder of the file are known by their relative paths, so that this folder can be
-    moved and copied as a whole. The file is made by the first commit.
+    It is safe for any number of threads and processes on one machine. (Network file systems break SQLite's
+    locks.) Local tables below the folder of the file are recorded by relative paths, so this folder can be
+    moved and copied as a whole. The first commit creates the file.
 
     Parameters
     ----------
     path
-        The SQLite file.
+        The path of the SQLite file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -65,29 +65,29 @@ class SQLiteManifestStore:
         return f"SQLiteManifestStore({self.path!r})"
 
     def get(self, table: str, version: int) -> StoredManifest | None:
-        """Return what is known about one version, or None."""
+        """Return the entry of a version, or None."""
         if version > _MAX_VERSION:
             return None
         return self._read("version = ?", (self._key(table), version))
 
     def get_latest(self, table: str) -> StoredManifest | None:
-        """Return the highest version that is known, or None."""
+        """Return the entry of the highest recorded version, or None."""
         return self._read("TRUE ORDER BY version DESC LIMIT 1", (self._key(table),))
 
     def put_if_absent(self, table: str, manifest: StoredManifest) -> bool:
-        """Record a version of which nothing is known; return whether that was so."""
+        """Record a version that has no entry yet. Return whether it was recorded."""
         row = (self._key(table), manifest.version, manifest.name, manifest.size)
         return self._write("INSERT INTO manifests VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
 
     def put_if_exists(self, table: str, manifest: StoredManifest) -> bool:
-        """Replace what is known about a version; return whether anything was."""
+        """Replace the entry of a version. Return whether there was one."""
         row = (manifest.name, manifest.size, self._key(table), manifest.version)
         return self._write(
             "UPDATE manifests SET name = ?, size = ? WHERE table_path = ? AND version = ?", row
         )
 
     def delete(self, table: str, version: int | None = None) -> None:
-        """Forget one version, or all of a table; what is not known is fine."""
+        """Delete the entry of one version, or all entries of a table. Missing entries are ignored."""
         key = self._key(table)
         if version is None:
             self._write("DELETE FROM manifests WHERE table_path = ?", (key,))
