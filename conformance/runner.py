@@ -111,7 +111,11 @@ class Command:
 
     def __init__(self, command):
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, encoding="utf-8")
+        try:
+            self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, encoding="utf-8")
+        except OSError as error:
+            sys.stderr.write(f"{command[0]}: the command cannot be run: {error.strerror}\n")
+            sys.exit(2)
         self.number = 0
 
     def ask(self, operation, arguments):

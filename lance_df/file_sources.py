@@ -123,8 +123,26 @@ def _all_columns(files: pads.Dataset) -> pa.Schema:
 
 
 def _batches(files: pads.Dataset, text: str, name: str) -> Iterator[pa.RecordBatch]:
+    path = None
     with _errors_of(text, name):
-        yield from files.scanner().to_batches()
+        try:
+            for tagged in files.scanner().scan_batches():
+                path = getattr(tagged.fragment, "path", None)
+                yield tagged.record_batch
+        except (pa.ArrowException, OSError):
+            _raise_with_path(files, path, name)
+            raise
+
+
+def _raise_with_path(files: pads.Dataset, path: str | None, name: str) -> None:
+    """Raise the error of a scan with the name of its file, which is ``path`` or one of the next."""
+    for fragment in files.get_fragments():
+        here = getattr(fragment, "path", None)
+        if path in (None, here):
+            path = None
+            with _errors_of(here or "", name):
+                for _ in fragment.to_batches(schema=files.schema):
+                    pass
 
 
 @contextmanager

@@ -51,10 +51,13 @@ def to_batches(
     Raises
     ------
     InvalidInputError
-        No such source, Arrow data with columns that the schema does not have, or values that do not fit it.
+        No such source, no schema, Arrow data with columns that the schema does not have, or values that do
+        not fit it.
     ColumnNotFoundError
         A frame or a dict without a column of the schema.
     """
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise InvalidInputError(f"a pyarrow schema is needed, not {schema!r:.100}")
     given = data
     try:
         if isinstance(data, str | os.PathLike) or _are_paths(data):

@@ -40,7 +40,7 @@ def plain_reader(prompt: str) -> str:  # noqa: ARG001 - nobody is there to be pr
         It is no text.
     """
     try:
-        line = sys.stdin.readline()
+        line = "" if sys.stdin is None else sys.stdin.readline()
     except UnicodeDecodeError as err:
         raise InvalidInputError(f"stdin: not {err.encoding.upper()} text (byte {err.start})") from err
     if not line:

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     """Read and run statements until the end of the input."""
     ctx = session.open_session(options.root, options)
     opened = ShellSession(ctx, session.storage_options(options))
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         return Shell(opened, plain_reader, stop_at_error=True).run()
     from lance_df.cli.candidates import Candidates
 

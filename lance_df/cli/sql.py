@@ -94,12 +94,15 @@ def run(options: argparse.Namespace) -> int:
     style = options.format or _format_of_output(options.output) or "table"
     ctx = session.open_session(words[0] if words else ".", options)
     files = FileTables(ctx, session.storage_options(options))
+    # several of these in a file would be none of their kind
+    is_single = style in ("parquet", "arrow") or (options.output is not None and style in ("json", "csv"))
     num_results = 0
     with opened_output(options.output) as out:
         max_rows = screen_of(out) if options.max_rows is None else options.max_rows or None
         for statement in statements:
-            if num_results and style in ("parquet", "arrow"):
-                raise InvalidInputError(f"--format {style} takes one result, and there are several")
+            if num_results and is_single:
+                where = "" if options.output is None else f"{options.output}: "
+                raise InvalidInputError(f"{where}--format {style} takes one result, and there are several")
             num_results += run_statement(ctx, statement, style=style, out=out, files=files, max_rows=max_rows)
         if not num_results and style in ("parquet", "arrow"):
             raise InvalidInputError(f"--format {style} takes one result, and there is none with columns")
@@ -141,6 +144,8 @@ def _texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _read(name: str) -> str:
     try:
+        if name == "-" and sys.stdin is None:  # it is closed
+            return ""
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
         return text.removeprefix("\ufeff")  # a byte order mark
     except OSError as err:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lance_df.errors import LanceError
+from lance_df.errors import CorruptDataError, LanceError
 from lance_df.namespace.kind import holds_namespace
-from lance_df.namespace.names import MANIFEST_FOLDER
+from lance_df.namespace.names import MANIFEST_FOLDER, is_member_folder
 from lance_df.records import dataclass
 from lance_df.table.metadata.versions import VERSIONS_DIR
 
@@ -21,7 +21,7 @@ _MAX_DEPTH: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class FolderEntry:
-    """A table, a namespace, or a folder that cannot be listed.
+    """A table, a namespace, a folder that cannot be listed, or one that has lost its ``__manifest``.
 
     Attributes
     ----------
@@ -56,6 +56,12 @@ def _below(location: Location, prefix: str, depth: int) -> Iterator[FolderEntry]
         error = err if isinstance(err, LanceError) else LanceError(f"{location.uri}: {err}")
         yield FolderEntry(prefix.rstrip("/") or ".", location, error=error)
         return
+    if MANIFEST_FOLDER not in names and any(map(is_member_folder, names)):
+        error = CorruptDataError(
+            f"{location.uri}: tables of a partitioned namespace without its folder {MANIFEST_FOLDER}, which "
+            "says what is in it; restore that folder"
+        )
+        yield FolderEntry(prefix.rstrip("/") or ".", location, is_namespace=True, error=error)
     for name in names:
         if name == MANIFEST_FOLDER or name.startswith("."):
             continue

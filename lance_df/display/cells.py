@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lance_df.display.numbers import number_text
+
 _MAX_CHARACTERS: Final = 80
 _MAX_ITEMS: Final = 4
 _MAX_DEPTH: Final = 3
@@ -23,7 +25,7 @@ def cell_text(value: Any, depth: int = 0) -> str:
     if data_type in _TEXT:
         return _text(value)
     if data_type in _BYTES or pa.types.is_fixed_size_binary(data_type):
-        return f"{len(value.as_buffer()):,} bytes"
+        return number_text(len(value.as_buffer()), "byte")
     if depth >= _MAX_DEPTH:
         return "…"
     if pa.types.is_dictionary(data_type):

@@ -11,17 +11,18 @@ if TYPE_CHECKING:
     from lance_df.scan.report import Count
 
 _MAX_CHARACTERS: Final = 300
+_LINE: Final = str.maketrans("\n\r\t", "   ")
 _BAR_WIDTH: Final = 120
 FILL: Final = 'fill="currentColor" style="fill: light-dark(#1769aa, #7cb7e8)"'
 """Attributes of a shape: blue, and the colour of the text where CSS does not know both."""
 
 
 def escaped(text: object, max_characters: int = _MAX_CHARACTERS) -> str:
-    """Return text for HTML, cut where it is too long, and without what is no character."""
+    """Return text for HTML, cut where it is too long, and without what is no character; on one line."""
     shown = str(text)
     if len(shown) > max_characters:
         shown = f"{shown[:max_characters]}…"
-    shown = shown.encode("utf-8", "replace").decode()
+    shown = shown.encode("utf-8", "replace").decode().translate(_LINE)
     return html.escape(
         "".join(each if each.isprintable() or each == " " else "\N{REPLACEMENT CHARACTER}" for each in shown)
     )

@@ -6,6 +6,7 @@ Spec: partitioning, "Physical Layout and Naming"; directory namespace, V2.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Final, Protocol
 
@@ -22,6 +23,8 @@ _BASE36: Final = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", np.uint8
 _NAME_LENGTH: Final = 16
 # random bytes below this are spread evenly over the letters
 _EVEN: Final = 256 - 256 % len(_BASE36)
+
+_MEMBER_FOLDER: Final = re.compile(rf"[0-9a-f]{{8}}_(v[0-9]+\$.*\${MEMBER_NAME})", re.ASCII | re.DOTALL)
 
 
 def object_id(parts: Sequence[str]) -> str:
@@ -54,6 +57,17 @@ def partition_names(count: int) -> list[str]:
 def table_folder(table_id: str) -> str:
     """Return a new name for the folder of a table: only its randomness keeps it from being another's."""
     return f"{os.urandom(4).hex()}_{table_id}"
+
+
+def is_member_folder(name: str) -> bool:
+    """Whether a folder is named as those of members are."""
+    return _MEMBER_FOLDER.fullmatch(name) is not None
+
+
+def member_of_folder(name: str) -> str | None:
+    """Return the object id of the member that a folder was made for; None if it is not named so."""
+    match = _MEMBER_FOLDER.fullmatch(name)
+    return None if match is None else match[1]
 
 
 class Names(Protocol):

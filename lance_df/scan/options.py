@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 
 
@@ -60,6 +61,12 @@ class ScanOptions:
     join_side: bool = True
     join_keys: bool = True
     join_mode: bool = True
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise InvalidInputError(f"ScanOptions.{name} is True or False, not {value!r:.60}")
 
     def allows(self, name: str) -> bool:
         """Return whether a rule of the optimizer may apply. Rules without a switch here always may."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.api.namespaces import PartitionedNamespace
 from lance_df.errors import AlreadyExistsError, CommitStateUnknownError, InvalidInputError, LanceError
-from lance_df.namespace.health.orphans import is_member_folder
-from lance_df.namespace.names import MANIFEST_FOLDER
+from lance_df.namespace.names import MANIFEST_FOLDER, is_member_folder
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.assignment import with_target_columns
 from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from urllib.parse import urlsplit
 
 from lance_df.errors import LanceError, NotFoundError, StorageError
 
@@ -17,6 +18,7 @@ _NO_CREDENTIALS = frozenset(
         *("NoAuthTokenError", "TokenRetrievalError", "SSOTokenLoadError", "UnauthorizedSSOTokenError"),
     }
 )
+_NO_CONNECTION = frozenset({"EndpointConnectionError", "ConnectTimeoutError"})
 
 
 class translate_errors:  # noqa: N801 - reads as a statement where it is used
@@ -59,12 +61,24 @@ def _advice(uri: str, error: Exception) -> str | None:
         )
     if "NoRegionError" in kinds:
         return "there is no region; set the storage option region, or the variable AWS_REGION"
+    if kinds & _NO_CONNECTION:
+        return (
+            f"{type(error).__name__}: {_host_of(error)} does not answer; check the network, and the storage "
+            "option endpoint_url"
+        )
     if isinstance(error, PermissionError):
         return (
             "access is denied; check the storage options access_key_id, secret_access_key and session_token, "
             "and the region and the endpoint that they are for"
         )
     return None
+
+
+def _host_of(error: Exception) -> str:
+    """Return the server that a request of botocore was for, without the rest of its URL."""
+    url = urlsplit(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
+    port = f":{url.port}" if url.port else ""
+    return f"{url.scheme}://{url.hostname}{port}" if url.hostname else "the server"
 
 
 def encoding_advice(error: UnicodeEncodeError) -> str:

@@ -64,3 +64,12 @@ def test_a_table_without_versions_is_reported(cli, folder):
     code, out, _ = cli("verify", folder)
     assert code == 1
     assert "hollow.lance: cannot be opened" in out
+
+
+def test_a_namespace_that_has_lost_its_manifest_is_reported(cli, folder):
+    shutil.rmtree(folder / "n" / "__manifest")
+    for path in (folder, folder / "n"):
+        for command in ("verify", "inspect"):
+            code, out, _ = cli(command, path)
+            assert code == 1
+            assert "without its folder __manifest" in out

@@ -1,5 +1,6 @@
 """Where `lance-df sql` takes statements from, and what it writes, as processes of their own."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -70,8 +71,18 @@ def test_files_are_written_whole_or_not_at_all(process, root, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     code, _, err = process("sql", "SELECT 1", root, "-o", "nowhere/out.csv")
     assert (code, "nowhere/out.csv" in err) == (1, True)
-    code, _, err = process("sql", "SELECT 1; SELECT 2", root, "-o", "two.parquet")
-    assert (code, "one result" in err, (tmp_path / "two.parquet").exists()) == (1, True, False)
+    for name in ("two.parquet", "two.json", "two.csv"):
+        code, _, err = process("sql", "SELECT 1; SELECT 2", root, "-o", name)
+        assert (code, "one result" in err, (tmp_path / name).exists()) == (1, True, False)
+    assert process("sql", "SELECT 1; SELECT 2", root, "-o", "two.ndjson")[0] == 0
+
+
+@pytest.mark.parametrize("words", [("sql", "-"), ("sql", "-f", "-"), ("sql",), ("shell",)])
+def test_a_closed_stdin_has_no_statements(tmp_path, words):
+    command = f"{shlex.join([sys.executable, '-m', 'lance_df.cli', *words])} <&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert "Error" not in done.stderr
+    assert done.returncode == {"shell": 0, "sql": 2}.get(words[-1], 1)
 
 
 def test_parquet_goes_into_a_pipe(root):

@@ -156,6 +156,10 @@ def test_the_runner_runs_a_command() -> None:
     assert code == 0
 
 
+def test_the_runner_says_that_a_command_cannot_be_run() -> None:
+    assert run(["/no/such"]) == (2, "/no/such: the command cannot be run: No such file or directory\n")
+
+
 def test_the_runner_leaves_out_what_the_specification_does_not_say() -> None:
     expected = [case for name, case in CASES.items() if "hashes/" in name and "spec" not in case]
     assert 0 < len(expected) < len([name for name in CASES if "hashes/" in name])

@@ -106,6 +106,14 @@ def test_values_of_csv_that_do_not_fit_name_the_file(tmp_path: Path) -> None:
     assert ds.count_rows("a = 'x'") == 1
 
 
+def test_of_several_files_the_one_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    for number, values in enumerate(([1], [2**60 + 1], [1.5])):
+        pq.write_table(pa.table({"a": values}), tmp_path / f"{number}.parquet")
+    with pytest.raises(InvalidInputError, match=r"1\.parquet: cannot be read as parquet: .* not in range"):
+        lance_df.write_dataset(str(tmp_path / "*.parquet"), tmp_path / "t.lance")
+    assert not (tmp_path / "t.lance").exists()
+
+
 def test_csv_has_the_types_that_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("zip,n,day\n01234,1,2024-01-01\n,2,\n")
     schema = pa.schema([("zip", pa.string()), ("n", pa.int16()), ("day", pa.timestamp("us"))])

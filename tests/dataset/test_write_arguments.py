@@ -123,9 +123,10 @@ def test_iterables_need_a_schema(tmp_path: Path) -> None:
             "cannot be brought to the schema",
         ),
         (TABLE, pa.schema([("a", pa.int64()), ("s", pa.int64())]), "cannot be brought to the schema"),
+        (TABLE, "a", "a pyarrow schema is needed, not 'a'"),
     ],
 )
-def test_sources_that_are_refused(tmp_path: Path, data: Any, schema: pa.Schema | None, message: str) -> None:
+def test_sources_that_are_refused(tmp_path: Path, data: Any, schema: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         lance_df.write_dataset(data, tmp_path / "new", schema)
     assert not (tmp_path / "new").exists()

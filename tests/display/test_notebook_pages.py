@@ -164,6 +164,7 @@ def test_reports_have_bars_and_reasons(tmp_path: Path) -> None:
         (pa.array([2**62], pa.timestamp("s", "Europe/Berlin"))[0], f"<value out of range: {2**62}>"),
         (pa.array([2**62], pa.duration("s"))[0], str(2**62)),
         (pa.array([b"0" * 16], pa.uuid())[0], "16 bytes"),
+        (pa.scalar(b"0"), "1 byte"),
         (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))[0], "[{key: k, value: 1}]"),
     ],
 )
@@ -173,6 +174,7 @@ def test_values_are_short(value: Any, text: str) -> None:
 
 def test_text_is_cut_and_escaped() -> None:
     assert escaped("a<b>\x00\ud800") == "a&lt;b&gt;\N{REPLACEMENT CHARACTER}?"
+    assert escaped("a\nb\tc") == "a b c"
     assert len(escaped("<" * 10_000)) < 1_300
     assert 'width="0.0"' in bar(Count(0, 0), "0 of 0")
     assert 'width="120.0"' in bar(Count(7, 3), "odd")

@@ -167,6 +167,12 @@ def test_options_are_scan_options(wrong: Any) -> None:
         lance_df.connect(scan_options=wrong)
 
 
+@pytest.mark.parametrize("wrong", [None, "no", 0])
+def test_switches_are_on_or_off(wrong: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"ScanOptions\.statistics is True or False, not"):
+        lance_df.ScanOptions(statistics=wrong)
+
+
 def test_options_hold_for_frames_of_tables(root: Path, memory: Any) -> None:
     ctx = lance_df.connect(root, scan_options=OPTIONS["none"])
     frame = ctx.table("t").filter(datafusion.col("id") < datafusion.lit(7))

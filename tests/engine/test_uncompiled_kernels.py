@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.encodings import kernels
 
 _COUNT = 9000
 _FILTERS = [
@@ -80,6 +82,28 @@ def test_answers_are_the_same(root):
     )
     tables = [session.sql(query).to_arrow_table() for query in queries]
     assert found.stdout == "".join(f"{table.schema} {table.to_pylist()}\n" for table in tables)
+
+
+@pytest.mark.parametrize("build", ["avx512", "avx2", "base"])
+def test_a_build_that_is_asked_for_has_the_kernels_of_lesser_ones_too(build):
+    code = """
+from importlib.util import find_spec
+from pathlib import Path
+from lance_df.encodings import kernels
+for name in ("lookup", "gather", "_cyutility"):
+    print(Path(find_spec(f"{kernels.__name__}.{name}").origin).parent.name)
+"""
+    if not (Path(kernels.__file__).parent / "compiled" / build).is_dir():
+        pytest.skip("this processor has no such build")
+    found = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={**os.environ, "LANCE_DF_KERNELS": build},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert found.stdout.split() == [build, "base", "base"]
 
 
 def test_the_remedy_is_named_once():

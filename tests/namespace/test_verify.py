@@ -123,6 +123,25 @@ def test_t69_versions_that_are_not_published(root):
     report.raise_for_errors()
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path: path.unlink(), "this data file is missing"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "its table says"),
+        (lambda path: path.write_bytes(bytes(path.stat().st_size)), "not a Lance file"),
+    ],
+)
+def test_data_files_are_looked_at_without_their_rows(root, change, message):
+    path = next(next(root.glob("*$dataset")).glob("data/*"))
+    change(path)
+    report = lance_df.verify(root)
+    [problem] = report.problems
+    assert (problem.kind, problem.severity) == (ProblemKind.DAMAGED, Severity.ERROR)
+    assert path.name in problem.found
+    assert message in problem.found
+    assert report.problems == lance_df.verify(root, deep=True).problems
+
+
 def test_members_that_are_not_what_they_should_be(root):
     rows = partitions(root)
     missing, empty, no_version, broken, other_schema, stray = (root / row["location"] for row in rows)
@@ -154,10 +173,11 @@ def test_members_that_are_not_what_they_should_be(root):
         (ProblemKind.MISSING, ids[0]),
         (ProblemKind.MISSING, ids[1]),
         (ProblemKind.VERSION, ids[2]),
+        (ProblemKind.DAMAGED, ids[3]),
         (ProblemKind.SCHEMA, ids[4]),
     }
     deep = lance_df.verify(root, deep=True)
-    assert found(deep) == shallow | {(ProblemKind.DAMAGED, ids[3])}
+    assert found(deep) == shallow
     texts = {problem.found for problem in deep.of_kind(ProblemKind.SCHEMA)}
     assert texts == {"there is no field 1 ('day')", "there is a field 3 ('day') that the namespace has not"}
     assert pickle.loads(pickle.dumps(deep)) == deep

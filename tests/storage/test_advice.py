@@ -112,6 +112,19 @@ except lance_df.StorageError as err:
         assert part in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("kind", ["EndpointConnectionError", "ConnectTimeoutError"])
+def test_servers_that_do_not_answer_are_named(kind: str) -> None:
+    import botocore.exceptions
+
+    url = "https://user:s3cr3t@store.example:9000/bucket?token=s3cr3t"
+    error = getattr(botocore.exceptions, kind)(endpoint_url=url, error="s3cr3t")
+    with pytest.raises(StorageError) as raised, translate_errors("s3://bucket/t"):
+        raise error
+    assert f"{kind}: https://store.example:9000 does not answer" in str(raised.value)
+    assert "endpoint_url" in str(raised.value)
+    assert "s3cr3t" not in str(raised.value)
+
+
 def test_refused_access_is_explained() -> None:
     with pytest.raises(StorageError, match="access is denied; check"), translate_errors("s3://bucket/t"):
         raise PermissionError("AccessDenied: s3cr3t")

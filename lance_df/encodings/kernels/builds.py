@@ -37,7 +37,7 @@ def search_path(package: Path, loader: Loader | None) -> list[str]:
 
 def _names() -> list[str]:
     if asked := os.environ.get("LANCE_DF_KERNELS"):
-        return [] if asked == "python" else [asked]
+        return [] if asked == "python" else _BUILDS.get(asked, [asked])
     return _BUILDS.get(runtime_info().detected_simd_level, ["base"])
 
 

@@ -17,7 +17,7 @@ from lance_df.errors import (
 )
 from lance_df.forks import new_lock
 from lance_df.namespace.kind import holds_namespace
-from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
+from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR, is_member_folder
 from lance_df.sql.splice import QuotedName
 from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.parallel import map_reads
@@ -174,8 +174,6 @@ class TableFolder:
         folders = [entry.name for entry in self.location.list() if entry.is_directory]
         rows: list[str] = []
         if MANIFEST_FOLDER in folders:
-            from lance_df.namespace.health.orphans import is_member_folder
-
             rows = self.directory.tables(())
             named = self.directory.folders()
             folders = [name for name in folders if name not in named and not is_member_folder(name)]

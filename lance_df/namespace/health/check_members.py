@@ -21,7 +21,7 @@ from lance_df.namespace.manifest_table import TABLE
 from lance_df.namespace.member_tables import in_columns_of, open_member
 from lance_df.namespace.names import SEPARATOR
 from lance_df.records import dataclass
-from lance_df.table.evolution.validate import validate_table
+from lance_df.table.evolution.validate import validate_files, validate_table
 from lance_df.table.maintenance.cleanup import explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 from lance_df.table.metadata.refs import resolve
@@ -230,7 +230,13 @@ def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
         table = seen or table
     if check.deep:
         yield from _read_through(check.schema, member, table)
-    elif member.is_unproven:
+        return
+    try:
+        validate_files(table)
+    except LanceError as err:
+        yield _damaged(name, err)
+        return
+    if member.is_unproven:
         yield from _check_values(check.schema, member, table)
 
 
@@ -262,7 +268,7 @@ def _read_through(schema: NamespaceSchema | None, member: MemberRow, table: Tabl
         validate_table(table)
         left = explain_cleanup(table, _NO_VERSION, max_files=1)
     except LanceError as err:
-        yield error(ProblemKind.DAMAGED, name, str(err), "a table that can be read", "Restore the file")
+        yield _damaged(name, err)
         return
     if left.candidate_files:
         yield info(
@@ -273,6 +279,10 @@ def _read_through(schema: NamespaceSchema | None, member: MemberRow, table: Tabl
             "Clean up the table",
         )
     yield from _check_values(schema, member, table)
+
+
+def _damaged(name: str, err: LanceError) -> Problem:
+    return error(ProblemKind.DAMAGED, name, str(err), "a table that can be read", "Restore the file")
 
 
 def _check_values(schema: NamespaceSchema | None, member: MemberRow, table: Table) -> Iterator[Problem]:

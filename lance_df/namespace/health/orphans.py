@@ -7,7 +7,6 @@ belong to a writer that is not done, so only what nobody wrote to for long may g
 from __future__ import annotations
 
 import datetime as dt
-import re
 import time
 from contextlib import nullcontext, suppress
 from itertools import count, islice
@@ -21,7 +20,13 @@ from lance_df.namespace.directory.names import TABLE_SUFFIX
 from lance_df.namespace.health.findings import Problem, ProblemKind, info, warning
 from lance_df.namespace.health.survey import lineage
 from lance_df.namespace.manifest_table import TABLE, open_manifest_table
-from lance_df.namespace.names import MANIFEST_FOLDER, MEMBER_NAME, SEPARATOR, JobNames
+from lance_df.namespace.names import (
+    MANIFEST_FOLDER,
+    SEPARATOR,
+    JobNames,
+    is_member_folder,
+    member_of_folder,
+)
 from lance_df.records import dataclass
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
@@ -43,19 +48,6 @@ ORPHAN_AGE: Final = UNVERIFIED_AGE
 
 # most ids that a member may have lost for its folder to still give the first one
 _NUM_IDS: Final = 8
-
-_MEMBER_FOLDER: Final = re.compile(rf"[0-9a-f]{{8}}_(v[0-9]+\$.*\${MEMBER_NAME})", re.ASCII | re.DOTALL)
-
-
-def is_member_folder(name: str) -> bool:
-    """Whether a folder is named as those of members are."""
-    return _MEMBER_FOLDER.fullmatch(name) is not None
-
-
-def member_of_folder(name: str) -> str | None:
-    """Return the object id of the member that a folder was made for; None if it is not named so."""
-    match = _MEMBER_FOLDER.fullmatch(name)
-    return None if match is None else match[1]
 
 
 def ids_of_folder(name: str) -> Iterator[str]:
@@ -102,7 +94,7 @@ def check_folders(survey: Survey, rows: pa.Table) -> list[Problem]:
             continue
         if not entry.is_directory:
             strange.append(entry.name)
-        elif _MEMBER_FOLDER.fullmatch(entry.name):
+        elif is_member_folder(entry.name):
             members.append(entry.name)
         elif not entry.name.endswith(TABLE_SUFFIX):
             strange.append(entry.name)
@@ -125,7 +117,7 @@ def lost_folders(survey: Survey, rows: pa.Table) -> set[str]:
     unnamed = {
         entry.name
         for entry in scan_folder(survey.root)
-        if entry.is_directory and entry.name not in named and _MEMBER_FOLDER.fullmatch(entry.name)
+        if entry.is_directory and entry.name not in named and is_member_folder(entry.name)
     }
     lost = unnamed and unnamed.intersection(_named_by(lineage(survey.table), skip_damaged=True))
     return {name for name in lost if _is_table(survey.root / name)}
@@ -152,9 +144,7 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
     if older_than < dt.timedelta(0):
         raise InvalidInputError(f"older_than must be a timedelta of 0 or more, got {older_than!r}")
     latest = time.time() - older_than.total_seconds()
-    entries = [
-        each for each in scan_folder(root) if each.is_directory and _MEMBER_FOLDER.fullmatch(each.name)
-    ]
+    entries = [each for each in scan_folder(root) if each.is_directory and is_member_folder(each.name)]
     folders = [_measured(root, each) for each in sorted(entries, key=lambda entry: entry.name)]
     old = [each for each in folders if each.modified is not None and each.modified < latest]
     # The newest version is read after the folders: what was published in between is not removed.

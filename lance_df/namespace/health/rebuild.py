@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from lance_df.namespace.health.contradictions import sorted_out
 from lance_df.namespace.health.findings import ProblemKind
 from lance_df.namespace.health.judged_rows import bad_ids, judged_rows
-from lance_df.namespace.health.orphans import is_id_of_folder, member_of_folder
+from lance_df.namespace.health.orphans import is_id_of_folder
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind
 from lance_df.namespace.health.row_tables import joined, with_column
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.manifest_table import TABLE
-from lance_df.namespace.names import SEPARATOR
+from lance_df.namespace.names import SEPARATOR, member_of_folder
 
 if TYPE_CHECKING:
     from lance_df.namespace.health.survey import Survey

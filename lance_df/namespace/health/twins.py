@@ -15,10 +15,9 @@ from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError, 
 from lance_df.format.operations import Append, Delete
 from lance_df.namespace.health.check_members import MemberRow
 from lance_df.namespace.health.check_rows import twin_ids
-from lance_df.namespace.health.orphans import member_of_folder
 from lance_df.namespace.manifest_table import READ_FIELDS, TABLE
 from lance_df.namespace.member import check_columns, commit_to_member, in_columns_of
-from lance_df.namespace.names import SEPARATOR
+from lance_df.namespace.names import SEPARATOR, member_of_folder
 from lance_df.records import dataclass
 from lance_df.table.changes.writing import rows_written
 from lance_df.table.commit.row_account import RowChange

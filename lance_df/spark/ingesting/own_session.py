@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from lance_df.spark.ingesting.job import IngestJob
 
-# of sessions that are started here
+# of sessions that are started here; Spark logs each error of a task several times, and then it is raised
 _QUIET: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.log.level": "FATAL",
 }
 
 

@@ -48,21 +48,37 @@ def validate_table(table: Table) -> None:
     CorruptDataError
         Something is missing, damaged, or contradicts something else; the message names the file.
     """
-    _check_ids(table)
-    for index in table.manifest_file.read_indices():
-        _check_index(table, index)
+    validate_files(table)
     _check_zones(table)
-    validate_fragments(table, table.fragments)
+    _read_rows(table, table.fragments)
     if table.uses_stable_row_ids:
         _check_row_ids(table)
     table.transaction()
+
+
+def validate_files(table: Table) -> None:
+    """Check the manifest, and what the files say of themselves that it names; rows are not read.
+
+    Raises
+    ------
+    CorruptDataError
+        As `validate_table` does.
+    """
+    _check_ids(table)
+    for index in table.manifest_file.read_indices():
+        _check_index(table, index)
+    for fragment in table.fragments:
+        _check_files(table, fragment)
 
 
 def validate_fragments(table: Table, fragments: Sequence[Fragment]) -> None:
     """Check some fragments and the files they name, and read their live rows once."""
     for fragment in fragments:
         _check_files(table, fragment)
-        table.deletion_vector(fragment)
+    _read_rows(table, fragments)
+
+
+def _read_rows(table: Table, fragments: Sequence[Fragment]) -> None:
     ids = tuple(fragment.id for fragment in fragments)
     request = ScanRequest(fragment_ids=ids, options=NO_STATISTICS, requires=Promise.COMPLETE)
     for _ in run_tasks(plan_scan(table, request).tasks):
@@ -109,6 +125,7 @@ def _check_files(table: Table, fragment: Fragment) -> None:
     _check_fields(table, set(ids), name)
     for file in fragment.files:
         _check_file(table, fragment, file, name)
+    table.deletion_vector(fragment)
 
 
 def _check_fields(table: Table, held: set[int], name: str) -> None:
