@@ -85,7 +85,7 @@ class _Column:
 
 
 def _keys(dictionary: pa.Array) -> list[Any]:
-    """Return what tells values apart: readers compare bytes, of which zero and NaN have several."""
+    """Return what identifies values: readers compare bytes, of which zero and NaN have several."""
     if pa.types.is_floating(dictionary.type):
         dictionary = dictionary.view(f"uint{dictionary.type.bit_width}")
     keys: list[Any] = dictionary.to_pylist()

@@ -125,8 +125,8 @@ class SQLiteManifestStore:
         folders = dict.fromkeys(os.path.dirname(each) for each in (os.path.realpath(self.path), self.path))
 
         def leads_here(other: str) -> bool:
-            found = (_folder_at(os.path.join(folder, other)) for folder in folders)
-            return "://" not in other and next(filter(None, found), None) == here
+            locations = (_folder_at(os.path.join(folder, other)) for folder in folders)
+            return "://" not in other and next(filter(None, locations), None) == here
 
         known = [path for (path,) in connection.execute(_TABLES)]
         return [key, *(other for other in known if other != key and leads_here(other))]
@@ -182,12 +182,12 @@ class SQLiteManifestStore:
 
 
 def _folder_at(path: str) -> tuple[int, int] | None:
-    """Return what a folder is told apart by, whichever path leads to it; None if there is none."""
+    """Return what identifies a folder, whichever path leads to it; None if there is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _quoted(path: str) -> str:
