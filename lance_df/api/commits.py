@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.operation_models import from_transaction, overwrite_model, to_model
-from lance_df.errors import DatasetNotFoundError, InvalidInputError, LanceError, UnsupportedFeatureError
+from lance_df.errors import (
+    DatasetNotFoundError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    LanceError,
+    UnsupportedFeatureError,
+)
 from lance_df.format import operations as ops
 from lance_df.format.transaction import Transaction as TransactionModel
 from lance_df.operations import LANCE_COMMIT_MESSAGE_KEY, LanceOperation, Transaction
 from lance_df.table.commit.lock import checked_lock
-from lance_df.table.commit.loop import CommitOptions, commit, create_table
+from lance_df.table.commit.loop import CommitOptions, commit, commit_change, create_table
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.staged import check_staged, staged_version
@@ -24,6 +30,7 @@ from lance_df.table.evolution.validate import validate_table
 from lance_df.table.maintenance.auto_cleanup import auto_cleanup
 from lance_df.table.metadata.base_paths_write import checked_bases
 from lance_df.table.metadata.locations import locate_table
+from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.versions import NamingScheme
 from lance_df.table.open import open_table, table_at
 from lance_df.table.writing.free_location import check_location_is_free
@@ -182,8 +189,24 @@ class Commits(DatasetBase):
         return BulkCommitResult(dataset=made, merged=merged)
 
     def restore(self) -> None:
-        """Create a new version with the content of this version."""
-        self._commit(ops.Restore(self._table.version), rows=RowChange.restoring(self._table))
+        """Create a new version with the content of this version, regardless of later changes.
+
+        Raises
+        ------
+        VersionNotFoundError
+            The version was cleaned up.
+        IncompatibleConflictError
+            The table was dropped and created again.
+        """
+        table = self._table
+        latest = table.latest()
+        if identity(latest.history.open(table.version)) != identity(table.manifest_file):
+            raise IncompatibleConflictError(
+                f"{table.uri}: version {table.version} is another one than the one that was read; the table "
+                "was dropped and created again meanwhile"
+            )
+        operation = ops.Restore(table.version)
+        self._follow(commit_change(latest, operation, rows=RowChange.restoring(table)))
 
     def read_transaction(self, version: int) -> Transaction | None:
         """Return the transaction that created a version, or None if it is not recorded.
@@ -273,6 +296,8 @@ def _create(
 
 def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> Table:
     operation = transaction.operation
+    if isinstance(operation, LanceOperation.Restore) and not transaction.read_version:
+        table = table.latest()
     anew = isinstance(operation, LanceOperation.Overwrite | LanceOperation.Restore)
     read_version = transaction.read_version or (table.version if anew else 0)
     if isinstance(operation, LanceOperation.Overwrite) and operation.initial_bases:

@@ -245,16 +245,26 @@ class MergeInsertBuilder:
 
         def compute(table: Table) -> AbstractContextManager[Change[MergeStatistics]]:
             check_addressable(table)
+            given = rows if rows.num_rows else _with_types_of(table.arrow_schema, rows)
             clauses = replace(
                 self._clauses,
                 condition=None
                 if condition is None
-                else _pair_condition(condition, rows.schema, table.schema),
+                else _pair_condition(condition, given.schema, table.schema),
                 unmatched=None if where is None else lambda current: matching_rows(current, where),
             )
-            return merge(table, rows, clauses)
+            return merge(table, given, clauses)
 
         return compute
+
+
+def _with_types_of(schema: pa.Schema, rows: pa.Table) -> pa.Table:
+    """Give columns of type null, as Arrow makes of no values, the types that the table's columns have."""
+    for number, field in enumerate(rows.schema):
+        if pa.types.is_null(field.type) and field.name in schema.names:
+            known = schema.field(field.name)
+            rows = rows.set_column(number, known, pa.nulls(0, known.type))
+    return rows
 
 
 class _NotWantedError(Exception):

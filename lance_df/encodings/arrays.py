@@ -269,6 +269,13 @@ def _too_large(data_type: pa.DataType) -> OversizedArrayError:
     return OversizedArrayError(f"the rows do not fit into one array of {data_type}: read fewer")
 
 
+def has_nulls(array: pa.Array) -> bool:
+    """Whether a value is null, also by an index of a dictionary's value that is null."""
+    if isinstance(array, pa.DictionaryArray) and array.dictionary.null_count:
+        return bool(array.is_null().true_count)
+    return bool(array.null_count)
+
+
 def empty_array(data_type: pa.DataType) -> pa.Array:
     """Return no values."""
     return pa.array([], data_type)

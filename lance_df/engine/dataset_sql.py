@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lance_df.engine.failures import streamed_batches
 from lance_df.engine.session import SessionContext
 from lance_df.engine.tables.source import TableSource
 from lance_df.exits import stoppable
@@ -35,12 +36,11 @@ def run_sql(
     """
     context = SessionContext()
     context.register_table(name, TableSource(table, is_pinned=True, extra_columns=extra_columns))
-    reader = pa.RecordBatchReader.from_stream(context.sql(sql))
-    if batch_rows is None:
-        return reader
+    frame = context.sql(sql)
+    batches = streamed_batches(frame.execute_stream, frame.statements)
     slices = (
         batch.slice(start, batch_rows)
-        for batch in reader
-        for start in range(0, max(batch.num_rows, 1), batch_rows)
+        for batch in batches
+        for start in range(0, max(batch.num_rows, 1), batch_rows or max(batch.num_rows, 1))
     )
-    return pa.RecordBatchReader.from_batches(reader.schema, stoppable(slices))
+    return pa.RecordBatchReader.from_batches(frame.schema(), stoppable(slices))

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _TABLE = "t"
 _BATCH_ROWS = 64 * 1024
+_LARGE_INDEX_BITS = 32  # they number the values of any file
 _CHANGES_ROWS = ("Aggregate", "Window", "WindowExpr", "Unnest", "Distinct", "Union", "Join", "Limit")
 
 
@@ -322,6 +323,8 @@ def _planned_table(
 
 
 def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
+    if any(_has_small_indices(field.type) for field in table.stored_schema):
+        batch_rows = 1  # filters join smaller batches, whose dictionaries may have too many values together
     ctx = plain_context(SessionConfig().with_target_partitions(1).with_batch_size(batch_rows))
     slot = TableSlot(table)
     ctx.register_table(_TABLE, Table(slot))
@@ -357,6 +360,13 @@ def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
             table = dataclasses.replace(table, scan=undecided[1][table.key])
     slot.complete(table)
     return frame
+
+
+def _has_small_indices(data_type: pa.DataType) -> bool:
+    """Whether dictionaries of a type, or below it, may have more values together than indices can number."""
+    if pa.types.is_dictionary(data_type):
+        return bool(data_type.index_type.bit_width < _LARGE_INDEX_BITS)
+    return any(_has_small_indices(data_type.field(number).type) for number in range(data_type.num_fields))
 
 
 def _check_rowwise(plan: PlanNode) -> None:

@@ -37,7 +37,7 @@ from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.commit.state import TableState, with_flags
 from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR, path_for
-from lance_df.table.metadata.external_store import store_key
+from lance_df.table.metadata.external_store import forget
 from lance_df.table.metadata.missing_files import is_retained
 from lance_df.table.metadata.refs import (
     branch_claim,
@@ -318,7 +318,7 @@ def _forgotten_if_refused(shared: Shared, location: Location, version: int) -> I
         raise
     except LanceError:
         if shared.external_store is not None:
-            shared.external_store.delete(store_key(location), version)
+            forget(shared.external_store, location, version)
         raise
 
 

@@ -55,6 +55,26 @@ def test_fragments_that_are_joined(
     data.validate()
 
 
+@pytest.mark.engine
+@pytest.mark.parametrize("nest", NESTS)
+def test_filters_that_compute(tmp_path: Path, nest: str) -> None:
+    """DataFusion joins small batches that a filter leaves; the rows of two files do not fit in one."""
+    uri = str(tmp_path / "t.lance")
+    parts = [rows(first, 100, nest) for first in (0, 100_000)]
+    for part, mode in zip(parts, ("create", "append"), strict=True):
+        data = lance_df.write_dataset(part, uri, mode=mode)
+    expected = [row for part in parts for row in part.to_pylist()]
+    for options in ({}, {"batch_size": 1000}, {"with_row_id": True}, {"limit": 150, "offset": 20}):
+        found = data.to_table(filter="abs(id) >= 0", **options).select(["id", "x"])
+        start = options.get("offset", 0)
+        assert found.to_pylist() == expected[start : start + options.get("limit", 200)]
+    assert data.to_table(filter="id % 2 = 1").to_pylist() == expected[1::2]
+    # a sort joins them in any case
+    for run in ("to_batch_records", "to_stream_reader"):
+        with pytest.raises(InvalidInputError, match=r"Dictionary key bigger .*ORDER BY"):
+            list(getattr(data.sql("SELECT x FROM dataset ORDER BY id").build(), run)())
+
+
 @pytest.mark.parametrize("num_rows", [100, 30_000])
 def test_updates_and_merges_after_a_compaction(tmp_path: Path, num_rows: int) -> None:
     """Rows of one fragment are written in as many batches as their dictionaries need."""

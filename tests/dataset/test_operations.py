@@ -693,6 +693,52 @@ def test_unknown_fields_survive(tmp_path: Path) -> None:
     assert lance.dataset(uri).to_table() == lance_df.dataset(uri).to_table()
 
 
+@pytest.mark.parametrize("of_pylance", [False, True], ids=["ours", "pylance"])
+@pytest.mark.parametrize("restored", ["method", "operation"])
+def test_a_version_is_restored_over_versions_that_are_gone(
+    tmp_path: Path, of_pylance: bool, restored: str
+) -> None:
+    uri = make(tmp_path / "t")
+    made = lance_df.dataset(uri)
+    made.tags.create("good", 1)
+    made.update_schema_metadata({"a": "b"})
+    for start in (30, 40):
+        made = lance_df.write_dataset(rows(start, start + 1), uri, mode="overwrite")
+    made.cleanup_old_versions(dt.timedelta(0), error_if_tagged_old_versions=False)
+    assert [each["version"] for each in made.versions()] == [1, 4]
+    module = lance if of_pylance else lance_df
+    old = module.dataset(uri, version="good")
+    if restored == "method":
+        old.restore()
+    else:
+        operation = module.LanceOperation.Restore(1)
+        old = module.LanceDataset.commit(uri if of_pylance else old, operation)
+    assert old.version == 5
+    assert old.to_table() == lance_df.dataset(uri).to_table() == rows(0, 30)
+
+
+def test_a_detached_version_is_restored(tmp_path: Path) -> None:
+    uri = make(tmp_path / "t")
+    operation = OURS.Append(write_fragments(rows(30, 33), uri))
+    made = lance_df.LanceDataset.commit(uri, operation, read_version=1, detached=True)
+    made.restore()
+    assert (made.version, made.count_rows()) == (2, 33)
+
+
+def test_restores_of_what_is_gone(tmp_path: Path) -> None:
+    uri = make(tmp_path / "t")
+    old = lance_df.dataset(uri)
+    made = lance_df.write_dataset(rows(0, 1), uri, mode="overwrite")
+    made.cleanup_old_versions(dt.timedelta(0))
+    with pytest.raises(VersionNotFoundError, match="no version 1"):
+        old.restore()
+    shutil.rmtree(uri)
+    make(tmp_path / "t")
+    with pytest.raises(ConflictError, match="created again"):
+        old.restore()
+    assert lance_df.dataset(uri).version == 1
+
+
 def test_uuids_differ() -> None:
     one, other = (lance_df.Transaction(1, OURS.Restore(1)) for _ in range(2))
     assert uuid.UUID(one.uuid) != uuid.UUID(other.uuid)

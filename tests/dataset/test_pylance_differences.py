@@ -224,6 +224,22 @@ def deep_columns(folder: Path) -> None:
         lance_df.write_dataset(rows, folder / "ours")
 
 
+def lists_of_structs_in_structs(folder: Path) -> None:
+    for size in (1, 2):
+        items = pa.array([{"x": each} for each in range(4 * size)])
+        lists = pa.FixedSizeListArray.from_arrays(items, size)
+        data = pa.table({"s": pa.StructArray.from_arrays([lists, pa.array(range(4))], ["f", "n"])})
+        theirs = lance.write_dataset(data, str(folder / f"{size}"), data_storage_version="2.2")
+        assert lance_df.dataset(folder / f"{size}").to_table() == data
+        if size == 1:
+            assert theirs.to_table() == data
+        else:
+            with pytest.raises(pa.ArrowInvalid, match="differing lengths"):
+                theirs.to_table()
+        with pytest.raises(lance_df.UnsupportedFeatureError, match=r"column 's\.f'"):
+            lance_df.write_dataset(data, folder / "ours", data_storage_version="2.2")
+
+
 def many_dictionary_values(folder: Path) -> None:
     parts = [
         pa.DictionaryArray.from_arrays(
@@ -394,6 +410,12 @@ DIFFERENCES = [
         "written, and no table that has them is read with pyarrow",
         "refused when written",
         deep_columns,
+    ),
+    Difference(
+        "fixed-size lists of structs within structs (2.2)",
+        "written; beside other fields of the struct, only lists of size 1 are read again",
+        "read; refused when written",
+        lists_of_structs_in_structs,
     ),
     Difference(
         "dictionaries of batches that have more values than their indices can number",

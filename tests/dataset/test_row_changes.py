@@ -352,6 +352,22 @@ def test_plans_and_transactions(path: str):
     assert committed.version == 2
 
 
+def test_merges_of_no_rows_take_columns_without_a_type(tmp_path: Path) -> None:
+    """Arrow makes columns of type null of no values; with rows, such a column is refused by both."""
+    stored = pa.table({"id": pa.array([1, 2], pa.int64()), "k": ["a", "b"]})
+    found = []
+    for module in (lance, lance_df):
+        uri = str(tmp_path / f"{module.__name__}.lance")
+        ds = module.write_dataset(stored, uri)
+        for given in ({"id": pa.array([], pa.int64()), "k": pa.nulls(0)}, {"id": pa.nulls(0)}):
+            merge = ds.merge_insert("id").when_matched_update_all()
+            found.append(merge.execute(pa.table(given)))
+        with pytest.raises(OSError, match="null"):
+            merge.execute(pa.table({"id": pa.array([1], pa.int64()), "k": pa.nulls(1)}))
+        assert module.dataset(uri).to_table() == stored
+    assert found[:2] == found[2:]
+
+
 def test_rows_that_only_tell_what_to_delete_may_have_other_columns(tmp_path: Path) -> None:
     source = pa.table({"id": [0, 1], "note": ["x", "y"]})
     for library in (lance, lance_df):

@@ -404,7 +404,9 @@ def test_nulls_where_the_schema_allows_none(tmp_path: Path) -> None:
     flat = pa.table({"a": pa.array([1, None])}, schema=pa.schema([pa.field("a", pa.int64(), nullable=False)]))
     strict = pa.struct([pa.field("x", pa.int64(), nullable=False)])
     nested = pa.table({"s": pa.array([{"x": 1}, {"x": None}], strict)})
-    for table, column in ((flat, "a"), (nested, r"s\.x")):
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["x", None]))
+    coded = pa.table([words], schema=pa.schema([pa.field("d", words.type, nullable=False)]))
+    for table, column in ((flat, "a"), (nested, r"s\.x"), (coded, "d")):
         with pytest.raises(InvalidInputError, match=rf"column '{column}' is declared not null"):
             write(tmp_path / "f", table)
     excused = pa.table({"s": pa.array([{"x": 1}, None], strict)})

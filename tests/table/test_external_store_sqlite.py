@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import pickle
 import shutil
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +28,8 @@ from lance_df.storage import Location
 from lance_df.table.metadata.external_store import StoredManifest
 from lance_df.table.metadata.external_store_sqlite import SQLiteManifestStore
 from lance_df.table.writing.write import WriteOptions, write_table
+
+NEEDS_LINKS = pytest.mark.skipif(os.name == "nt", reason="links take a privilege there")
 
 
 @pytest.fixture
@@ -78,11 +83,16 @@ for number in range(5):
 """
 
 
-def test_processes_that_write_to_one_table(tmp_path: Path):
+@pytest.mark.parametrize("link", [False, pytest.param(True, marks=NEEDS_LINKS)])
+def test_processes_that_write_to_one_table(tmp_path: Path, link: bool):
+    folders = [tmp_path, tmp_path / "link" if link else tmp_path]
+    if link:
+        (tmp_path / "link").symlink_to(".")
     store = SQLiteManifestStore(tmp_path / "versions.db")
     lance_df.write_dataset(pa.table({"a": [0]}), tmp_path / "t.lance", external_store=store)
     processes = [
-        subprocess.Popen([sys.executable, "-c", APPENDER, str(tmp_path), str(writer)]) for writer in (1, 2)
+        subprocess.Popen([sys.executable, "-c", APPENDER, str(folder), str(writer)])
+        for writer, folder in enumerate(folders, 1)
     ]
     assert [process.wait(timeout=120) for process in processes] == [0, 0]
     ours = lance_df.dataset(tmp_path / "t.lance", external_store=store)
@@ -110,6 +120,121 @@ def test_a_folder_that_moves_with_its_store(tmp_path: Path):
     assert ours.version == 3
     # finished by the delete, so that it is seen without the store
     assert lance_df.dataset(moved / "t.lance", 2).count_rows() == 2
+
+
+def linked(tmp_path: Path) -> list[tuple[Path, Path]]:
+    """Return paths of one table, with paths of one database: links to each, and to what they lie in."""
+    real = tmp_path / "real"
+    real.mkdir()
+    (tmp_path / "parent").symlink_to(real)
+    (tmp_path / "table").symlink_to(real / "t.lance")
+    (tmp_path / "again").symlink_to("table")
+    (tmp_path / "versions.db").symlink_to(real / "versions.db")
+    (real / "here").symlink_to(".")
+    tables = [real / "t.lance", tmp_path / "table", tmp_path / "again", tmp_path / "parent/here/t.lance"]
+    databases = [real / "versions.db", tmp_path / "parent/versions.db", tmp_path / "versions.db"]
+    return [(table, database) for table in tables for database in databases]
+
+
+@NEEDS_LINKS
+def test_links_lead_to_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    pairs = linked(tmp_path)
+    relative = Path("parent/../parent/t.lance"), Path("parent/versions.db")
+    for number, (table, database) in enumerate([*pairs, relative]):
+        store = SQLiteManifestStore(database)
+        rows = pa.table({"a": [number]})
+        made = lance_df.write_dataset(
+            rows, table, mode="append" if number else "create", external_store=store
+        )
+        assert made.version == number + 1
+    for table, database in pairs:
+        ours = lance_df.dataset(table, external_store=SQLiteManifestStore(database))
+        assert ours.to_table()["a"].to_pylist() == list(range(len(pairs) + 1))
+    ours.create_branch("b").insert(pa.table({"a": [-1]}))
+    branch = lance_df.dataset(pairs[0][0], ("b", None), external_store=SQLiteManifestStore(pairs[0][1]))
+    assert branch.count_rows() == ours.count_rows() + 1
+
+
+def records(store: SQLiteManifestStore) -> dict[tuple[str, int], tuple[str, int]]:
+    with closing(sqlite3.connect(store.path)) as connection:
+        rows = connection.execute("SELECT * FROM manifests").fetchall()
+    return {(path, version): (name, size) for path, version, name, size in rows}
+
+
+def replace_records(store: SQLiteManifestStore, rows: dict[tuple[str, int], tuple[str, int | None]]) -> None:
+    """Make a database as former releases wrote it: with paths as they were given."""
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute("DELETE FROM manifests")
+        values = [(*key, *value) for key, value in rows.items()]
+        connection.executemany("INSERT INTO manifests VALUES (?, ?, ?, ?)", values)
+
+
+@NEEDS_LINKS
+@pytest.mark.parametrize("key", ["parent/t.lance", "table", "/parent/t.lance", "/table", "/real/t.lance"])
+@pytest.mark.parametrize(("database", "now"), [("other.db", "real/t.lance"), ("versions.db", "t.lance")])
+def test_records_of_former_releases_under_links(tmp_path: Path, key: str, database: str, now: str):
+    linked(tmp_path)
+    real, key = tmp_path / "real/t.lance", f"{tmp_path}{key}" if key[0] == "/" else key
+    store = SQLiteManifestStore(tmp_path / database)
+    made = lance_df.write_dataset(pa.table({"a": [1]}), real, external_store=store)
+    made.insert(pa.table({"a": [2]}))
+    # a writer died before it gave the version its final name
+    former = {(key, version): value for (_, version), value in records(store).items()}
+    name, size = former[key, 2]
+    (real / "_versions" / name).rename(real / "_versions" / f"{name}-x")
+    replace_records(store, {**former, (key, 2): (f"{name}-x", size)})
+    for path in (real, tmp_path / "parent/t.lance", tmp_path / "table"):
+        ours = lance_df.dataset(path, external_store=store)
+        assert (ours.version, ours.count_rows()) == (2, 2)
+    assert not store.put_if_absent(str(real), StoredManifest(2, "2.manifest-y"))
+    ours.insert(pa.table({"a": [3]}))
+    assert lance_df.dataset(real, external_store=store).to_table()["a"].to_pylist() == [1, 2, 3]
+    assert lance_df.dataset(real, 2).count_rows() == 2  # finished
+    assert records(store).keys() == {(key, 1), (key, 2), (now, 3)}
+    ours.cleanup_old_versions(dt.timedelta(0))
+    assert records(store).keys() == {(now, 3)}
+
+
+@NEEDS_LINKS
+def test_records_of_former_releases_under_several_paths(tmp_path: Path):
+    linked(tmp_path)
+    real, link = tmp_path / "real/t.lance", tmp_path / "parent/t.lance"
+    store = SQLiteManifestStore(tmp_path / "other.db")
+    made = lance_df.write_dataset(pa.table({"a": [1]}), real, external_store=store)
+    for number in (2, 3):
+        made.insert(pa.table({"a": [number]}))
+    known = [value for _, value in sorted(records(store).items())]
+    mine, theirs = "real/t.lance", "parent/t.lance"
+    replace_records(
+        store,
+        {
+            (mine, 1): known[0],
+            (mine, 2): (f"{known[1][0]}-x", known[1][1] + 7),  # another writer's, who lost
+            (theirs, 2): known[1],
+            (theirs, 3): known[2],
+        },
+    )
+    for path in (real, link):
+        ours = lance_df.dataset(path, external_store=store)
+        assert ours.to_table()["a"].to_pylist() == [1, 2, 3]
+        assert lance_df.dataset(path, 2, external_store=store).count_rows() == 2
+    ours.delete("a = 2")
+    assert lance_df.dataset(real, external_store=store).version == 4
+
+
+@NEEDS_LINKS
+def test_a_table_that_moved_and_left_a_link(tmp_path: Path):
+    store = SQLiteManifestStore(tmp_path / "versions.db")
+    made = lance_df.write_dataset(pa.table({"a": [1]}), tmp_path / "t.lance", external_store=store)
+    shutil.move(tmp_path / "t.lance", tmp_path / "elsewhere.lance")
+    (tmp_path / "t.lance").symlink_to("elsewhere.lance")
+    name = Path(made.uri, "_versions/18446744073709551614.manifest").rename(
+        tmp_path / "elsewhere.lance/_versions/18446744073709551614.manifest-x"
+    )
+    store.put_if_exists(made.uri, StoredManifest(1, name.name))
+    for path in ("t.lance", "elsewhere.lance"):
+        assert lance_df.dataset(tmp_path / path, external_store=store).count_rows() == 1
 
 
 def test_branches_and_cleanup(tmp_path: Path):

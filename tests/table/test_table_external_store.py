@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
 
+from lance_df import write_dataset
 from lance_df.errors import CorruptDataError, StorageError, VersionNotFoundError
 from lance_df.table.metadata.external_store import StoredManifest
 from lance_df.table.metadata.versions import NamingScheme
@@ -78,6 +80,22 @@ def test_a_staged_manifest_is_read_where_it_is(table: Path):
     assert (everything(table), store.items) == (before, items)
     # A reader that does not know of the store is one version behind.
     assert open_table(table).version == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links take a privilege there")
+def test_links_lead_to_one_table(table: Path, tmp_path: Path):
+    link = tmp_path / "link.lance"
+    link.symlink_to(table)
+    store = DictStore()
+    # recorded by a former release, under the path that was given
+    store.add(link, 3, staged(table, 3), None)
+    rows = pa.table({"a": [0]})
+    for path in (link, table, link):
+        write_dataset(rows, path, mode="append", external_store=store)
+    for path in (link, table):
+        assert open_table(path, external_store=store).version == 6
+    assert store.items.keys() == {(str(link), 3), *((str(table), version) for version in (4, 5, 6))}
+    assert all(each.is_final for each in store.items.values())
 
 
 def test_a_final_manifest(table: Path):

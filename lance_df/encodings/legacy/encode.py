@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.arrays import has_nulls
 from lance_df.encodings.leaf_values import (
     BooleanValues,
     FixedListValues,
@@ -88,7 +89,7 @@ def encode_values(array: pa.Array) -> LegacyPage:
 def _encode(
     field: Field, path: str, array: pa.Array, bounds: Bounds, parent_valid: npt.NDArray[np.bool_] | None
 ) -> Iterator[FieldPages]:
-    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+    valid = array.is_valid().to_numpy(zero_copy_only=False) if has_nulls(array) else None
     if valid is not None and not field.nullable and not pa.types.is_null(array.type):
         excused = np.zeros(len(array), np.bool_) if parent_valid is None else ~parent_valid
         if not (valid | excused).all():
@@ -120,7 +121,7 @@ def _leaf_pages(array: pa.Array, bounds: Bounds, valid: npt.NDArray[np.bool_] | 
     if pa.types.is_null(array.type):
         return (LegacyPage(np.zeros(0, np.uint8), high - low) for low, high in pairwise(bounds.tolist()))
     if pa.types.is_dictionary(array.type):
-        array = pc.fill_null(array.indices, 0)
+        array, valid = pc.fill_null(array.indices, 0), None  # an index may be of a value that is null
     values = leaf_values(array, valid)
     if isinstance(values, VariableValues):
         return _text_pages(values, bounds)

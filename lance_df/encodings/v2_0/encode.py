@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.arrays import has_nulls
 from lance_df.encodings.encoded_page import EncodedPage
 from lance_df.encodings.list_items import list_offsets, selected_items
 from lance_df.encodings.v2_0.encode_blobs import encode_blobs
@@ -55,7 +56,7 @@ def encode_column(field: Field, array: pa.Array, *, version: str) -> list[list[E
 
 
 def _encode(field: Field, path: str, array: pa.Array, pages: list[EncodedPage]) -> None:
-    if not field.nullable and _has_nulls(array):
+    if not field.nullable and has_nulls(array):
         raise InvalidInputError(f"column {path!r} is declared not null, but the data holds nulls")
     buffers: list[Buffer] = []
     if field.is_blob:
@@ -71,12 +72,6 @@ def _encode(field: Field, path: str, array: pa.Array, pages: list[EncodedPage]) 
         _encode(child, f"{path}.{child.name}", selected_items(array, offsets, sizes), pages)
     else:
         pages.append(_page(encode_leaf(field, array, buffers), buffers, len(array)))
-
-
-def _has_nulls(array: pa.Array) -> bool:
-    if isinstance(array, pa.DictionaryArray) and array.dictionary.null_count:
-        return bool(array.is_null().true_count)
-    return bool(array.null_count)
 
 
 def _encode_struct(field: Field, path: str, array: pa.StructArray, pages: list[EncodedPage]) -> None:

@@ -85,7 +85,7 @@ class _Column:
 
 
 def _keys(dictionary: pa.Array) -> list[Any]:
-    """Return keys that differ where readers take values for different: they compare bytes, also of floats."""
+    """Return one key for each value. Readers compare bytes, so 0.0 and -0.0 have different keys."""
     if pa.types.is_floating(dictionary.type):
         dictionary = dictionary.view(f"uint{dictionary.type.bit_width}")
     keys: list[Any] = dictionary.to_pylist()

@@ -18,8 +18,8 @@ from lance_df.table.metadata.external_store import (
     finish_commit,
     open_stored,
     put_manifest,
+    record,
     staged_manifest,
-    store_key,
     stored,
 )
 from lance_df.table.metadata.versions import VERSIONS_DIR, parse_manifest_name
@@ -171,7 +171,7 @@ def _record(store: ExternalManifestStore, table: Location, manifest: StoredManif
 
     def put() -> bool:
         try:
-            return store.put_if_absent(store_key(table), manifest)
+            return record(store, table, manifest)
         except LanceError:
             raise
         except Exception as err:

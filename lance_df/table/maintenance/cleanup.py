@@ -37,7 +37,7 @@ from lance_df.table.maintenance.cleanup_result import (
 from lance_df.table.maintenance.needed_files import Bases, FileNames, tables_around, versions_at
 from lance_df.table.maintenance.removal import Remover
 from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
-from lance_df.table.metadata.external_store import store_key
+from lance_df.table.metadata.external_store import forget
 from lance_df.table.metadata.removal_notices import announced, remove_outdated
 from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
 from lance_df.table.writing.staged_write import CLAIM_SUFFIX
@@ -375,14 +375,14 @@ def _time_of(file: ManifestFile, entry: ListedFile | None) -> float | None:
 
 def _remove_manifests(survey: _Survey, remover: Remover, announce: Callable[[], None]) -> None:
     """Remove versions, from the oldest on. What an external store knows of one goes before its file."""
-    store, key = survey.table.shared.external_store, store_key(survey.table.location)
+    store = survey.table.shared.external_store
     for chunk in _chunks(iter(sorted(survey.goes))):
         announce()
         survey.see_new_uses()
         versions = [version for version in chunk if version in survey.goes]
         if store is not None:
             for version in versions:
-                store.delete(key, version)
+                forget(store, survey.table.location, version)
         remover.remove(survey.goes[version] for version in versions)
 
 

@@ -8,6 +8,7 @@ read a staged manifest where it is; it is the same bytes.
 
 from __future__ import annotations
 
+import os
 import uuid
 from typing import TYPE_CHECKING, Protocol
 
@@ -63,7 +64,8 @@ def staged_manifest(version: int, scheme: NamingScheme, size: int) -> StoredMani
 class ExternalManifestStore(Protocol):
     """A strongly consistent map from (table, version) to manifest file, shared by all writers of a table.
 
-    ``table`` identifies a table or branch; see :func:`store_key`.
+    ``table`` identifies a table or branch; see :func:`store_key`. Entries that earlier releases recorded under
+    a local path with symbolic links are found too.
 
     Methods that write raise `CommitStateUnknownError` if it is not known whether they wrote, and any other
     error if they certainly did not write.
@@ -93,19 +95,27 @@ class ExternalManifestStore(Protocol):
 def store_key(table: Location) -> str:
     """Return what external stores call a table: its absolute local path, or ``scheme://bucket/path``.
 
-    Of the schemes of a store it has always the same one.
+    It is the same one by whichever symbolic links a table is named. Of the schemes of a store it has always
+    the same one.
     """
     path = table.path.rstrip("/")
     if table.is_local:
-        return path
+        return os.path.realpath(path)
     protocol = table.fs.protocol
     return f"{protocol if isinstance(protocol, str) else protocol[0]}://{path.lstrip('/')}"
+
+
+def _keys(table: Location) -> list[str]:
+    """Return the key of a table, and the one that former releases used where its path has symbolic links."""
+    former = [table.path.rstrip("/")] if table.is_local else []
+    return list(dict.fromkeys([store_key(table), *former]))
 
 
 def latest_stored(store: ExternalManifestStore, table: Location) -> StoredManifest | None:
     """Return the highest version of a table that a store knows; see :func:`stored`."""
     with translate_errors(f"{table.uri}: its external manifest store"):
-        return store.get_latest(store_key(table))
+        known = [store.get_latest(key) for key in _keys(table)]
+    return max((each for each in known if each is not None), key=lambda each: each.version, default=None)
 
 
 def stored(store: ExternalManifestStore, table: Location, version: int) -> StoredManifest | None:
@@ -117,7 +127,22 @@ def stored(store: ExternalManifestStore, table: Location, version: int) -> Store
         The store failed. Nothing can be said about the version then.
     """
     with translate_errors(f"{table.uri}: its external manifest store"):
-        return store.get(store_key(table), version)
+        known = (store.get(key, version) for key in _keys(table))
+        return next((each for each in known if each is not None), None)
+
+
+def record(store: ExternalManifestStore, table: Location, manifest: StoredManifest) -> bool:
+    """Record a version of which nothing is known; return whether that was so."""
+    key, *former = _keys(table)
+    if any(store.get(each, manifest.version) is not None for each in former):
+        return False
+    return store.put_if_absent(key, manifest)
+
+
+def forget(store: ExternalManifestStore, table: Location, version: int | None = None) -> None:
+    """Let a store forget one version, or all of a table; what is not known is fine."""
+    for key in _keys(table):
+        store.delete(key, version)
 
 
 def open_stored(table: Location, manifest: StoredManifest) -> ByteSource:
@@ -182,6 +207,6 @@ def put_manifest(
     folder = table / VERSIONS_DIR
     (folder / manifest.final_name).put(data)
     with translate_errors(f"{table.uri}: its external manifest store"):
-        is_recorded = store.put_if_exists(store_key(table), manifest.finished())
-    if is_recorded:
+        recorded = [store.put_if_exists(key, manifest.finished()) for key in _keys(table)]
+    if any(recorded):
         (folder / manifest.name).remove()

@@ -19,7 +19,7 @@ from lance_df.errors import (
 )
 from lance_df.format.refs import Tag, check_branch_name, check_tag_name
 from lance_df.storage.put_if_absent import put_if_absent
-from lance_df.table.metadata.external_store import store_key
+from lance_df.table.metadata.external_store import forget
 from lance_df.table.metadata.missing_files import is_retained
 from lance_df.table.metadata.refs import (
     branch_claim,
@@ -161,7 +161,7 @@ def delete_branch(shared: Shared, name: str) -> None:
     elif not has_versions(shared, name) and not branch_claim(root, name).is_file():
         read_branch(root, name)  # says that there is none
     if shared.external_store is not None:
-        shared.external_store.delete(store_key(location))
+        forget(shared.external_store, location)
     for folder in TABLE_FOLDERS:
         if not any(f"{other}/".startswith(f"{name}/{folder}/") for other in branches):
             (location / folder).remove_tree()
