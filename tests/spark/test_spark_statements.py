@@ -16,6 +16,7 @@ import lance_df
 from lance_df.errors import (
     AlreadyExistsError,
     ColumnNotFoundError,
+    CorruptDataError,
     InvalidInputError,
     LanceError,
     NotFoundError,
@@ -102,6 +103,63 @@ def test_views_and_tables_of_the_user_stay_when_a_table_of_their_name_comes(spar
     assert sql(spark, "SELECT count(*) FROM staging").collect() == [(2,)]
     with pytest.raises(LanceError, match="orders"):
         sql(spark, "SELECT * FROM orders")
+
+
+def test_tables_of_the_user_are_not_hidden_whichever_database_is_current(spark, root):
+    sql = lance_df.spark.sql
+    spark.sql("CREATE TABLE orders (q BIGINT) USING parquet")
+    lance_df.write_dataset(ROWS, root / "orders.lance")
+    lance_df.write_dataset(ROWS, root / "free.lance")
+    spark.sql("CREATE DATABASE other")
+    try:
+        sql(spark, "USE other")
+        assert sql(spark, "SELECT count(*) FROM free").collect() == [(10,)]
+        with pytest.raises(LanceError, match="orders"):
+            sql(spark, "SELECT count(*) FROM orders")
+        assert sql(spark, "SELECT count(*) FROM default.orders").collect() == [(0,)]
+        spark.sql("USE default")
+        assert spark.table("orders").columns == ["q"]
+        sql(spark, "INSERT INTO orders VALUES (99)")
+        assert spark.table("default.orders").collect() == [(99,)]
+    finally:
+        spark.sql("USE default")
+        spark.sql("DROP DATABASE other")
+    assert lance_df.dataset(root / "orders.lance").count_rows() == 10
+    lance_df.spark.register(spark, root)
+    assert sql(spark, "SELECT count(*) FROM orders").collect() == [(10,)]
+    spark.catalog.dropTempView("orders")
+
+
+def test_a_table_that_cannot_be_read_leaves_the_others(spark, root, caplog):
+    sql = lance_df.spark.sql
+    lance_df.write_dataset(ROWS, root / "later.lance")
+    lance_df.spark.register(spark, root)
+    wide = pa.table({"big": pa.array([Decimal("1.5")], pa.decimal256(50, 2))})
+    lance_df.write_dataset(wide, root / "wide.lance")
+    (root / "damaged.lance" / "_versions").mkdir(parents=True)
+    (root / "damaged.lance" / "_versions" / "1.manifest").write_bytes(b"ab")
+    for manifest in (root / "later.lance" / "_versions").iterdir():
+        manifest.write_bytes(b"ab")
+    for query in ("SELECT 'wide damaged later' FROM plain", "SELECT k AS wide FROM plain -- later"):
+        assert len(sql(spark, query).collect()) == 10
+    for number in range(2):
+        for name, error, words in (
+            ("wide", UnsupportedFeatureError, "'big': Spark has no decimal256"),
+            ("damaged", CorruptDataError, "2 bytes"),
+            ("LATER", CorruptDataError, "2 bytes"),  # and no rows of the version that was shown
+        ):
+            for statement in ("SELECT * FROM {}", "SELECT * FROM plain JOIN {}", "INSERT INTO {} VALUES (1)"):
+                with pytest.raises(error, match=f"table '{name.lower()}' of .*{words}"):
+                    sql(spark, statement.format(name))
+        if number == 0:
+            lance_df.spark.register(spark, root)
+    for name in ("wide", "damaged", "later"):
+        assert f"no view: table '{name}'" in caplog.text
+    spark.range(3).createOrReplaceTempView("damaged")
+    assert sql(spark, "SELECT count(*) FROM damaged").collect() == [(3,)]
+    shutil.rmtree(root / "later.lance")
+    lance_df.write_dataset(ROWS, root / "later.lance")
+    assert sql(spark, "SELECT count(*) FROM later").collect() == [(10,)]
 
 
 def test_tables_of_the_folder_that_was_registered_last_come_first(spark, root, tmp_path_factory):
@@ -451,6 +509,32 @@ def test_insert_overwrite_keeps_the_columns(spark, root):
     with pytest.raises(InvalidInputError, match="'k' is missing, and must not be null"):
         sql(spark, "INSERT OVERWRITE strict (s) VALUES ('x')")
     assert sql(spark, "SELECT count(*) FROM strict").collect() == [(10,)]
+
+
+def test_insert_overwrite_keeps_the_metadata(spark, root):
+    schema = pa.schema([pa.field("a", pa.int64(), metadata={"unit": "m"})], metadata={"owner": "x"})
+    lance_df.write_dataset(pa.table({"a": [1]}, schema=schema), root / "described.lance")
+    lance_df.spark.sql(spark, "INSERT OVERWRITE described VALUES (2)")
+    found = lance_df.dataset(root / "described.lance")
+    assert found.to_table().to_pylist() == [{"a": 2}]
+    assert found.schema.equals(schema, check_metadata=True)
+
+
+def test_insert_is_seen_where_rows_are_cached(spark, root):
+    sql = lance_df.spark.sql
+    spark.sql(f"CREATE TABLE kept USING lance_df LOCATION '{root / 'plain.lance'}'")
+    spark.sql("CACHE TABLE kept")
+    spark.sql("CACHE TABLE some AS SELECT k FROM kept WHERE k > 8")
+    assert sql(spark, "SELECT count(*) FROM kept").collect() == [(10,)]
+    try:
+        for number, verb in ((1, "INTO"), (2, "INTO"), (0, "OVERWRITE")):
+            sql(spark, f"INSERT {verb} kept VALUES (10, 'new')")
+            rows = 10 + number if number else 1
+            assert sql(spark, "SELECT count(*) FROM kept").collect() == [(rows,)]
+            assert sql(spark, "SELECT count(*) FROM some").collect() == [(1 + number if number else 1,)]
+        assert spark.catalog.isCached("kept")
+    finally:
+        spark.catalog.clearCache()
 
 
 def test_overwrite_schema(spark, root):
