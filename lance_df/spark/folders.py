@@ -213,7 +213,7 @@ def show_folder(
 ) -> None:
     """Make all tables of a folder views of a session, at their newest versions.
 
-    A table that cannot be read is told of, and the others are shown.
+    A warning names each table that cannot be read; the others are shown.
     """
     folder = Folder(root, storage_options)
     known = [each for each in folders_of(spark) if each.uri != folder.uri]

@@ -16,6 +16,7 @@ from lance_df.errors import (
 )
 from lance_df.format.column_path import format_path, parse_path
 from lance_df.namespace.spec.partition_by import PartitionBy, parse_partition_by
+from lance_df.spark.assignment import is_ansi
 from lance_df.spark.column_names import is_case_sensitive, target_names
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.folders import folders_of, is_shown
@@ -25,7 +26,7 @@ from lance_df.spark.paths import path_for_driver
 from lance_df.spark.pruning.pruned import prune
 from lance_df.spark.saving import write
 from lance_df.spark.sessions import register
-from lance_df.sql.spark_dialect import mentioned
+from lance_df.sql.spark_dialect import mentioned, with_backquotes
 from lance_df.sql.spark_statements import (
     OtherCreate,
     OtherInsert,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from lance_df.spark.pruning.relations import Relation
 
+_DOUBLE_QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 _OF_COLUMNS: Final = frozenset({"ADD", "DROP", "RENAME", "ALTER", "CHANGE", "REPLACE"})
 
 
@@ -74,6 +76,8 @@ def sql(spark: SparkSession, statement: str) -> DataFrame:
     """
     register(spark)
     with errors_of_spark():
+        if _has_quoted_names(spark):
+            statement = with_backquotes(statement)
         change = parse_spark(statement)
         failed = _refresh(spark, statement)
         try:
@@ -83,6 +87,11 @@ def sql(spark: SparkSession, statement: str) -> DataFrame:
             if missing in failed:
                 raise failed[missing] from err
             raise
+
+
+def _has_quoted_names(spark: SparkSession) -> bool:
+    """Whether what is in double quotes is a name in a session, and no text."""
+    return is_ansi(spark) and str(spark.conf.get(_DOUBLE_QUOTES, "false")).lower() == "true"
 
 
 def _run(spark: SparkSession, statement: str, change: SparkStatement | None) -> DataFrame:

@@ -371,7 +371,10 @@ def test_what_may_follow_a_version(spark, root):
     sql = lance_df.spark.sql
     minus = "SELECT plain.k FROM plain VERSION AS OF 1 MINUS SELECT plain.k FROM plain VERSION AS OF 2"
     assert sorted(sql(spark, minus).collect()) == [(number,) for number in range(4, 10)]
-    for behind in ("TABLESAMPLE (100 PERCENT)", "TABLESAMPLE (10 ROWS) p", "SORT BY k", "|> WHERE k >= 0"):
+    for behind in (
+        *("TABLESAMPLE (100 PERCENT)", "TABLESAMPLE (10 ROWS) p", "SORT BY k", "|> WHERE k >= 0"),
+        *("SELECT plain.k", "|> SELECT plain.k"),
+    ):
         query = f"FROM plain VERSION AS OF 1 {behind}"
         assert sql(spark, query).count() == 10, behind
     sample = "SELECT plain.k FROM plain VERSION AS OF 1 TABLESAMPLE (100 PERCENT) WHERE plain.k = 5"
@@ -610,6 +613,42 @@ def test_versions_in_what_keeps_its_text(spark, root):
         sql(spark, "SELECT count(*) FROM default.listed VERSION AS OF 1")
     sql(spark, "SELECT * FROM plain VERSION AS OF 1").createOrReplaceTempView("old")
     assert sql(spark, "SELECT count(*) FROM old").collect() == [(10,)]
+    # which keeps rows, and no text
+    sql(spark, "CREATE TABLE copy USING parquet AS SELECT * FROM plain VERSION AS OF 1")
+    assert spark.table("copy").count() == 10
+
+
+def test_names_in_double_quotes(spark, root):
+    sql = lance_df.spark.sql
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        sql(spark, 'CREATE TABLE "made" USING lance_df PARTITIONED BY ("k") AS SELECT 1 AS k')
+        sql(spark, 'INSERT INTO "made" ("k") VALUES (5)')
+        assert sorted(sql(spark, 'SELECT k FROM "made$partitions"').collect()) == [(1,), (5,)]
+        query = """SELECT "k", '"k"' FROM "made" VERSION AS OF 2"""
+        assert sql(spark, query).collect() == [(1, '"k"')]
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        assert sql(spark, 'SELECT "k" FROM made LIMIT 1').collect() == [("k",)]
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+        spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+    assert sql(spark, 'SELECT "k" FROM made LIMIT 1').collect() == [("k",)]
+
+
+def test_columns_of_new_tables_differ_in_more_than_case(spark, root):
+    sql = lance_df.spark.sql
+    for clause in ("", "PARTITIONED BY (a)"):
+        with pytest.raises(InvalidInputError, match="columns 'a' and 'A' are the same"):
+            sql(spark, f"CREATE TABLE twice USING lance_df {clause} AS SELECT 1 AS a, 3 AS b, 2 AS A")
+    with pytest.raises(InvalidInputError, match="columns 'a' and 'A' are the same"):
+        lance_df.spark.write(spark.sql("SELECT 1 AS a, 2 AS A"), root / "plain.lance", mode="overwrite")
+    assert not (root / "twice").exists()
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        lance_df.spark.write(spark.sql("SELECT 1 AS a, 2 AS A"), root / "twice")
+    finally:
+        spark.conf.set("spark.sql.caseSensitive", "false")
+    assert lance_df.dataset(root / "twice").schema.names == ["a", "A"]
 
 
 @pytest.mark.parametrize("zone", ["GMT+2", "UTC+2", "+2:00", "+02:00", "PST", "America/Los_Angeles"])
