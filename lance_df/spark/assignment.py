@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -17,7 +18,6 @@ from lance_df.spark.column_names import with_target_names
 from lance_df.spark.types import spark_schema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _ANSI: Final = "spark.sql.ansi.enabled"
@@ -67,12 +67,14 @@ def wanted_type(stored: pa.Schema, name: str) -> T.DataType | None:
     if stored.get_field_index(name) < 0:
         return None
     try:
-        return spark_schema(stored.empty_table().select([name]).schema)[name].dataType
+        return spark_schema(pa.schema([stored.field(name)]), is_assigned=True)[name].dataType
     except UnsupportedFeatureError:
         return None
 
 
-def assigned_type(path: str, given: T.DataType, wanted: T.DataType, *, is_ansi: bool) -> T.DataType:
+def assigned_type(
+    path: str, given: T.DataType, wanted: T.DataType, *, is_ansi: bool, casts_others: bool = False
+) -> T.DataType:
     """Return the type that Spark casts values to before Arrow turns them into those of a column.
 
     Parameters
@@ -83,6 +85,8 @@ def assigned_type(path: str, given: T.DataType, wanted: T.DataType, *, is_ansi: 
         Of the values, and of the column.
     is_ansi
         Whether Spark refuses numbers that do not fit.
+    casts_others
+        Whether Spark casts what it does not store in the type as it is, such as text in a number.
 
     Raises
     ------
@@ -91,7 +95,7 @@ def assigned_type(path: str, given: T.DataType, wanted: T.DataType, *, is_ansi: 
     """
 
     def inner(name: str, given: T.DataType, wanted: T.DataType) -> T.DataType:
-        return assigned_type(f"{path}.{name}", given, wanted, is_ansi=is_ansi)
+        return assigned_type(f"{path}.{name}", given, wanted, is_ansi=is_ansi, casts_others=casts_others)
 
     match given, wanted:
         case T.ArrayType(), T.ArrayType():
@@ -112,17 +116,19 @@ def assigned_type(path: str, given: T.DataType, wanted: T.DataType, *, is_ansi: 
             return T.StructType(
                 [T.StructField(each.name, types.get(each.name, each.dataType)) for each in given]
             )
-    return _assigned_plain(path, given, wanted, is_ansi=is_ansi)
+    return _assigned_plain(path, given, wanted, is_ansi=is_ansi, casts_others=casts_others)
 
 
-def _assigned_plain(path: str, given: T.DataType, wanted: T.DataType, *, is_ansi: bool) -> T.DataType:
+def _assigned_plain(
+    path: str, given: T.DataType, wanted: T.DataType, *, is_ansi: bool, casts_others: bool
+) -> T.DataType:
     match given, wanted:
         case T.NumericType(), T.NumericType():
             # writers round nothing
             rounds = isinstance(given, T.FloatType | T.DoubleType) and isinstance(wanted, T.DecimalType)
             return wanted if rounds and is_ansi else given
         case T.NullType(), _:
-            return given
+            return wanted
         case T.AtomicType(), T.StringType():
             return given if isinstance(given, _SAME_TEXT) or given == wanted else wanted
         case (T.DateType(), T.TimestampType() | T.TimestampNTZType()) | (
@@ -133,6 +139,8 @@ def _assigned_plain(path: str, given: T.DataType, wanted: T.DataType, *, is_ansi
     is_same = type(given) is type(wanted)
     if is_same or not isinstance(given, (*_PLAIN, *_NESTED)) or not isinstance(wanted, (*_PLAIN, *_NESTED)):
         return given
+    if casts_others:
+        return wanted
     zone = (
         ", so that Spark's time zone is used"
         if isinstance(given, _TIMES) and isinstance(wanted, _TIMES)

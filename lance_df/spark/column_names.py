@@ -19,6 +19,24 @@ def is_case_sensitive(spark: SparkSession) -> bool:
     return str(spark.conf.get(_CASE_SENSITIVE)).lower() == "true"
 
 
+def check_new_names(rows: DataFrame) -> None:
+    """Check that columns of a new table are different ones to the session.
+
+    Raises
+    ------
+    InvalidInputError
+        Two differ in case only, or not at all.
+    """
+    if is_case_sensitive(rows.sparkSession):
+        return
+    folded = [name.lower() for name in rows.columns]
+    if len(set(folded)) < len(folded):
+        same = sorted((name for name in rows.columns if folded.count(name.lower()) > 1), key=str.lower)
+        raise InvalidInputError(
+            f"columns {same[0]!r} and {same[1]!r} are the same: rename one, or set {_CASE_SENSITIVE}"
+        )
+
+
 def with_target_names(rows: DataFrame, target: Sequence[str]) -> DataFrame:
     """Return rows whose columns are called as those of a target that they mean.
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from lance_df.engine.tables.folders import TableFolder, check_folder_name
-from lance_df.format.column_path import quoted_name
+from lance_df.errors import LanceError
+from lance_df.format.column_path import format_path, parse_path, quoted_name
 from lance_df.records import dataclass
 from lance_df.spark.column_names import is_case_sensitive
 from lance_df.spark.opened import SourceRef, open_source
@@ -76,34 +77,70 @@ class Folder:
         path = self.path(name)
         return None if path is None else open_source(SourceOptions(path, storage=self.storage_options))
 
-    def show(self, spark: SparkSession, names: Iterable[str], *, replaces: bool = False) -> None:
-        """Make views of tables that have changed, and drop those of tables that are gone.
+    def show(self, spark: SparkSession, name: str, *, replaces: bool = False) -> None:
+        """Make a view of a table that has changed, and drop that of one that is gone.
 
         Parameters
         ----------
         replaces
-            Whether they replace views of the user, and go before tables of the catalog.
+            Whether it replaces a view of the user, and goes before tables of the catalog.
+
+        Raises
+        ------
+        LanceError
+            It cannot be read, or not by Spark. It has no view then.
         """
         from lance_df.spark.sessions import read
 
-        for name in names:
+        try:
             source, shown = self.open(name), _shown_as(spark, name)
             if source is None:
-                if name in self._known and shown is not None:
-                    spark.catalog.dropTempView(name)  # which takes no quotes
-                    del _views[spark][_key(spark, name)]
-                self._known.discard(name)
-                continue
+                self._hide(spark, name)
+                return
             options = SourceOptions(self.path(name) or "", storage=self.storage_options)
             ref = SourceRef.of(source, options)
             exists = not replaces and spark.catalog.tableExists(quoted_name(name))
             if exists and (shown is None or shown.ref == ref):
-                continue
+                return
+            if not exists and not replaces and _is_in_a_database(spark, name):
+                return
             # without a version, which would be one to stay at
             rows = read(spark, options.path, storage_options=self.storage_options or None)
-            rows.createOrReplaceTempView(quoted_name(name))
-            self._known.add(name)
-            note_view(spark, name, ref)
+        except LanceError as err:
+            self._hide(spark, name)
+            raise type(err)(f"table {name!r} of {self.uri}: {err}") from err
+        rows.createOrReplaceTempView(quoted_name(name))
+        self._known.add(name)
+        note_view(spark, name, ref)
+
+    def show_all(
+        self, spark: SparkSession, names: Iterable[str], *, replaces: bool = False
+    ) -> dict[str, LanceError]:
+        """Do so for several tables.
+
+        Returns
+        -------
+        By name what is wrong with those that cannot be read.
+        """
+        failed = {}
+        for name in names:
+            try:
+                self.show(spark, name, replaces=replaces)
+            except LanceError as err:
+                failed[name] = err
+        return failed
+
+    def _hide(self, spark: SparkSession, name: str) -> None:
+        if name in self._known and _shown_as(spark, name) is not None:
+            spark.catalog.dropTempView(name)  # which takes no quotes
+            del _views[spark][_key(spark, name)]
+        self._known.discard(name)
+
+
+def _is_in_a_database(spark: SparkSession, name: str) -> bool:
+    """Whether a database has a table of a name: a temporary view would hide it, whichever is current."""
+    databases = [parse_path(each.name) for each in spark.catalog.listDatabases()]
+    return any(spark.catalog.tableExists(format_path([*each, name])) for each in databases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +211,10 @@ def folders_of(spark: SparkSession) -> list[Folder]:
 def show_folder(
     spark: SparkSession, root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
 ) -> None:
-    """Make all tables of a folder views of a session, at their newest versions."""
+    """Make all tables of a folder views of a session, at their newest versions.
+
+    A warning names each table that cannot be read; the others are shown.
+    """
     folder = Folder(root, storage_options)
     known = [each for each in folders_of(spark) if each.uri != folder.uri]
     names = folder.names()
@@ -183,5 +223,6 @@ def show_folder(
         _log.warning(
             "%s: Spark takes %s for one name; read them by their paths", folder.uri, ", ".join(hidden)
         )
-    folder.show(spark, names, replaces=True)
     _folders[spark] = [folder, *known]
+    for error in folder.show_all(spark, names, replaces=True).values():
+        _log.warning("no view: %s", error)

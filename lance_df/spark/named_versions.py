@@ -23,7 +23,7 @@ from lance_df.spark.named_tables import named_table
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.sessions import read
 from lance_df.spark.types import arrow_schema, spark_schema, to_spark
-from lance_df.sql.spark_dialect import SPARK_NAMES, first_word, quoted_names
+from lance_df.sql.spark_dialect import SPARK_NAMES, first_words, quoted_names
 from lance_df.sql.time_travel import with_versions
 
 if TYPE_CHECKING:
@@ -52,9 +52,10 @@ def readable(spark: SparkSession, statement: str, made: dict[str, str]) -> str:
         return view
 
     text = with_versions(statement, version, SPARK_NAMES)
-    if made and (word := first_word(text)) in _KEEP_TEXT:
+    words = first_words(text) if made else []
+    if words[:1] and words[0] in _KEEP_TEXT and words != ["CREATE", "TABLE"]:
         raise UnsupportedFeatureError(
-            f"{word} keeps the text of its query, which cannot name a version: make a view of "
+            f"{words[0]} keeps the text of its query, which cannot name a version: make a view of "
             "lance_df.spark.sql(spark, 'SELECT …') by createOrReplaceTempView, or cache() that"
         )
     for view, name in made.items():

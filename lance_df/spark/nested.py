@@ -8,10 +8,14 @@ must not be null.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def recast(
@@ -72,7 +76,10 @@ def _checked(column: pa.Array, field: pa.Field, allowed: int = 0) -> pa.Array:
 
 
 def _is_list(data_type: pa.DataType) -> bool:
-    return pa.types.is_list(data_type) or pa.types.is_large_list(data_type)
+    types = pa.types
+    return bool(
+        types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type)
+    )
 
 
 def _entries(column: pa.MapArray) -> pa.ListArray:
@@ -86,12 +93,37 @@ def _entries(column: pa.MapArray) -> pa.ListArray:
 
 
 def _with_items(column: pa.Array, wanted: pa.DataType, items: pa.Array) -> pa.Array:
-    """Return lists, or maps, of other items, which are those of all lists that are not null."""
-    sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
-    offsets = np.zeros(len(column) + 1, np.int64 if pa.types.is_large_list(wanted) else np.int32)
-    np.cumsum(sizes, out=offsets[1:])
-    valid = None
-    if column.null_count:
-        bits = np.packbits(column.is_valid().to_numpy(zero_copy_only=False), bitorder="little")
-        valid = pa.py_buffer(bits)
-    return pa.Array.from_buffers(wanted, len(column), [valid, pa.py_buffer(offsets)], children=[items])
+    """Return lists, or maps, of other items, which are those of all lists that are not null.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        A list has not as many items as the type says.
+    """
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    sizes = np.where(valid, pc.fill_null(pc.list_value_length(column), 0).to_numpy(), 0)
+    buffers = [pa.py_buffer(np.packbits(valid, bitorder="little")) if column.null_count else None]
+    if pa.types.is_fixed_size_list(wanted):
+        items = _with_room(items, wanted, sizes, valid)
+    else:
+        offsets = np.zeros(len(column) + 1, np.int64 if pa.types.is_large_list(wanted) else np.int32)
+        np.cumsum(sizes, out=offsets[1:])
+        buffers.append(pa.py_buffer(offsets))
+    return pa.Array.from_buffers(wanted, len(column), buffers, children=[items])
+
+
+def _with_room(
+    items: pa.Array, wanted: pa.FixedSizeListType, sizes: npt.NDArray[Any], valid: npt.NDArray[np.bool_]
+) -> pa.Array:
+    """Return items of fixed-size lists with nulls where a list is null, which takes as many items.
+
+    Arrow's cast to such lists reads beyond the items that there are.
+    """
+    size = wanted.list_size
+    other = sizes[valid & (sizes != size)]
+    if len(other):
+        raise pa.ArrowInvalid(f"a list has {other[0]} items, the table takes {size}")
+    if valid.all():
+        return items
+    is_there = np.repeat(valid, size)
+    return items.take(pa.array(np.cumsum(is_there) - 1, mask=~is_there))

@@ -11,6 +11,7 @@ from lance_df.format.column_path import quoted_name
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.appending import append, write_options
 from lance_df.spark.assignment import with_target_columns
+from lance_df.spark.column_names import check_new_names
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.paths import path_for_driver
 from lance_df.spark.sessions import check_frame, overwrites_dynamically, register
@@ -100,6 +101,8 @@ def write(
         raise AlreadyExistsError(f"{location.uri}: there is a table, where partition_by asks for a namespace")
     if wanted != "overwrite" or not exists:
         wanted = "append"
+    if not exists or (table is not None and wanted == "overwrite" and overwrite_schema):
+        check_new_names(df)
     if wanted == "append" and (is_namespace or partition_by is not None):
         append(df, path, partition_by=partition_by, run_id=run_id, storage_options=storage_options)
         return

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from pyspark.errors import AnalysisException
+
+from lance_df.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
 from lance_df.format.column_path import format_path, parse_path
 from lance_df.namespace.spec.partition_by import PartitionBy, parse_partition_by
+from lance_df.spark.assignment import is_ansi
 from lance_df.spark.column_names import is_case_sensitive, target_names
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.folders import folders_of, is_shown
@@ -17,7 +26,7 @@ from lance_df.spark.paths import path_for_driver
 from lance_df.spark.pruning.pruned import prune
 from lance_df.spark.saving import write
 from lance_df.spark.sessions import register
-from lance_df.sql.spark_dialect import mentioned
+from lance_df.sql.spark_dialect import mentioned, with_backquotes
 from lance_df.sql.spark_statements import (
     OtherCreate,
     OtherInsert,
@@ -36,6 +45,7 @@ if TYPE_CHECKING:
 
     from lance_df.spark.pruning.relations import Relation
 
+_DOUBLE_QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 _OF_COLUMNS: Final = frozenset({"ADD", "DROP", "RENAME", "ALTER", "CHANGE", "REPLACE"})
 
 
@@ -66,27 +76,53 @@ def sql(spark: SparkSession, statement: str) -> DataFrame:
     """
     register(spark)
     with errors_of_spark():
+        if _has_quoted_names(spark):
+            statement = with_backquotes(statement)
         change = parse_spark(statement)
-        _refresh(spark, statement)
-        if isinstance(change, SparkInsert):
-            target = named_table(spark, change.name, "INSERT")
-            if target is not None:
-                return _insert(spark, change, target)
-        elif isinstance(change, SparkCreate):
-            return _create(spark, change)
-        elif change is not None:
-            _refuse(spark, change)
-        return _frame(spark, statement)
+        failed = _refresh(spark, statement)
+        try:
+            return _run(spark, statement, change)
+        except AnalysisException as err:
+            missing = (err.getMessageParameters() or {}).get("relationName", "").strip("`").lower()
+            if missing in failed:
+                raise failed[missing] from err
+            raise
 
 
-def _refresh(spark: SparkSession, statement: str) -> None:
-    """Make views of the newest versions of the tables of folders that a statement may name."""
+def _has_quoted_names(spark: SparkSession) -> bool:
+    """Whether what is in double quotes is a name in a session, and no text."""
+    return is_ansi(spark) and str(spark.conf.get(_DOUBLE_QUOTES, "false")).lower() == "true"
+
+
+def _run(spark: SparkSession, statement: str, change: SparkStatement | None) -> DataFrame:
+    if isinstance(change, SparkInsert):
+        target = named_table(spark, change.name, "INSERT")
+        if target is not None:
+            return _insert(spark, change, target)
+    elif isinstance(change, SparkCreate):
+        return _create(spark, change)
+    elif change is not None:
+        _refuse(spark, change)
+    return _frame(spark, statement)
+
+
+def _refresh(spark: SparkSession, statement: str) -> dict[str, LanceError]:
+    """Make views of the newest versions of the tables of folders that a statement may name.
+
+    Returns
+    -------
+    What is wrong with tables that cannot be read, by their names in small letters. The statement need not
+    read them.
+    """
     shown: set[str] = set()
+    failed: dict[str, LanceError] = {}
     for folder in folders_of(spark):
         names = mentioned(statement, folder.known_names())
         names = [name for name in names if name.lower() not in shown]
-        folder.show(spark, names)
+        errors = folder.show_all(spark, names)
+        failed |= {name.lower(): error for name, error in errors.items()}
         shown |= {name.lower() for name in names}  # of folders that came before
+    return failed
 
 
 def _frame(spark: SparkSession, statement: str) -> DataFrame:
@@ -120,7 +156,15 @@ def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataF
     storage = target.options.storage or None
     # as for tables of Spark's own, the columns stay
     write(rows.toDF(*names), target.options.path, mode=mode, overwrite_schema=False, storage_options=storage)
+    if _has_cached(spark):
+        spark.catalog.refreshTable(format_path(change.name))
     return _nothing(spark)
+
+
+def _has_cached(spark: SparkSession) -> bool:
+    """Whether the session keeps rows of anything; what depends on a table is found again by its plan."""
+    session: Any = spark
+    return not session._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
 def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
@@ -161,7 +205,7 @@ def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
             if not change.if_not_exists:
                 raise
     if change.path is None:
-        folders[0].show(spark, change.name, replaces=is_new)
+        folders[0].show(spark, change.name[0], replaces=is_new)
         return _nothing(spark)
     words = "IF NOT EXISTS " if change.if_not_exists else ""
     location = path.replace("\\", "\\\\").replace("'", "\\'")

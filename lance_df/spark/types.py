@@ -20,7 +20,7 @@ from lance_df.spark.catalogs import without_table_options
 from lance_df.spark.nested import recast
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _SAME_VALUES: Final = {
     pa.uint8(): pa.int16(),
@@ -34,6 +34,7 @@ _SAME_VALUES: Final = {
     pa.binary_view(): pa.binary(),
     pa.date64(): pa.date32(),
 }
+_AS_ASSIGNED: Final = _SAME_VALUES | {pa.uint64(): pa.int64()}
 # decimals of more may have an exponent in Arrow's texts
 _MAX_PLAIN_SCALE: Final = 6
 
@@ -56,17 +57,21 @@ _KINDS: Final = {
 }
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
+def spark_schema(schema: pa.Schema, *, is_assigned: bool = False) -> StructType:
     """Return the schema of a DataFrame with these columns.
+
+    Parameters
+    ----------
+    is_assigned
+        Whether rows are to be assigned to them: uint64 is a whole number then, to which nothing is rounded.
 
     Raises
     ------
     UnsupportedFeatureError
         A column has a type that Spark has no place for.
     """
-    fields = [
-        pa.field(field.name, _named(field.name, field.type), nullable=field.nullable) for field in schema
-    ]
+    same = _AS_ASSIGNED if is_assigned else _SAME_VALUES
+    fields = [field.with_type(_named(field, same)).remove_metadata() for field in schema]
     return from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
 
 
@@ -203,11 +208,29 @@ def _stored(column: pa.Array, data_type: pa.DataType) -> pa.Array:
         column = pc.cast(column, pa.decimal128(38, 0))  # else the types decide what fits, and not the values
     elif _crosses_base(column.type, wanted) or _crosses_base(wanted, column.type):
         column = pc.cast(column, pa.string())  # else digits would be rounded, or the last one be another
-    return pc.cast(column, data_type)
+    if pa.types.is_float16(wanted) and column.type != wanted:
+        column = _halves(column)
+    # Arrow makes dictionaries of values of their own type only
+    return pc.cast(pc.cast(column, wanted), data_type)
 
 
 def _crosses_base(decimal: pa.DataType, binary: pa.DataType) -> bool:
-    return pa.types.is_decimal(decimal) and (pa.types.is_float32(binary) or pa.types.is_float64(binary))
+    return pa.types.is_decimal(decimal) and pa.types.is_floating(binary)
+
+
+def _halves(column: pa.Array) -> pa.Array:
+    """Return numbers as float16: floats are rounded as to FLOAT, and all of them stay finite."""
+    wide = pc.cast(column, pa.float64())
+    halves = pc.cast(wide, pa.float16())
+    stored = pc.cast(halves, pa.float64())
+    # none of this is checked by Arrow
+    if pa.types.is_integer(column.type):
+        lost = pc.not_equal(stored, wide)
+    else:
+        lost = pc.and_(pc.is_inf(stored), pc.is_finite(wide))
+    if pc.any(lost).as_py():
+        raise pa.ArrowInvalid(f"{column.filter(lost)[0]} does not fit float16")
+    return halves
 
 
 def _is_same_to_spark(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -233,23 +256,23 @@ def _has_zone(data_type: pa.DataType) -> bool | None:
     return data_type.tz is not None if pa.types.is_timestamp(data_type) else None
 
 
-def _named(name: str, data_type: pa.DataType) -> pa.DataType:
+def _named(field: pa.Field, same: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
     try:
-        return _spark_type(data_type)
+        return _spark_type(field.type, same)
     except UnsupportedFeatureError as err:
         raise UnsupportedFeatureError(
-            f"column {name!r}: {err}; name the columns to read with option('columns', …)"
+            f"column {field.name!r}: {err}; name the columns to read with option('columns', …)"
         ) from None
 
 
-def _spark_type(data_type: pa.DataType) -> pa.DataType:
+def _spark_type(data_type: pa.DataType, same: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
     types = pa.types
     if isinstance(data_type, pa.ExtensionType):
-        return _spark_type(data_type.storage_type)
-    if data_type in _SAME_VALUES:
-        return _SAME_VALUES[data_type]
+        return _spark_type(data_type.storage_type, same)
+    if data_type in same:
+        return same[data_type]
     if types.is_dictionary(data_type):
-        return _spark_type(data_type.value_type)
+        return _spark_type(data_type.value_type, same)
     if types.is_fixed_size_binary(data_type):
         return pa.binary()
     if types.is_decimal(data_type):
@@ -264,12 +287,14 @@ def _spark_type(data_type: pa.DataType) -> pa.DataType:
         return pa.time64("ns")
     if types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
         item = data_type.value_field
-        return pa.list_(item.with_type(_spark_type(item.type)))
+        return pa.list_(item.with_type(_spark_type(item.type, same)))
     if types.is_map(data_type):
         key, item = data_type.key_field, data_type.item_field
-        return pa.map_(key.with_type(_spark_type(key.type)), item.with_type(_spark_type(item.type)))
+        return pa.map_(
+            key.with_type(_spark_type(key.type, same)), item.with_type(_spark_type(item.type, same))
+        )
     if types.is_struct(data_type):
-        return pa.struct([field.with_type(_spark_type(field.type)) for field in _fields(data_type)])
+        return pa.struct([field.with_type(_spark_type(field.type, same)) for field in _fields(data_type)])
     if types.is_interval(data_type):
         raise UnsupportedFeatureError(f"Spark has no {data_type}")
     return data_type

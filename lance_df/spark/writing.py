@@ -307,4 +307,4 @@ def _target(schema: pa.Schema, stored: pa.Schema, uri: str) -> pa.Schema:
     missing = [each.name for each in stored if each.name not in schema.names and not each.nullable]
     if missing:
         raise InvalidInputError(f"{uri}: column {missing[0]!r} is missing, and must not be null")
-    return pa.schema([each for each in stored if each.name in schema.names])
+    return pa.schema([each for each in stored if each.name in schema.names], metadata=stored.metadata)

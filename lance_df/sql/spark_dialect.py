@@ -10,6 +10,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.sql.dialect import QUOTED, tokens_of
+from lance_df.sql.splice import Edit, splice
 from lance_df.sql.time_travel import Names
 
 if TYPE_CHECKING:
@@ -24,6 +25,14 @@ class _SparkTokens(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         COMMANDS: ClassVar = set()  # after EXECUTE or SHOW come tokens too, not one opaque string
+
+
+class _AnsiTokens(_SparkTokens):
+    """Double quotes quote names, as ``spark.sql.ansi.doubleQuotedIdentifiers`` says."""
+
+    class Tokenizer(_SparkTokens.Tokenizer):
+        QUOTES: ClassVar = ["'"]
+        IDENTIFIERS: ClassVar = ["`", '"']
 
 
 def tokenize_spark(text: str) -> list[Token]:
@@ -54,13 +63,27 @@ def quoted_names(text: str) -> Iterator[str]:
             yield token.text
 
 
-def first_word(text: str) -> str:
-    """Return the first word of a statement, in capital letters, whatever comments are before it."""
+def first_words(text: str) -> list[str]:
+    """Return the first two words of a statement, in capital letters, whatever comments are before them."""
     try:
         tokens = tokenize_spark(text)
     except TokenError:
-        return ""
-    return tokens[0].text.upper().partition(" ")[0] if tokens else ""
+        return []
+    return " ".join(token.text.upper() for token in tokens[:2]).split()[:2]
+
+
+def with_backquotes(text: str) -> str:
+    """Return a statement whose names in double quotes are in backquotes.
+
+    >>> with_backquotes('SELECT "a`b" FROM t')
+    'SELECT `a``b` FROM t'
+    """
+    try:
+        tokens = tokens_of(text, _AnsiTokens())
+    except TokenError:
+        return text
+    names = [each for each in tokens if each.token_type is TokenType.IDENTIFIER and text[each.start] == '"']
+    return splice(text, [Edit(each.start, each.end + 1, _quoted(each.text)) for each in names])
 
 
 def is_plain(token: Token) -> bool:

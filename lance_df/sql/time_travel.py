@@ -21,7 +21,7 @@ _NO_ALIAS: Final = frozenset(
         *("WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT"),
         *("INTERSECT", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI"),
         *("ON", "USING", "WINDOW", "QUALIFY", "TABLESAMPLE", "WHEN", "SET", "LATERAL", "FOR", "MINUS"),
-        *("PIVOT", "UNPIVOT", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"),
+        *("PIVOT", "UNPIVOT", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "SELECT", "INSERT"),
     ]
 )
 # DataFusion takes both for names in FROM

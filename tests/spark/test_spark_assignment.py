@@ -103,6 +103,47 @@ def test_what_spark_refuses_is_refused_by_name(given, wanted):
         assigned_type("c", *inner, is_ansi=True)
 
 
+def test_values_of_a_merge_that_spark_casts_are_cast():
+    for given, wanted in (("STRING", "DATE"), ("BOOLEAN", "DOUBLE"), ("VOID", "INT"), ("DOUBLE", "STRING")):
+        ours, theirs = (T.StructType.fromDDL(f"c {each}")["c"].dataType for each in (given, wanted))
+        assert assigned_type("c", ours, theirs, is_ansi=True, casts_others=True) == theirs
+    for number in (T.DoubleType(), T.LongType()):
+        assert assigned_type("c", number, T.IntegerType(), is_ansi=True, casts_others=True) == number
+
+
+def test_null_alone_gets_the_type_of_its_column(spark, tmp_path):
+    stored = pa.table(
+        {
+            "m": pa.array([None], pa.map_(pa.string(), pa.int32())),
+            "l": pa.array([None], pa.list_(pa.map_(pa.string(), pa.uint64()))),
+        }
+    )
+    lance_df.write_dataset(stored, tmp_path / "t")
+    lance_df.spark.write(spark.sql("SELECT map() AS m, array(map()) AS l"), tmp_path / "t", mode="append")
+    lance_df.spark.write(spark.sql("SELECT map('a', NULL) AS m, NULL AS l"), tmp_path / "t", mode="append")
+    assert lance_df.dataset(tmp_path / "t").to_table()["m"].to_pylist() == [None, [], [("a", None)]]
+    assert lance_df.dataset(tmp_path / "t").to_table()["l"].to_pylist() == [None, [[]], None]
+
+
+def test_nothing_is_rounded_to_whole_numbers(spark, tmp_path):
+    schema = pa.schema(
+        [("id", pa.int64()), ("u", pa.uint64()), ("i", pa.int32()), ("d", pa.decimal128(10, 2))]
+    )
+    lance_df.write_dataset(pa.table([[1], [1], [0], [0]], schema=schema), tmp_path / "t")
+    source = spark.sql("SELECT 1L AS id, 3.7D AS v, 1.005BD AS d, 18446744073709551615BD AS u")
+    for column, value in (("u", "1.5D"), ("u", "source.d"), ("i", "source.v"), ("d", "source.d")):
+        rows = source.selectExpr("id", f"{value.removeprefix('source.')} AS {column}")
+        with pytest.raises(InvalidInputError, match=f"column '{column}'"):
+            lance_df.spark.write(rows, tmp_path / "t", mode="append")
+        merge = lance_df.spark.merge(spark, tmp_path / "t", source, on="id")
+        with pytest.raises(InvalidInputError, match=f"column '{column}'"):
+            merge.when_matched_update({column: value}).execute()
+    merge = lance_df.spark.merge(spark, tmp_path / "t", source, on="id")
+    merge.when_matched_update({"u": "source.u", "i": "3.0D", "d": "source.v"}).execute()
+    [row] = lance_df.dataset(tmp_path / "t").to_table().to_pylist()
+    assert (row["u"], row["i"], str(row["d"])) == (2**64 - 1, 3, "3.70")
+
+
 def test_columns_in_another_order_are_refused(spark, tmp_path):
     lance_df.spark.write(spark.sql("SELECT 1L AS n, TIMESTAMP'2024-01-01 00:00:00' AS ts"), tmp_path / "t")
     swapped = spark.sql("SELECT 1L AS ts, TIMESTAMP'2024-01-01 00:00:00' AS n")

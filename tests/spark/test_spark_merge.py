@@ -174,6 +174,29 @@ def test_keys_match_as_spark_compares_them_however_many_there_are(spark, tmp_pat
         assert merge.when_matched_update({"v": "'y'"}).execute().num_updated_rows == updated, name
 
 
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_fields_of_structs_in_values_go_by_name(spark, tmp_path, ansi):
+    path = tmp_path / "t"
+    pair = pa.struct([("a", pa.int64()), ("b", pa.int64())])
+    lance_df.write_dataset(pa.table({"id": [1], "st": pa.array([{"a": 0, "b": 0}], pair)}), path)
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        for value, found in (
+            ("named_struct('b', 1L, 'a', 2)", {"a": 2, "b": 1}),
+            ("named_struct('a', 5)", {"a": 5, "b": None}),
+            ("named_struct('b', NULL)", {"a": None, "b": None}),
+            ("NULL", None),
+        ):
+            merge = lance_df.spark.merge(spark, path, spark.sql("SELECT 1L AS id"), on="id")
+            merge.when_matched_update({"st": value}).execute()
+            assert lance_df.dataset(path).to_table()["st"].to_pylist() == [found], value
+        merge = lance_df.spark.merge(spark, path, spark.sql("SELECT 1L AS id"), on="id")
+        with pytest.raises(InvalidInputError, match="there is no field 'c'"):
+            merge.when_matched_update({"st": "named_struct('c', 5)"}).execute()
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+
 def test_nanoseconds_that_spark_has_not_match_nothing(spark, tmp_path):
     path = tmp_path / "t"
     moments = pa.array([1_000, 1_001, None], pa.timestamp("ns"))

@@ -16,6 +16,7 @@ import lance_df
 from lance_df.errors import (
     AlreadyExistsError,
     ColumnNotFoundError,
+    CorruptDataError,
     InvalidInputError,
     LanceError,
     NotFoundError,
@@ -102,6 +103,63 @@ def test_views_and_tables_of_the_user_stay_when_a_table_of_their_name_comes(spar
     assert sql(spark, "SELECT count(*) FROM staging").collect() == [(2,)]
     with pytest.raises(LanceError, match="orders"):
         sql(spark, "SELECT * FROM orders")
+
+
+def test_tables_of_the_user_are_not_hidden_whichever_database_is_current(spark, root):
+    sql = lance_df.spark.sql
+    spark.sql("CREATE TABLE orders (q BIGINT) USING parquet")
+    lance_df.write_dataset(ROWS, root / "orders.lance")
+    lance_df.write_dataset(ROWS, root / "free.lance")
+    spark.sql("CREATE DATABASE other")
+    try:
+        sql(spark, "USE other")
+        assert sql(spark, "SELECT count(*) FROM free").collect() == [(10,)]
+        with pytest.raises(LanceError, match="orders"):
+            sql(spark, "SELECT count(*) FROM orders")
+        assert sql(spark, "SELECT count(*) FROM default.orders").collect() == [(0,)]
+        spark.sql("USE default")
+        assert spark.table("orders").columns == ["q"]
+        sql(spark, "INSERT INTO orders VALUES (99)")
+        assert spark.table("default.orders").collect() == [(99,)]
+    finally:
+        spark.sql("USE default")
+        spark.sql("DROP DATABASE other")
+    assert lance_df.dataset(root / "orders.lance").count_rows() == 10
+    lance_df.spark.register(spark, root)
+    assert sql(spark, "SELECT count(*) FROM orders").collect() == [(10,)]
+    spark.catalog.dropTempView("orders")
+
+
+def test_a_table_that_cannot_be_read_leaves_the_others(spark, root, caplog):
+    sql = lance_df.spark.sql
+    lance_df.write_dataset(ROWS, root / "later.lance")
+    lance_df.spark.register(spark, root)
+    wide = pa.table({"big": pa.array([Decimal("1.5")], pa.decimal256(50, 2))})
+    lance_df.write_dataset(wide, root / "wide.lance")
+    (root / "damaged.lance" / "_versions").mkdir(parents=True)
+    (root / "damaged.lance" / "_versions" / "1.manifest").write_bytes(b"ab")
+    for manifest in (root / "later.lance" / "_versions").iterdir():
+        manifest.write_bytes(b"ab")
+    for query in ("SELECT 'wide damaged later' FROM plain", "SELECT k AS wide FROM plain -- later"):
+        assert len(sql(spark, query).collect()) == 10
+    for number in range(2):
+        for name, error, words in (
+            ("wide", UnsupportedFeatureError, "'big': Spark has no decimal256"),
+            ("damaged", CorruptDataError, "2 bytes"),
+            ("LATER", CorruptDataError, "2 bytes"),  # and no rows of the version that was shown
+        ):
+            for statement in ("SELECT * FROM {}", "SELECT * FROM plain JOIN {}", "INSERT INTO {} VALUES (1)"):
+                with pytest.raises(error, match=f"table '{name.lower()}' of .*{words}"):
+                    sql(spark, statement.format(name))
+        if number == 0:
+            lance_df.spark.register(spark, root)
+    for name in ("wide", "damaged", "later"):
+        assert f"no view: table '{name}'" in caplog.text
+    spark.range(3).createOrReplaceTempView("damaged")
+    assert sql(spark, "SELECT count(*) FROM damaged").collect() == [(3,)]
+    shutil.rmtree(root / "later.lance")
+    lance_df.write_dataset(ROWS, root / "later.lance")
+    assert sql(spark, "SELECT count(*) FROM later").collect() == [(10,)]
 
 
 def test_tables_of_the_folder_that_was_registered_last_come_first(spark, root, tmp_path_factory):
@@ -313,7 +371,10 @@ def test_what_may_follow_a_version(spark, root):
     sql = lance_df.spark.sql
     minus = "SELECT plain.k FROM plain VERSION AS OF 1 MINUS SELECT plain.k FROM plain VERSION AS OF 2"
     assert sorted(sql(spark, minus).collect()) == [(number,) for number in range(4, 10)]
-    for behind in ("TABLESAMPLE (100 PERCENT)", "TABLESAMPLE (10 ROWS) p", "SORT BY k", "|> WHERE k >= 0"):
+    for behind in (
+        *("TABLESAMPLE (100 PERCENT)", "TABLESAMPLE (10 ROWS) p", "SORT BY k", "|> WHERE k >= 0"),
+        *("SELECT plain.k", "|> SELECT plain.k"),
+    ):
         query = f"FROM plain VERSION AS OF 1 {behind}"
         assert sql(spark, query).count() == 10, behind
     sample = "SELECT plain.k FROM plain VERSION AS OF 1 TABLESAMPLE (100 PERCENT) WHERE plain.k = 5"
@@ -453,6 +514,32 @@ def test_insert_overwrite_keeps_the_columns(spark, root):
     assert sql(spark, "SELECT count(*) FROM strict").collect() == [(10,)]
 
 
+def test_insert_overwrite_keeps_the_metadata(spark, root):
+    schema = pa.schema([pa.field("a", pa.int64(), metadata={"unit": "m"})], metadata={"owner": "x"})
+    lance_df.write_dataset(pa.table({"a": [1]}, schema=schema), root / "described.lance")
+    lance_df.spark.sql(spark, "INSERT OVERWRITE described VALUES (2)")
+    found = lance_df.dataset(root / "described.lance")
+    assert found.to_table().to_pylist() == [{"a": 2}]
+    assert found.schema.equals(schema, check_metadata=True)
+
+
+def test_insert_is_seen_where_rows_are_cached(spark, root):
+    sql = lance_df.spark.sql
+    spark.sql(f"CREATE TABLE kept USING lance_df LOCATION '{root / 'plain.lance'}'")
+    spark.sql("CACHE TABLE kept")
+    spark.sql("CACHE TABLE some AS SELECT k FROM kept WHERE k > 8")
+    assert sql(spark, "SELECT count(*) FROM kept").collect() == [(10,)]
+    try:
+        for number, verb in ((1, "INTO"), (2, "INTO"), (0, "OVERWRITE")):
+            sql(spark, f"INSERT {verb} kept VALUES (10, 'new')")
+            rows = 10 + number if number else 1
+            assert sql(spark, "SELECT count(*) FROM kept").collect() == [(rows,)]
+            assert sql(spark, "SELECT count(*) FROM some").collect() == [(1 + number if number else 1,)]
+        assert spark.catalog.isCached("kept")
+    finally:
+        spark.catalog.clearCache()
+
+
 def test_overwrite_schema(spark, root):
     path = str(root / "plain.lance")
     lance_df.spark.write(spark.range(3).toDF("K"), path, mode="overwrite", overwrite_schema=False)
@@ -526,6 +613,42 @@ def test_versions_in_what_keeps_its_text(spark, root):
         sql(spark, "SELECT count(*) FROM default.listed VERSION AS OF 1")
     sql(spark, "SELECT * FROM plain VERSION AS OF 1").createOrReplaceTempView("old")
     assert sql(spark, "SELECT count(*) FROM old").collect() == [(10,)]
+    # which keeps rows, and no text
+    sql(spark, "CREATE TABLE copy USING parquet AS SELECT * FROM plain VERSION AS OF 1")
+    assert spark.table("copy").count() == 10
+
+
+def test_names_in_double_quotes(spark, root):
+    sql = lance_df.spark.sql
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        sql(spark, 'CREATE TABLE "made" USING lance_df PARTITIONED BY ("k") AS SELECT 1 AS k')
+        sql(spark, 'INSERT INTO "made" ("k") VALUES (5)')
+        assert sorted(sql(spark, 'SELECT k FROM "made$partitions"').collect()) == [(1,), (5,)]
+        query = """SELECT "k", '"k"' FROM "made" VERSION AS OF 2"""
+        assert sql(spark, query).collect() == [(1, '"k"')]
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        assert sql(spark, 'SELECT "k" FROM made LIMIT 1').collect() == [("k",)]
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+        spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+    assert sql(spark, 'SELECT "k" FROM made LIMIT 1').collect() == [("k",)]
+
+
+def test_columns_of_new_tables_differ_in_more_than_case(spark, root):
+    sql = lance_df.spark.sql
+    for clause in ("", "PARTITIONED BY (a)"):
+        with pytest.raises(InvalidInputError, match="columns 'a' and 'A' are the same"):
+            sql(spark, f"CREATE TABLE twice USING lance_df {clause} AS SELECT 1 AS a, 3 AS b, 2 AS A")
+    with pytest.raises(InvalidInputError, match="columns 'a' and 'A' are the same"):
+        lance_df.spark.write(spark.sql("SELECT 1 AS a, 2 AS A"), root / "plain.lance", mode="overwrite")
+    assert not (root / "twice").exists()
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        lance_df.spark.write(spark.sql("SELECT 1 AS a, 2 AS A"), root / "twice")
+    finally:
+        spark.conf.set("spark.sql.caseSensitive", "false")
+    assert lance_df.dataset(root / "twice").schema.names == ["a", "A"]
 
 
 @pytest.mark.parametrize("zone", ["GMT+2", "UTC+2", "+2:00", "+02:00", "PST", "America/Los_Angeles"])

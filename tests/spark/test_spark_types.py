@@ -130,6 +130,9 @@ def test_the_schema_of_spark_is_that_of_its_batches():
         (pa.array([500]), pa.decimal128(4, 2), "precision 4"),
         (pa.array([1.005]), pa.decimal128(10, 2), "'x'"),
         (pa.array([float("nan")]), pa.decimal128(10, 2), "'x'"),
+        (pa.array([2049]), pa.float16(), "2049 does not fit float16"),
+        (pa.array([None, 65520.0, 1.0]), pa.float16(), "65520.0 does not fit float16"),
+        (pa.array([Decimal(-70000)]), pa.float16(), "-70000 does not fit float16"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(column, wanted, words):
@@ -184,6 +187,13 @@ def test_what_arrow_stores_as_spark_does_is_stored(column, wanted):
     assert stored.column(0).equals(wanted)
 
 
+def test_dictionaries_take_what_their_values_take():
+    texts = pa.dictionary(pa.int8(), pa.string())
+    for given, found in (([1, None], ["1", None]), ([True], ["true"]), ([b"x"], ["x"]), ([None], [None])):
+        batch = pa.RecordBatch.from_arrays([pa.array(given)], ["x"])
+        assert to_stored(batch, pa.schema([("x", texts)]))["x"].to_pylist() == found
+
+
 def test_columns_of_new_tables_take_null_and_no_collation():
     within = StructType().add("s", StringType(), nullable=False)
     schema = StructType().add("a", ArrayType(within, containsNull=False), nullable=False, metadata={"k": 1})
@@ -229,11 +239,58 @@ def test_items_of_slices_are_cast_one_by_one():
     assert cut["n"].to_pylist() == [[dt.datetime(1969, 12, 31, 23, 59, 59, 999999)]]
 
 
+def test_fixed_size_lists_may_be_null_at_any_depth():
+    vector = pa.list_(pa.float32(), 2)
+    numbers = pa.list_(pa.float64())
+    values = [None, [1.0, 2.0], None, [3.0, None]]
+    many = [None] * 100_000
+    for rows, wanted in (
+        (pa.array(values, numbers), vector),
+        (pa.array(values, numbers), pa.list_(pa.field("item", pa.float16()), 2)),
+        (pa.array(many, numbers), vector),
+        (pa.array([None, None], pa.list_(pa.null())), vector),
+        (pa.array([[], None], numbers), pa.list_(pa.float32(), 0)),
+        (pa.array([None, [1.0, 2.0]], numbers), pa.list_(pa.field("item", pa.float32(), nullable=False), 2)),
+        (pa.array([[*values], None, []], pa.list_(numbers)), pa.large_list(vector)),
+        (pa.array([[[1, 2], None], None], pa.list_(numbers)), pa.list_(vector, 2)),
+        (
+            pa.array([{"v": None}, None, {"v": [1, 2]}], pa.struct([("v", numbers)])),
+            pa.struct([("v", vector)]),
+        ),
+        (pa.array([[{"k": 1}], None]), pa.list_(pa.struct([("k", pa.uint8())]), 1)),
+    ):
+        for start in (0, 1):
+            batch = pa.RecordBatch.from_arrays([rows], ["v"]).slice(start)
+            there = to_stored(batch, pa.schema([("v", wanted)]))
+            there.validate(full=True)
+            assert there["v"].to_pylist() == rows.to_pylist()[start:]
+            back = to_spark(there, arrow_schema(spark_schema(there.schema)))
+            assert back["v"].to_pylist() == rows.to_pylist()[start:]
+    nanos = pa.RecordBatch.from_arrays([pa.array([None, [-1]], pa.list_(pa.timestamp("ns"), 1))], ["n"])
+    cut = to_spark(nanos, pa.schema([("n", pa.list_(pa.timestamp("us")))]))
+    assert cut["n"].to_pylist() == [None, [dt.datetime(1969, 12, 31, 23, 59, 59, 999999)]]
+
+
+def test_floats_are_rounded_to_narrower_ones():
+    for given, wanted, found in (
+        ([0.1, 65519.0, None, float("-inf")], pa.float16(), [0.0999755859375, 65504.0, None, float("-inf")]),
+        ([0.1, 1e300], pa.float32(), [0.10000000149011612, float("inf")]),
+        ([1, 2048], pa.float16(), [1.0, 2048.0]),
+        ([Decimal("1.5")], pa.float16(), [1.5]),
+    ):
+        batch = pa.RecordBatch.from_arrays([pa.array(given)], ["x"])
+        assert to_stored(batch, pa.schema([("x", wanted)]))["x"].to_pylist() == found
+
+
 @pytest.mark.parametrize(
     ("value", "wanted", "words"),
     [
         ({"k": None}, pa.struct([pa.field("k", pa.int64(), nullable=False)]), "'k' must not be null"),
         ({"k": 1, "l": 2}, pa.struct([("k", pa.int64())]), "no field 'l'"),
+        ([1], pa.list_(pa.int64(), 2), "a list has 1 items, the table takes 2"),
+        ([[1, 2], [1]], pa.list_(pa.list_(pa.int64(), 2), 2), "a list has 1 items, the table takes 2"),
+        ({"v": [1]}, pa.struct([("v", pa.list_(pa.int8(), 2))]), "a list has 1 items, the table takes 2"),
+        ([1, None], pa.list_(pa.field("item", pa.int64(), nullable=False), 2), "'item' must not be null"),
         ([1, None], pa.list_(pa.field("item", pa.int64(), nullable=False)), "'item' must not be null"),
         (
             [{"at": MOMENT}],

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lance_df.errors import InvalidInputError
-from lance_df.sql.spark_dialect import first_word, mentioned, quoted_names, tokenize_spark
+from lance_df.sql.spark_dialect import (
+    first_words,
+    mentioned,
+    quoted_names,
+    tokenize_spark,
+    with_backquotes,
+)
 
 NAMES = ["t", "my tab", "2024_sales", "it`s", "tt"]
 
@@ -34,17 +40,33 @@ def test_names_in_quotes():
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
+    ("text", "words"),
     [
-        ("/* a /* b */ c */ create TEMP VIEW v AS SELECT 1", "CREATE"),
-        ("-- it's\n CACHE TABLE t", "CACHE"),
-        ("", ""),
-        ("-- nothing", ""),
-        ("'unfinished", ""),
+        ("/* a /* b */ c */ create TEMP VIEW v AS SELECT 1", ["CREATE", "TEMP"]),
+        ("-- it's\n CACHE TABLE t", ["CACHE", "TABLE"]),
+        ("TABLE", ["TABLE"]),
+        ("", []),
+        ("-- nothing", []),
+        ("'unfinished", []),
     ],
 )
-def test_the_first_word_is_behind_comments(text, word):
-    assert first_word(text) == word
+def test_the_first_words_are_behind_comments(text, words):
+    assert first_words(text) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            """SELECT "a", '"b"', `"c"` FROM "d$e" -- "f\"""",
+            """SELECT `a`, '"b"', `"c"` FROM `d$e` -- "f\"""",
+        ),
+        (r"""SELECT 'it\'s "a"', "b`c" """, r"""SELECT 'it\'s "a"', `b``c` """),
+        ('SELECT "unfinished', 'SELECT "unfinished'),
+    ],
+)
+def test_names_in_double_quotes_are_put_in_backquotes(text, found):
+    assert with_backquotes(text) == found
 
 
 def test_what_is_no_text_is_refused():

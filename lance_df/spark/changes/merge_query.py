@@ -206,9 +206,9 @@ class MergeQuery:
         for name, column, value, number in self._values:
             given, wanted = plain[name].dataType, wanted_type(self._stored, column)
             if wanted is not None:
-                # without ANSI, Spark would change what does not fit, which writers refuse
-                is_cast = (ansi and number is not None) or isinstance(given, T.NullType)
-                assigned = wanted if is_cast else assigned_type(column, given, wanted, is_ansi=ansi)
+                # without ANSI, Spark would change what does not fit
+                casts = ansi and number is not None
+                assigned = assigned_type(column, given, wanted, is_ansi=ansi, casts_others=casts)
                 if given.simpleString() != assigned.simpleString():
                     value = value.cast(assigned)  # noqa: PLW2901
             if number is not None:
