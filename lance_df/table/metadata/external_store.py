@@ -64,8 +64,8 @@ def staged_manifest(version: int, scheme: NamingScheme, size: int) -> StoredMani
 class ExternalManifestStore(Protocol):
     """A strongly consistent map from (table, version) to manifest file, shared by all writers of a table.
 
-    ``table`` identifies a table or branch; see :func:`store_key`. Entries that earlier releases recorded under
-    a local path with symbolic links are found too.
+    ``table`` identifies a table or branch; see :func:`store_key`. Entries that earlier releases recorded
+    under a local path with symbolic links are found too.
 
     Methods that write raise `CommitStateUnknownError` if it is not known whether they wrote, and any other
     error if they certainly did not write.
