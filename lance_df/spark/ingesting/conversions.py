@@ -212,7 +212,10 @@ def _of_text(value: Column, cast: Column, target: DataType) -> Conversion | None
             is_finite = value.rlike(_NUMBER) & ~is_infinite(cast)
             return Conversion(cast, known & (is_finite | value.rlike(_NO_NUMBER)))
         case DecimalType():
-            return Conversion(cast, known & value.rlike(_NUMBER) & (_places(value) <= target.scale))
+            # checked first: most numbers are in this form, and the other check is slow
+            is_plain = value.rlike(rf"^{_BLANKS}[+-]?\d*(?:\.\d{{0,{target.scale}}}0*)?{_BLANKS}$")
+            is_short = value.rlike(_NUMBER) & (_fraction_digits(value) <= target.scale)
+            return Conversion(cast, known & (is_plain | is_short))
         case DateType():
             moment = value.try_cast("timestamp_ntz")
             is_midnight = moment.cast("date").cast("timestamp_ntz") == moment
@@ -228,7 +231,7 @@ def _of_text(value: Column, cast: Column, target: DataType) -> Conversion | None
     return None
 
 
-def _places(number: Column) -> Column:
+def _fraction_digits(number: Column) -> Column:
     """Return how many digits a number in text needs behind the point; 0 for zero."""
     whole, fraction, exponent = (F.regexp_extract(number, _NUMBER, group) for group in (1, 2, 3))
     digits = F.concat(whole, fraction)
