@@ -28,6 +28,7 @@ from lance_df.format.operations import (
     UpdateBases,
     UpdateConfig,
 )
+from lance_df.namespace.changes.repartition import takes_rows_away
 from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
@@ -113,6 +114,8 @@ class _Added:
     num_rows: int = 0
     moves_rows: bool = False
     takes_back: str | None = None
+    num_moved: int = 0
+    """Rows taken out, which `repartition` has put into other members in the same version."""
 
     @classmethod
     def of(cls, table: Table, positions: npt.NDArray[np.intp]) -> _Added:
@@ -202,7 +205,18 @@ def _of_members(former: NamespaceSnapshot | None, snapshot: NamespaceSnapshot) -
         if member.open().count_rows():
             what = f"{snapshot.uri}: version {snapshot.version} removes {name} at {member.folder.uri}"
             additions_[name] = _Added(takes_back=what)
-    return additions_
+    return _without_moves(additions_)
+
+
+def _without_moves(by_member: dict[str | None, _Added]) -> dict[str | None, _Added]:
+    """Return what a version adds where it may be one of `repartition`, which adds what it takes out."""
+    num_moved = sum(each.num_moved for each in by_member.values())
+    others = [each for each in by_member.values() if not each.num_moved]
+    # others may have published rows of theirs in the same version: it is not known which these are
+    is_move = all(each.takes_back is None for each in others) and num_moved == sum(
+        each.num_rows for each in others
+    )
+    return {None: _Added(moves_rows=True)} if num_moved and is_move else by_member
 
 
 def _is_stage(operation: Restore) -> bool:
@@ -246,7 +260,9 @@ def _of_member(former: Member | None, member: Member) -> _Added:
         return _Added.of(table, table.fragments.positions(ids))
     if isinstance(operation, _OF_THE_SAME_ROWS) and table.count_rows() == before.count_rows():
         return _Added(moves_rows=True)
-    return _Added(takes_back=_described(table, operation))
+    is_emptied = takes_rows_away(operation) and not table.count_rows()
+    num_moved = before.count_rows() if is_emptied else 0
+    return _Added(takes_back=_described(table, operation), num_moved=num_moved)
 
 
 def _states(table: Table) -> dict[int, tuple[object, ...]]:

@@ -225,11 +225,12 @@ def _partition_overwrite(mode: str) -> str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Read names with commas between, or a JSON list for names that have commas."""
-    names = _value(text) if text.lstrip().startswith("[") else text.split(",")
-    if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
+    """Read names with commas between, or a JSON list for names that have commas, or blanks at their ends."""
+    is_list = text.lstrip().startswith("[")
+    names = _value(text) if is_list else [name.strip() for name in text.split(",")]
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise InvalidInputError(f"option columns is 'a, b' or a JSON list of names, not {text!r}")
-    return tuple(name.strip() for name in names)
+    return tuple(names)
 
 
 def _value(text: str) -> object:

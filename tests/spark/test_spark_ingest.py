@@ -394,6 +394,23 @@ def test_a_header_that_is_not_the_schema_stops_the_ingest(spark, tmp_path):
         ingest(IngestJob(sources=(differing,), target=str(tmp_path / "u.lance")), spark)
 
 
+def test_json_of_every_type_is_checked_for_a_query_of_some_columns(spark, tmp_path):
+    good, bad = '{"id":1,"m":{"a":1},"s":{"m":{"a":1}},"v":[1]}', '{"id":2,"s":{"m":{"a":"x"}}}'
+    other, array = '{"id":3,"m":{"a":"x"}}', '[{"id":4},{"id":"x"}]'
+    (tmp_path / "raw.json").write_text("\n".join([good, bad, other, array]))
+    schema = "id INT, m MAP<STRING, INT>, s STRUCT<m: MAP<STRING, INT>>, v VARIANT"
+    job = IngestJob(
+        sources=(IngestSource(name="raw", paths=(str(tmp_path / "raw.json"),), schema=schema),),
+        sql="SELECT id, to_json(v) AS v FROM raw",
+        target=str(tmp_path / "t.lance"),
+        rejects=str(tmp_path / "rejects"),
+    )
+    assert ingest(job, spark).rows_in == 5
+    assert lance_df.dataset(job.target).to_table().to_pylist() == [{"id": 1, "v": "[1]"}]
+    texts = lance_df.dataset(job.rejects).to_table()["row"].to_pylist()
+    assert sorted(texts) == sorted([bad, other, array, array])
+
+
 def test_a_table_of_rejects_of_an_earlier_release_gets_the_new_column(spark, flights):
     old = ("run", "source", "column", "reason", "row")
     lance_df.write_dataset(pa.table({name: pa.array(["old"]) for name in old}), flights.rejects)

@@ -127,6 +127,46 @@ def test_years_of_times_in_nanoseconds_that_have_none_are_left_to_spark(spark, t
         assert ("date_part" in scan.get("filter", "")) is passed_on, condition
 
 
+def test_a_part_of_a_time_keeps_out_partitions_and_fragments(spark, tmp_path):
+    by_year = lance_df.PartitionedNamespace.create(tmp_path / "n", EVENTS.schema, ["year(ts)"])
+    rows = pa.table({"ts": [dt.datetime(2020 + i, 5, 5) for i in range(4)]})
+    for name in EVENTS.schema.names[1:]:
+        rows = rows.append_column(EVENTS.schema.field(name), pa.nulls(4, EVENTS.schema.field(name).type))
+    by_year.append(rows)
+    lance_df.spark.read(spark, tmp_path / "n").createOrReplaceTempView("by_year")
+    less = pruned_as(spark, "SELECT ts FROM by_year WHERE year(ts) IN (2021, 2022)")
+    assert lance_df.spark.explain_scan(less).partitions.kept == 2
+    lance_df.write_dataset(rows, tmp_path / "t", max_rows_per_file=1)
+    lance_df.dataset(tmp_path / "t").create_scalar_index("ts", "ZONEMAP")
+    lance_df.spark.read(spark, tmp_path / "t").createOrReplaceTempView("times")
+    less = pruned_as(spark, "SELECT ts FROM times WHERE year(ts) = 2021")
+    assert lance_df.spark.explain_scan(less).fragments.kept == 1
+
+
+def test_parts_of_days_and_times_beyond_the_calendar_of_datafusion_are_left_to_spark(spark, tmp_path):
+    days = pa.array([100_000_000, 0, -100_000_000, None], pa.int32()).cast(pa.date32())
+    micros = pa.array([2**63 - 1, 0, -(2**63) + 1, None], pa.int64())
+    rows = {"i": range(4), "d": days}
+    rows |= {"t": micros.cast(pa.timestamp("us")), "z": micros.cast(pa.timestamp("us", "UTC"))}
+    lance_df.write_dataset(pa.table(rows), tmp_path / "t")
+    lance_df.spark.read(spark, tmp_path / "t").createOrReplaceTempView("times")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    try:
+        for condition in (
+            "month(d) >= 1",
+            "year(d) = 275760",
+            "year(t) <> 1970",
+            "hour(t) >= 0",
+            "day(t) IN (10, 31)",
+            "NOT month(t) IN (2, 3)",
+            "hour(z) > 3",
+        ):
+            (scan,) = scans_of(pruned_as(spark, f"SELECT i FROM times WHERE {condition}"))
+            assert "date_part" in scan["filter"], condition
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+
+
 def test_times_between_two_stored_ones_are_compared_exactly(spark, tmp_path):
     moments = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2024, 3, 10, 6, 59, 59), None]
     moments.append(dt.datetime(2024, 3, 10, 7))

@@ -177,6 +177,37 @@ def test_versions_that_store_the_same_rows_in_another_way_add_none(target):
     assert query.batch() == []
 
 
+def test_rows_that_repartition_moves_are_not_added_again(tmp_path):
+    target = Target("namespace", tmp_path / "ns")
+    query = Query(target.path)
+    query.batch()
+    target.append(10)
+    target.opened.update_partition_spec(["bucket(k, 2)"])
+    target.append(20)
+    assert target.opened.repartition().commits == 1
+    target.append(30)
+    assert query.batch() == [*range(10, 40)]
+    target.opened.update_partition_spec(["truncate(s, 1)"])
+    assert target.opened.repartition(step_bytes=1).commits > 1
+    assert query.batch() == []
+    target.opened.delete("k < 40")
+    target.append(40)
+    with pytest.raises(UnsupportedFeatureError, match="skipChangeCommits"):
+        query.batch()
+
+
+def test_a_column_called_repartition_tells_no_move(tmp_path):
+    data = rows(0).append_column("repartition", pa.array([True] * 10))
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "ns", data.schema, ["identity(s)"])
+    namespace.append(data)
+    query = Query(str(tmp_path / "ns"))
+    query.batch()
+    namespace.delete("repartition")
+    namespace.append(data)
+    with pytest.raises(UnsupportedFeatureError, match="skipChangeCommits"):
+        query.batch()
+
+
 @pytest.mark.parametrize("change", ["delete", "update", "overwrite", "restore"])
 def test_versions_that_take_rows_back_stop_the_stream_or_are_skipped(target, change):
     query, skipping = (Query(target.path, **each) for each in ({}, {"skipChangeCommits": "true"}))

@@ -50,6 +50,16 @@ def test_columns_and_filters_are_options(spark, table):
     assert ids(spark.read.format("lance_df").schema("id int").load(table).where("id > 997")) == [998, 999]
 
 
+def test_names_of_columns_may_begin_and_end_with_blanks(spark, tmp_path):
+    path = str(tmp_path / "t")
+    lance_df.write_dataset(pa.table({" b ": [1], "c,d": [2], "e": [3]}), path)
+    df = lance_df.spark.read(spark, path, columns=[" b ", "c,d"])
+    assert df.toArrow().to_pydict() == {" b ": [1], "c,d": [2]}
+    less = lance_df.spark.prune(read(spark, path).select("` b `"))
+    assert less.toArrow().to_pydict() == {" b ": [1]}
+    assert read(spark, path, columns=" e ").columns == ["e"]
+
+
 def test_versions_tags_and_branches(spark, table):
     dataset = lance_df.dataset(table)
     dataset.tags.create("golden", 1)

@@ -44,6 +44,7 @@ from lance_df.table.writing.uncommitted import uncommitted_files
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lance_df.format.operations import Operation
     from lance_df.namespace.changes.draft import Draft, DraftMember
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 STEP_BYTES: Final = 1024 * 1024 * 1024
 _ATTEMPTS: Final = 20
+# In the place of a predicate, for whoever reads the history of a member.
+_PREDICATE: Final = "repartition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,14 @@ class InProcess:
     def stage(self, job: MoveJob, rows: Sequence[OldRows]) -> list[StagedPartitions]:
         """Write rows anew."""
         return [job.stage(rows)]
+
+
+def takes_rows_away(operation: Operation | None) -> bool:
+    """Whether a version of a member may be one whose rows `repartition` has put elsewhere."""
+    match operation:
+        case Delete(updated_fragments=(), predicate=predicate):
+            return predicate == _PREDICATE
+    return False
 
 
 def old_rows_of(members: Sequence[MemberRef]) -> list[OldRows]:
@@ -273,7 +284,7 @@ class _RowsMoved:
     def _empty(self, member: DraftMember, table: Table, rows: RowChange) -> None:
         path = member.folder.path
         if path not in self._emptied:
-            operation = Delete((), tuple(table.fragments.ids.tolist()), "repartition")
+            operation = Delete((), tuple(table.fragments.ids.tolist()), _PREDICATE)
             self._emptied[path] = member.commit(operation, rows)
         member.version = self._emptied[path]
 

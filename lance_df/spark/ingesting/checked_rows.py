@@ -24,7 +24,8 @@ from pyspark.sql.types import (
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.format.column_path import quoted_name
 from lance_df.records import dataclass
-from lance_df.spark.ingesting.conversions import converted, lacks, stored
+from lance_df.spark.ingesting.conversions import converted, lacks
+from lance_df.spark.ingesting.held_values import stored
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,9 +5,10 @@ Floating point numbers may lose digits to narrower ones, and decimals to floatin
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -31,20 +32,26 @@ from pyspark.sql.types import (
 from lance_df.spark.types import nullable_type
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pyspark.sql import Column
 
 _INFINITY: Final = float("inf")
-_MAX_FLOAT16: Final = 65504.0
 # of whole numbers: bits without the sign, and decimal digits that hold all of them
 _BITS: Final = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 _DIGITS: Final = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _FLOAT_BITS: Final = {"float": 24, "double": 53}
-_UNSIGNED_BITS: Final = {pa.uint8(): 8, pa.uint16(): 16, pa.uint32(): 32, pa.uint64(): 64}
-# of int64 nanoseconds
-_NANOSECONDS: Final = ("1677-09-21 00:12:43.145225", "2262-04-11 23:47:16.854775")
-_STEPS: Final = {"s": "second", "ms": "millisecond"}
-_YEAR: Final = r"^\s*[+-]?\d{4}"
-_ZONE: Final = r"(?i):\d{1,2}(\.\d*)?\s*(Z|UTC?|GMT|[+-]\d.*|[a-z]+/.*)\s*$"
+# whole ones of int64 microseconds
+_YEARS_OF_MICROS: Final = (-290307, 294246)
+# The greatest BIGINT is less, and becomes this in DOUBLE; the way back becomes the greatest BIGINT again.
+_AFTER_BIGINT: Final = 2.0**63
+# Texts in full: of what Spark parses, that in which it leaves nothing out and adds nothing.
+_BLANKS: Final = r"[\x00-\x20\x7f]*"
+_NUMBER: Final = rf"^{_BLANKS}[+-]?(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?{_BLANKS}$"
+_NO_NUMBER: Final = rf"(?i)^{_BLANKS}[+-]?(nan|inf|infinity){_BLANKS}$"
+_DAY: Final = rf"^{_BLANKS}[+-]?\d{{4,}}-\d{{1,2}}-\d{{1,2}}"
+# A time that is there is taken as far as it goes (+), so that what follows is none of it.
+_MOMENT: Final = rf"{_DAY}(?:[ T]\d{{1,2}}(?::\d{{1,2}}(?::\d{{1,2}}(?:\.\d{{0,6}}0*)?)?)?)?+"
 
 
 class Conversion(NamedTuple):
@@ -69,8 +76,10 @@ def converted(value: Column, source: DataType, target: DataType) -> Conversion |
         return Conversion(value)
     cast = value.try_cast(target)
     match source, target:
-        case (NullType(), _) | (DateType(), TimestampType() | TimestampNTZType()):
+        case NullType(), _:
             return Conversion(cast)
+        case DateType(), TimestampType() | TimestampNTZType():
+            return Conversion(cast, F.year(value).between(*_YEARS_OF_MICROS))
         case NumericType(), NumericType():
             return Conversion(cast, _number_fits(value, cast, source, target))
         case StringType(), _:
@@ -82,19 +91,13 @@ def converted(value: Column, source: DataType, target: DataType) -> Conversion |
             return Conversion(cast)
         case TimestampType() | TimestampNTZType(), DateType():
             return Conversion(cast, cast.cast(source) == value)
-        case _ if _converts_by_item(source, target):
-            # maps cannot be compared
-            return Conversion(cast, _as_json(cast.try_cast(source)).eqNullSafe(_as_json(value)))
+        case StructType(), StructType() if source.names == target.names:
+            return _of_struct(value, cast, source, target)
+        case ArrayType(), ArrayType():
+            return _of_items(value, cast, source.elementType, target.elementType)
+        case MapType(), MapType() if source.keyType == target.keyType:
+            return _of_items(F.map_values(value), cast, source.valueType, target.valueType)
     return None
-
-
-def stored(conversion: Conversion, data_type: pa.DataType) -> Conversion:
-    """Narrow a conversion to what a stored type holds, where that is less than Spark's."""
-    held = _held(conversion.value, data_type)
-    if held is None:
-        return conversion
-    fits = held if conversion.fits is None else conversion.fits & held
-    return Conversion(F.when(held, conversion.value), fits)
 
 
 def lacks(value: Column, data_type: DataType, *, nullable: bool) -> Column | None:
@@ -117,6 +120,24 @@ def lacks(value: Column, data_type: DataType, *, nullable: bool) -> Column | Non
     return value.isNull() if inner is None else value.isNull() | inner
 
 
+def each_fits(items: Column, check: Callable[[Column], Column | None]) -> Column | None:
+    """Return whether all items of a list fit; None if all items do."""
+    return (
+        None if check(F.lit(None)) is None else F.forall(items, lambda item: _fits_or_null(item, check(item)))
+    )
+
+
+def all_fit(parts: Iterable[tuple[Column, Column | None]]) -> Column | None:
+    """Return whether all of some values fit, each with whether it does; None if all of them do."""
+    fits = [_fits_or_null(value, each) for value, each in parts if each is not None]
+    return reduce(and_, fits) if fits else None
+
+
+def is_infinite(value: Column) -> Column:
+    """Return whether a number is infinite."""
+    return F.abs(value) == F.lit(_INFINITY)
+
+
 def _some(items: Column, data_type: DataType, *, nullable: bool) -> Column | None:
     if lacks(F.lit(None), data_type, nullable=nullable) is None:
         return None
@@ -128,12 +149,42 @@ def _some(items: Column, data_type: DataType, *, nullable: bool) -> Column | Non
     return F.exists(items, is_wrong)
 
 
+def _of_struct(value: Column, cast: Column, source: StructType, target: StructType) -> Conversion | None:
+    parts = []
+    for ours, theirs in zip(source, target, strict=True):
+        part = value.getField(ours.name)
+        conversion = converted(part, ours.dataType, theirs.dataType)
+        if conversion is None:
+            return None
+        parts.append((part, conversion.fits))
+    return Conversion(cast, all_fit(parts))
+
+
+def _of_items(items: Column, cast: Column, source: DataType, target: DataType) -> Conversion | None:
+    if converted(F.lit(None), source, target) is None:
+        return None
+
+    def fits(item: Column) -> Column | None:
+        conversion = converted(item, source, target)
+        return None if conversion is None else conversion.fits
+
+    return Conversion(cast, each_fits(items, fits))
+
+
+def _fits_or_null(value: Column, fits: Column | None) -> Column:
+    return F.lit(True) if fits is None else value.isNull() | F.coalesce(fits, F.lit(False))
+
+
 def _number_fits(value: Column, cast: Column, source: DataType, target: DataType) -> Column | None:
     if _holds_all(source, target):
         return None
-    if isinstance(target, FloatType | DoubleType) and not isinstance(source, IntegralType):
-        return ~_is_infinite(cast) | _is_infinite(value.cast("double"))
-    return cast.try_cast(source).eqNullSafe(value)
+    to_float = isinstance(target, FloatType | DoubleType)
+    if to_float and not isinstance(source, IntegralType):
+        return ~is_infinite(cast) | is_infinite(value.cast("double"))
+    same = cast.try_cast(source).eqNullSafe(value)
+    if to_float or (isinstance(source, FloatType | DoubleType) and isinstance(target, IntegralType)):
+        return same & ((cast if to_float else value) < _AFTER_BIGINT)
+    return same
 
 
 def _holds_all(source: DataType, target: DataType) -> bool:
@@ -158,76 +209,32 @@ def _of_text(value: Column, cast: Column, target: DataType) -> Conversion | None
         case IntegralType() | BooleanType():
             return Conversion(cast, known)
         case FloatType() | DoubleType():
-            return Conversion(cast, known & (~_is_infinite(cast) | value.rlike("(?i)inf")))
+            is_finite = value.rlike(_NUMBER) & ~is_infinite(cast)
+            return Conversion(cast, known & (is_finite | value.rlike(_NO_NUMBER)))
         case DecimalType():
-            # with as many digits behind the point as there is room for
-            exact = value.try_cast(DecimalType(38, 38 - (target.precision - target.scale)))
-            return Conversion(cast, known & cast.eqNullSafe(exact))
+            # checked first: most numbers are in this form, and the other check is slow
+            is_plain = value.rlike(rf"^{_BLANKS}[+-]?\d*(?:\.\d{{0,{target.scale}}}0*)?{_BLANKS}$")
+            is_short = value.rlike(_NUMBER) & (_fraction_digits(value) <= target.scale)
+            return Conversion(cast, known & (is_plain | is_short))
         case DateType():
-            midnight = cast.cast("timestamp_ntz")
-            return Conversion(
-                cast, known & (F.coalesce(value.try_cast("timestamp_ntz"), midnight) == midnight)
-            )
+            moment = value.try_cast("timestamp_ntz")
+            is_midnight = moment.cast("date").cast("timestamp_ntz") == moment
+            is_moment = value.rlike(rf"{_MOMENT}{_BLANKS}$")
+            return Conversion(cast, known & (value.rlike(rf"{_DAY}{_BLANKS}$") | (is_moment & is_midnight)))
         case TimestampType():
-            # a time without a day would be one of today
-            return Conversion(cast, known & value.rlike(_YEAR))
+            # what follows is a zone, as Spark parses it; a time without a day would be one of today
+            return Conversion(cast, known & value.rlike(rf"{_MOMENT}(?![\d.:])"))
         case TimestampNTZType():
-            return Conversion(cast, known & value.rlike(_YEAR) & ~value.rlike(_ZONE))
+            return Conversion(cast, known & value.rlike(rf"{_MOMENT}{_BLANKS}$"))
         case BinaryType():
-            return Conversion(value.cast(target))
+            return Conversion(cast)
     return None
 
 
-def _converts_by_item(source: DataType, target: DataType) -> bool:
-    """Whether two types have the same shape, with numbers in the place of numbers."""
-    match source, target:
-        case StructType(), StructType():
-            return source.names == target.names and all(
-                _converts_by_item(ours.dataType, theirs.dataType)
-                for ours, theirs in zip(source, target, strict=True)
-            )
-        case ArrayType(), ArrayType():
-            return _converts_by_item(source.elementType, target.elementType)
-        case MapType(), MapType():
-            return source.keyType == target.keyType and _converts_by_item(source.valueType, target.valueType)
-        case NumericType(), NumericType():
-            return True
-    return source == target or isinstance(source, NullType)
-
-
-def _held(value: Column, data_type: pa.DataType) -> Column | None:
-    """Return whether a stored type holds a value of Spark; None if it holds all of them."""
-    if isinstance(data_type, pa.ExtensionType):
-        return _held(value, data_type.storage_type)
-    if pa.types.is_dictionary(data_type):
-        return _held(value, data_type.value_type)
-    if data_type in _UNSIGNED_BITS:
-        return (value >= 0) & (value <= F.lit(str(2 ** _UNSIGNED_BITS[data_type] - 1)).cast("decimal(20,0)"))
-    if pa.types.is_float16(data_type):
-        return (F.abs(value) <= _MAX_FLOAT16) | _is_infinite(value) | F.isnan(value)
-    if pa.types.is_fixed_size_binary(data_type):
-        return F.octet_length(value) == data_type.byte_width
-    if pa.types.is_fixed_size_list(data_type):
-        return F.size(value) == data_type.list_size
-    if pa.types.is_timestamp(data_type):
-        return _held_moment(value, data_type)
-    return None
-
-
-def _held_moment(value: Column, data_type: pa.DataType) -> Column | None:
-    name = "timestamp_ntz" if data_type.tz is None else "timestamp"
-    if data_type.unit == "ns":
-        zone = "" if data_type.tz is None else "Z"
-        first, last = (F.lit(f"{text}{zone}").cast(name) for text in _NANOSECONDS)
-        return value.between(first, last)
-    if data_type.unit in _STEPS:
-        return F.date_trunc(_STEPS[data_type.unit], value).cast(name) == value
-    return None
-
-
-def _is_infinite(value: Column) -> Column:
-    return F.abs(value) == F.lit(_INFINITY)
-
-
-def _as_json(value: Column) -> Column:
-    return F.to_json(F.struct(value.alias("v")))
+def _fraction_digits(number: Column) -> Column:
+    """Return how many digits a number in text needs behind the point; 0 for zero."""
+    whole, fraction, exponent = (F.regexp_extract(number, _NUMBER, group) for group in (1, 2, 3))
+    digits = F.concat(whole, fraction)
+    needed = F.rtrim(digits, F.lit("0"))
+    shift = F.coalesce(exponent.try_cast("int"), F.lit(0))
+    return F.when(needed == "", 0).otherwise(F.length(needed) - F.length(whole) - shift)

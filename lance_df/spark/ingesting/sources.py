@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import MapType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_df.errors import InvalidInputError
 from lance_df.spark.ingesting.checked_rows import CORRUPT, named
@@ -62,8 +62,8 @@ def readable(rows: DataFrame, source: IngestSource, *, fail: bool) -> DataFrame:
     if CORRUPT not in rows.columns:
         return rows
     # that asks for all columns: records are parsed as far as they are needed, and may be wrong elsewhere
-    columns = [named(each.name) for each in rows.schema if not isinstance(each.dataType, MapType)]
-    is_row = named(CORRUPT).isNull() & (F.xxhash64(*columns) >= _LEAST_HASH)
+    nulls = [named(name).isNull() for name in rows.columns]
+    is_row = named(CORRUPT).isNull() & (F.xxhash64(*nulls) >= _LEAST_HASH)
     if fail:
         text = F.regexp_replace(F.substring(named(CORRUPT), 1, 500), r"[\r\n]+", " ")
         begin = F.lit(f"{_RAISED}{source.name}: the record cannot be read; row ")

@@ -45,6 +45,7 @@ _BELOW_ALL: Final = "-1e999"
 # Before and after it, days have no text that all parsers read.
 _FIRST_DAY: Final = np.datetime64("0001-01-01").astype(np.int64).item()
 _LAST_DAY: Final = np.datetime64("9999-12-31").astype(np.int64).item()
+_DAY_MICROS: Final = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,24 @@ class StoredColumn:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a date or a time, in SQL, and the values with which a filter compares it as Spark does."""
+    """A part of a date or a time, in SQL.
+
+    Attributes
+    ----------
+    values
+        With which a filter compares it as Spark does.
+    unknown
+        A filter that is true where the part is NULL in SQL alone; None if it is nowhere.
+    """
 
     text: str
     values: range
+    unknown: str | None
+
+    def filter(self, comparison: str) -> str:
+        """Return a filter for what compares so, or may do so in Spark alone."""
+        known = f"{self.text} {comparison}"
+        return known if self.unknown is None else f"({known} OR {self.unknown})"
 
 
 class Translator:
@@ -123,7 +138,7 @@ class Translator:
         if column is not None:
             return compared(column, operator, _plain(value)) if _is_of(right, column) else None
         part = self._part(left)
-        return None if part is None or value not in part.values else f"{part.text} {operator} {value}"
+        return None if part is None or value not in part.values else part.filter(f"{operator} {value}")
 
     def _listed(self, condition: Any, kind: str, negated: bool) -> str | None:
         value, *listed = children(condition)
@@ -145,7 +160,7 @@ class Translator:
             return listed_in(column, values, negated=negated)
         if part is None or not all(each in part.values for each in values):
             return None
-        return f"{part.text} {'NOT ' if negated else ''}IN ({', '.join(map(str, values))})"
+        return part.filter(f"{'NOT ' if negated else ''}IN ({', '.join(map(str, values))})")
 
     def _prefixed(self, condition: Any) -> str | None:
         value, prefix = children(condition)
@@ -192,7 +207,10 @@ class Translator:
             return None
         is_nanos = getattr(column.stored_type, "unit", None) == "ns"
         values = _YEARS_OF_NANOS if name == "year" and is_nanos else _ALL_VALUES
-        return _Part(f"date_part('{name}', {quoted_name(column.name)})", values)
+        text = f"date_part('{name}', {quoted_name(column.name)})"
+        # a form that partitions and zone maps are chosen by, too
+        unknown = _beyond_calendar(column) if name == "year" else f"{text} IS NULL"
+        return _Part(text, values, None if is_nanos else unknown)
 
 
 def all_of(texts: Iterable[str | None]) -> str | None:
@@ -290,6 +308,13 @@ def stored_column(
     if fits is None or not fits(spark_type, stored):
         return None
     return StoredColumn(name, spark_type, stored, is_digits)
+
+
+def _beyond_calendar(column: StoredColumn) -> str | None:
+    """Return a filter for days and times that may be beyond the years of which DataFusion has parts."""
+    ticks = 1 if isinstance(column.spark_type, T.DateType) else _DAY_MICROS
+    before = compared(column, "<", _FIRST_DAY * ticks)
+    return any_of([before, compared(column, ">=", _LAST_DAY * ticks)])
 
 
 def _is_text(spark_type: T.DataType, stored: pa.DataType) -> bool:
