@@ -1,4 +1,4 @@
-"""One `.lance` file: container, pages, statistics; readers and writers. Bytes stop here."""
+"""Read and write one `.lance` file: container, pages, statistics. No other package handles its bytes."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _MODULES = {
 
 
 def stable_version() -> str:
-    """Return the file version of new tables: what ``data_storage_version="stable"`` stands for."""
+    """Return the file version of new tables, which ``data_storage_version="stable"`` stands for."""
     return "2.2"
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: whoever reads tables needs no writers."""
+    """Import a name on first access, since code that only reads tables needs no writers."""
     if (module := _MODULES.get(name)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{module}"), name)
