@@ -1,4 +1,4 @@
-"""Scanners of partitioned namespaces, and their members as fragments."""
+"""Scanners of partitioned namespaces, and members of namespaces as fragments."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from lance_df.scan.request import ScanRequest
     from lance_df.scanner_options import Columns, Filter, ScannerOptions
 
-# what is about rows of single tables
+# options that concern the rows of single tables
 _OF_MEMBERS = ("with_row_id", "with_row_address", "include_deleted_rows", "fragment_ids")
 
 
 class NamespaceScanner(LanceScanner):
-    """A scan of one version of a partitioned namespace, not yet run. Every method runs it anew.
+    """A scan of one version of a partitioned namespace, not run yet. Each method runs it anew.
 
-    Rows come in the order of the members, and within a member in that of its table.
+    Rows are in the order of the members and, within a member, in the order of its table.
     """
 
     _ends_with_fragments = False  # members are often small
@@ -59,7 +59,7 @@ class NamespaceScanner(LanceScanner):
 
 
 class NamespaceFragment(ArrowFragment):
-    """Some members of a partitioned namespace. Made by `PartitionedNamespace.get_fragments`."""
+    """Some members of a partitioned namespace, as returned by `PartitionedNamespace.get_fragments`."""
 
     def __init__(self, namespace: PartitionedNamespace, positions: tuple[int, ...]) -> None:
         self._namespace = namespace
@@ -86,7 +86,7 @@ class NamespaceFragment(ArrowFragment):
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """TRUE: it holds for all rows."""
+        """TRUE, which holds for all rows."""
         return pc.scalar(True)
 
     def scanner(
@@ -101,7 +101,7 @@ class NamespaceFragment(ArrowFragment):
         Parameters
         ----------
         schema
-            That of the namespace, as engines pass it.
+            The schema of the namespace, which engines pass.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class NamespaceFragment(ArrowFragment):
         return member.scanner(columns, filter, **options)
 
     def to_table(self, schema: pa.Schema | None = None, **options: Any) -> pa.Table:
-        """Read into memory; see `scanner`."""
+        """Read the rows into memory; see `scanner`."""
         return self.scanner(schema, **options).to_table()
 
     def to_batches(self, schema: pa.Schema | None = None, **options: Any) -> Iterator[pa.RecordBatch]:
@@ -135,6 +135,6 @@ class NamespaceFragment(ArrowFragment):
 
 
 def check_scan_schema(given: pa.Schema | None, schema: pa.Schema) -> None:
-    """Raise `InvalidInputError` if a scan is asked for other columns than a schema has."""
+    """Raise `InvalidInputError` if a scan requests other columns than a schema has."""
     if given is not None and given.names != schema.names:
         raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")
