@@ -267,7 +267,7 @@ def apart(work: Callable[[], R], abandoned: Callable[[], None]) -> R:
             try:
                 with busy():
                     result = context.run(work)
-            except BaseException as err:  # raised by the waiting thread
+            except BaseException as err:  # noqa: BLE001 - raised by the waiting thread
                 outcome.set_exception(err)
             else:
                 outcome.set_result(result)

@@ -221,7 +221,7 @@ def as_integer(value: object) -> int | None:
     if isinstance(value, bool):
         return None
     try:
-        return operator.index(value)  # this is what is tested
+        return operator.index(value)  # type: ignore[arg-type] # this is what is tested
     except TypeError:
         return None
 
