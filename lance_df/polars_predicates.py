@@ -150,7 +150,7 @@ def _compared(name: str, operator: str, values: pa.Array, schema: pa.Schema) -> 
     if operator == "NotEq":
         return _Part(field != value)
     if operator in ("Lt", "LtEq"):
-        # scans order some NaN below all numbers, Polars orders none so
+        # scans order some NaN below all numbers; Polars never does
         is_exact = not _types.is_floating(data_type)
         return _Part(field < value if operator == "Lt" else field <= value, is_exact)
     greater = field > value if operator == "Gt" else field >= value

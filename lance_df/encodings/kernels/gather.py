@@ -317,7 +317,7 @@ def _gather_by(
         for i in range(count):
             _copy_pair(values, 16 * _at(positions, i, position_bytes), out, 16 * i)
         return
-    # values that are read before any of them is written are read at once
+    # reading four values before writing any lets the processor read them together
     while i + 4 <= count:
         a = load_word(values, width * _at(positions, i, position_bytes), width)
         b = load_word(values, width * _at(positions, i + 1, position_bytes), width)
