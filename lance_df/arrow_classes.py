@@ -1,8 +1,8 @@
-"""Datasets, scanners and fragments that are pyarrow's for other programs, though no C++ reads them.
+"""Base classes that make other programs take datasets, scanners and fragments for those of pyarrow.
 
-Functions of pyarrow in C++ take a pointer of what is an instance of its classes, and crash where there is
-none. A dataset therefore has one, which raises an error when it is read. Scanners and fragments are taken for
-pyarrow's by `isinstance` alone; functions in C++ check the type itself, and raise `TypeError`.
+pyarrow's C++ functions take a C++ pointer from every instance of its classes, and crash if there is none. So
+a dataset has one, which raises an error when it is read. Scanners and fragments pass only `isinstance`
+checks; C++ functions check the type itself, and raise `TypeError`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _maker(cls: Callable[..., object]) -> Callable[..., object]:
 
 
 class _Seen:
-    """`isinstance` takes an object for one of the class of pyarrow that ``_base`` is."""
+    """Makes `isinstance` accept an object as one of the pyarrow class ``_base``."""
 
     _base: ClassVar[type] = object
     _face: ClassVar[type] = object
@@ -45,12 +45,12 @@ class _Seen:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """A class derived from pyarrow's, with the methods of this one: DuckDB takes them from there."""
+        """A class derived from pyarrow's with the methods of this one, where DuckDB finds them."""
         return type(self)._face
 
 
 class ArrowDataset(pyarrow.dataset.UnionDataset):  # type: ignore[misc]
-    """Is a `pyarrow.dataset.Dataset`; what pyarrow itself would read of it raises an error."""
+    """A `pyarrow.dataset.Dataset` that raises an error when pyarrow itself reads it."""
 
     def __new__(cls, *_: object, **__: object) -> Self:
         self: Self = super().__new__(cls)
@@ -60,12 +60,12 @@ class ArrowDataset(pyarrow.dataset.UnionDataset):  # type: ignore[misc]
 
 @cache
 def _unreadable() -> tuple[pa.Schema, list[pyarrow.dataset.Dataset]]:
-    """Return schema and parts of a dataset that cannot be read; the name of its column says why, too."""
+    """Return schema and parts of an unreadable dataset; the name of its column also gives the reason."""
     from pyarrow.fs import FileSystemHandler, PyFileSystem
 
     class Unreadable(FileSystemHandler):  # type: ignore[misc]
         def _refuse(self, *_: object, **__: object) -> NoReturn:
-            with busy():  # threads of Arrow release the error some time after it was raised
+            with busy():  # Arrow's threads release the error some time after it was raised
                 raise NotImplementedError(_MESSAGE)
 
         copy_file = create_dir = delete_dir = delete_dir_contents = delete_file = _refuse
@@ -86,12 +86,12 @@ def _unreadable() -> tuple[pa.Schema, list[pyarrow.dataset.Dataset]]:
 
 
 class ArrowScanner(_Seen):
-    """Is taken for a `pyarrow.dataset.Scanner`."""
+    """Passes `isinstance` checks for `pyarrow.dataset.Scanner`."""
 
     _base = pyarrow.dataset.Scanner
 
 
 class ArrowFragment(_Seen):
-    """Is taken for a `pyarrow.dataset.Fragment`."""
+    """Passes `isinstance` checks for `pyarrow.dataset.Fragment`."""
 
     _base = pyarrow.dataset.Fragment

@@ -1,11 +1,11 @@
-"""Let no thread be in native code that comes back to Python when the interpreter goes down.
+"""Wait at exit for threads in native code that may return to Python, so that the process does not crash.
 
-A daemon thread, or one of DataFusion's, that wants to run Python code while the interpreter ends is ended by
-CPython in the middle of whatever called it. Rust and C++ abort the process then. So threads say when they are
-`busy` with such code, what native code takes one by one is `stoppable`, and the exit waits for both. From
-then on a thread that comes by stays where it is, for ever. One of DataFusion's gets an error, as somebody may
-wait for it; so does one that is busy, and stays when it is no longer. Where threads compute on in native code
-the process ends with the interpreter, before any of them comes back.
+CPython ends a daemon thread, or one of DataFusion's, that wants to run Python code during the shutdown of the
+interpreter, in the middle of its callers; Rust and C++ then abort the process. Therefore threads mark such
+native code as `busy`, generators that native code consumes are `stoppable`, and the exit waits for both. From
+then on, a Python thread that gets here blocks for ever. A DataFusion thread gets an error instead, since
+something may wait for it; so does a thread that is busy, which blocks once it is no longer busy. If threads
+still compute in native code, the process ends together with the interpreter, before any of them can return.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from lance_df.forks import after_fork_in_child, new_lock
 
 _WAIT_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.005
-# After a call has returned, a thread of DataFusion releases what it held, without a notification. Until it
-# has, it is awake, or waits for the GIL, which it gets while the exit sleeps.
+# After a call has returned, a DataFusion thread releases what it held, without a notification. Until then it
+# is awake, or waits for the GIL, which it gets while the exit sleeps.
 _SETTLE_SECONDS: Final = 0.05
 _SAMPLE_SECONDS: Final = 0.002
 _SAMPLES: Final = 3
@@ -39,7 +39,7 @@ _Item = TypeVar("_Item")
 _lock: Final = new_lock()
 _busy: Final[Counter[int]] = Counter()
 _parked: Final[set[int]] = set()
-# when native code was given an item, by generator, while it has it
+# for each generator whose item native code holds: when it was handed over
 _given: Final[dict[object, float]] = {}
 _last_end = float("-inf")
 _closing = False
@@ -47,15 +47,15 @@ _closing = False
 
 @contextmanager
 def busy() -> Iterator[None]:
-    """Mark what calls native code that may call Python, or is called by it.
+    """Mark code that calls native code that may call Python, or that native code calls.
 
     Raises
     ------
     LanceError
-        The interpreter is going down.
+        The interpreter is shutting down.
     """
     global _last_end  # noqa: PLW0603 - one for the process
-    if is_main():  # it runs the exit itself
+    if is_main():  # the main thread runs the exit itself
         check_exit()
         yield
         return
@@ -76,12 +76,12 @@ def busy() -> Iterator[None]:
 
 
 def stoppable(items: Generator[_Item]) -> Generator[_Item]:
-    """Yield items to native code, such as a reader of Arrow's.
+    """Yield items to native code, for example a reader of Arrow.
 
     Raises
     ------
     LanceError
-        The interpreter is going down.
+        The interpreter is shutting down.
     """
     with closing(items):
         while True:
@@ -100,12 +100,12 @@ def stoppable(items: Generator[_Item]) -> Generator[_Item]:
 
 
 def check_exit() -> None:
-    """Go no further when the interpreter is going down; see `busy`.
+    """Stop here if the interpreter is shutting down; see `busy`.
 
     Raises
     ------
     LanceError
-        It is, and somebody may wait for this thread, or for a lock that it holds.
+        It is shutting down, and something may wait for this thread, or for a lock that it holds.
     """
     if not _closing:
         return
@@ -115,12 +115,12 @@ def check_exit() -> None:
 
 
 def is_main() -> bool:
-    """Whether this is the main thread. (To ask for the current thread makes an object for one of others.)"""
+    """Whether this is the main thread. (`current_thread` would make an object for a foreign thread.)"""
     return threading.get_ident() == threading.main_thread().ident
 
 
 def at_exit(function: Callable[[], None]) -> None:
-    """Call a function at the exit, before threads are waited for: it ends what they do."""
+    """Call a function at exit, before waiting for threads; it should end their work."""
     _functions.append(function)
 
 
@@ -177,21 +177,21 @@ def _settle() -> None:
 
 
 def _others_are_awake() -> bool:
-    """Whether another thread runs, or waits for a processor or a disk; true where that is not known."""
+    """Whether another thread runs or waits for a processor or a disk; true if this is unknown."""
     this = str(threading.get_native_id())
     try:
         texts = [(each / "stat").read_bytes() for each in _THREADS.iterdir() if each.name != this]
     except OSError:  # not Linux, or a thread that just ended
         return True
-    # the state follows the name, which is in parentheses and may have some (proc_pid_stat(5))
+    # the state follows the name in parentheses, which may contain parentheses (proc_pid_stat(5))
     return any(text.rpartition(b") ")[2][:1] != b"S" for text in texts)
 
 
 def _leave_out_native_handlers() -> None:
-    """End the process as soon as the interpreter has gone down.
+    """End the process as soon as the interpreter has shut down.
 
-    A thread that computes for a statement that was abandoned calls Python when it is done. It crashes where
-    the interpreter is gone, while native libraries still run what they do at an exit.
+    A thread that computes for an abandoned statement calls Python when it is done. It would crash after the
+    interpreter is gone, while native libraries still run their exit handlers.
     """
     if sys.platform != "linux":
         return

@@ -1,4 +1,4 @@
-"""Rows from files of Parquet and CSV: a path, a URL, or a glob."""
+"""Read rows from Parquet and CSV files, given by a path, a URL, or a glob."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SUFFIXES: Final = {
     ".csv.bz2": "csv",
     ".csv.zst": "csv",
 }
-_CSV_SAMPLE: Final = 8 << 20  # bytes from which the types of columns follow
+_CSV_SAMPLE: Final = 8 << 20  # the number of bytes from which the types of columns are inferred
 _WILDCARDS: Final = frozenset("*?[")
 
 
@@ -39,27 +39,27 @@ def open_files(
 ) -> pa.RecordBatchReader:
     """Return the rows of files, in the order of their names.
 
-    Columns are those of all files together, null where a file has none of a name. In CSV an empty field is
-    null, ``""`` an empty string; types follow from the first 8 MiB of a file.
+    The columns are those of all files together; a column that a file lacks is null. In CSV an empty field is
+    null, and ``""`` is an empty string; types are inferred from the first 8 MiB of a file.
 
     Parameters
     ----------
     source
         A path or URL that ends in ``.parquet`` or ``.csv``, or in ``.csv.gz``, ``.csv.bz2`` or ``.csv.zst``;
-        a glob of such, where ``**`` stands for folders at any depth; or a list of such.
+        a glob of these, in which ``**`` matches folders at any depth; or a list of these.
     schema
-        The columns to read, in these types; by default what the files say, or their values look like.
+        The columns to read, with their types; by default those of the files, or inferred from values.
     column_types
-        Types of columns of CSV files, of those that are there.
+        Types of columns of CSV files; names that do not occur are ignored.
     storage_options
-        For the fsspec filesystem.
+        Options of the fsspec filesystem.
 
     Raises
     ------
     InvalidInputError
-        It is no file of these kinds, files of both kinds, or files whose columns do not go together.
+        A file is of another kind, the files are of both kinds, or their columns are incompatible.
     NotFoundError
-        There is no such file.
+        A file does not exist.
     """
     texts = [os.fspath(each) for each in ([source] if isinstance(source, str | os.PathLike) else source)]
     paths: list[str] = []
@@ -93,7 +93,7 @@ def csv_files(
     schema: pa.Schema | None = None,
     column_types: pa.Schema | None = None,
 ) -> pads.Dataset:
-    """Return files of CSV with a header, as `open_files` reads them, as a dataset of pyarrow."""
+    """Return CSV files with a header as a dataset of pyarrow, read as by `open_files`."""
     types = schema or column_types
     if any(path.lower().endswith(".zst") for path in paths):  # datasets decompress others alone
         rows = _csv_in_memory(paths, filesystem, delimiter, types)
@@ -109,7 +109,7 @@ def csv_files(
 def parquet_files(
     paths: Sequence[str], filesystem: Any = None, *, schema: pa.Schema | None = None
 ) -> pads.Dataset:
-    """Return files of Parquet, as `open_files` reads them, as a dataset of pyarrow."""
+    """Return Parquet files as a dataset of pyarrow, read as by `open_files`."""
     files = pads.dataset(list(paths), format="parquet", filesystem=filesystem, schema=schema)
     if schema is not None or len(paths) == 1:
         return files
@@ -117,7 +117,7 @@ def parquet_files(
 
 
 def _all_columns(files: pads.Dataset) -> pa.Schema:
-    """Return the columns of all files of a dataset together: a file need not have each."""
+    """Return the columns of all files of a dataset together; a file need not have all of them."""
     schemas = [fragment.physical_schema for fragment in files.get_fragments()]
     return pa.unify_schemas(schemas, promote_options="permissive")
 
@@ -166,7 +166,7 @@ def _format_of(path: str) -> str | None:
 
 
 def _matching(text: str, storage_options: Mapping[str, Any] | None) -> tuple[Any, list[str]]:
-    """Return the filesystem, None for the local one, and the paths of the files."""
+    """Return the filesystem (None for the local one) and the paths of the files."""
     is_glob = bool(_WILDCARDS.intersection(text))
     location = open_location(text, storage_options)
     if location.is_local:
@@ -201,7 +201,7 @@ def _opened(
 def _csv_options(
     delimiter: str, column_types: pa.Schema | None, *, empty_lines: bool = False
 ) -> dict[str, Any]:
-    """Return how CSV is read; an empty line is a null where there is but one column."""
+    """Return the options for reading CSV; with a single column, an empty line is a null."""
     return {
         "parse_options": pa.csv.ParseOptions(
             delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=not empty_lines

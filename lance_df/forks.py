@@ -1,8 +1,8 @@
-"""What a forked child makes anew, and what it cannot have.
+"""Renew locks and other state in forked children, and refuse what cannot work there.
 
-After ``os.fork()`` a child has the thread that forked and no other. Locks that others held stay locked
-there, and work that others were to do is never done. Locks made by `new_lock` are free in a child;
-`after_fork_in_child` makes anew what else needs it; what threads do over several calls has an `Origin`.
+After ``os.fork()`` a child has only the thread that forked. Locks that other threads held stay locked, and
+their work is never finished. Locks made by `new_lock` are free in a child; `after_fork_in_child` renews other
+state; an `Origin` guards work that threads do across several calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MIN_PRUNED: Final = 1024
 
-# Without callbacks: an interruption that comes while one runs is lost.
+# Without callbacks of the references: an interrupt that comes while one runs is lost.
 _locks: list[ref[threading.Lock]] = []
 _num_pruned = _MIN_PRUNED
 _inherited: frozenset[str] = frozenset()
@@ -29,9 +29,10 @@ _adding: Final = threading.Lock()
 
 
 def new_lock() -> threading.Lock:
-    """Return a lock that is free in a forked child, whoever held it in the parent.
+    """Return a lock that is free in a forked child, even if a thread held it in the parent.
 
-    What it guards may be half changed there: it is for caches and counters, and what can be computed again.
+    The guarded state may be half changed there, so use it only for caches, counters and what can be
+    recomputed.
     """
     global _locks, _num_pruned  # noqa: PLW0603 - one list for the process
     lock = threading.Lock()
@@ -44,7 +45,7 @@ def new_lock() -> threading.Lock:
 
 
 def after_fork_in_child(function: Callable[[], None]) -> None:
-    """Call a function in every forked child, before anything else runs there."""
+    """Register a function to be called in every forked child before anything else runs there."""
     if hasattr(os, "register_at_fork"):  # Windows has no fork
         os.register_at_fork(after_in_child=function)
 
@@ -55,7 +56,7 @@ def is_inherited(package: str) -> bool:
 
 
 class Origin:
-    """The process in which something was begun that only its threads can end."""
+    """The process that began some work which only its threads can finish."""
 
     __slots__ = ("_pid",)
 
@@ -63,7 +64,7 @@ class Origin:
         self._pid = os.getpid()
 
     def check(self) -> None:
-        """Refuse to go on in another process.
+        """Refuse to continue in another process.
 
         Raises
         ------
@@ -89,11 +90,11 @@ def _renew_locks() -> None:
 
 
 def _renew(lock: Any) -> None:
-    lock._at_fork_reinit()  # as the standard library renews its own
+    lock._at_fork_reinit()  # as the standard library does for its own locks
 
 
 def _renew_properties() -> None:
-    """Free the locks that Python 3.11 has in cached properties: one for all objects of a class."""
+    """Free the locks of cached properties in Python 3.11, which all objects of a class share."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] != "lance_df":
             continue

@@ -1,10 +1,10 @@
-"""Ctrl-C while something is written: what has to be finished is finished, and what need not be is not begun.
+"""Handle Ctrl-C during writes: finish what must be finished, and begin nothing else.
 
-Python raises `KeyboardInterrupt` in the main thread, between any two instructions, and again each time the
-user presses Ctrl-C. Other threads are not interrupted: they ask whether they are to stop.
+Python raises `KeyboardInterrupt` in the main thread between any two instructions, and again each time the
+user presses Ctrl-C. Other threads are not interrupted; they must check whether to stop.
 
-While a write, a call of DataFusion or a command of the shell is under way the handler of SIGINT is `_handle`,
-which calls the one that was there, or puts that off.
+During a write, a call of DataFusion or a command of the shell, the handler of SIGINT is `_handle`, which
+calls the former handler, or postpones that.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ R = TypeVar("R")
 _PATIENCE_SECONDS: Final = 5.0
 _IMPORT: Final = "<frozen importlib._bootstrap>"
 _LATER_SECONDS: Final = 0.1
-# What `signal` wraps to make enums of numbers, which takes longer than all else here.
+# `signal` wraps this module to make enums of numbers, which takes longer than everything else here.
 _native: Final[Any] = sys.modules.get("_signal", signal)
 _SIGINT: Final = int(signal.SIGINT)
 _stopped = threading.local()
 
 
 class WorkStoppedError(BaseException):
-    """The thread works for one that was interrupted, and nobody waits for its result.
+    """Ends a thread that works for an interrupted one, so that nothing waits for its result.
 
-    Like `KeyboardInterrupt` it is no `Exception`: nobody tries again.
+    Like `KeyboardInterrupt` it is not an `Exception`, so that it is not retried.
     """
 
 
 class _Signals:
-    """What is known of SIGINT while `_handle` is its handler. Only the main thread comes here.
+    """The state of SIGINT while `_handle` is its handler. Only the main thread uses it.
 
     Attributes
     ----------
     former
-        The handler that was there.
+        The previous handler.
     raises_once
-        Whether what the former handler raises again, within some seconds, is left out.
+        Whether further signals are ignored for some seconds after the former handler has raised.
     is_raised_at_the_end
-        Whether that is raised again, whatever becomes of it.
+        Whether the caller raises the exception again at the end, even if it got lost.
     ends_wait
-        When signals are not put off any more; None where they are not.
+        When postponing signals ends; None if they are not postponed.
     was_put_off
-        Whether one was.
+        Whether a signal was postponed.
     num_imports
-        Calls that import modules, of which the whole is a part.
+        The number of imports on the stack when the handler was installed.
     ends_import
-        When an import is not waited for any more; None where none is.
+        When waiting for an import ends; None if none is waited for.
     error, num_errors, time_of_error
-        What the former handler raised last, how often it did, and when.
+        The last exception that the former handler raised, their number, and the time of the last one.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
     if _num_imports(frame) <= _signals.num_imports:
         _signals.ends_import = None
     elif _signals.ends_import is None or now < _signals.ends_import:
-        # a package of which a part was imported may never be imported again
+        # a partly imported package may never be importable again
         _signals.ends_import = _signals.ends_import or now + _PATIENCE_SECONDS
         start_new_thread(_interrupt_later, ())
         return
@@ -106,7 +106,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 
 def _num_imports(frame: FrameType | None) -> int:
-    """Return how many calls of a stack are those that import modules."""
+    """Return the number of import calls on a stack."""
     number = 0
     while frame is not None:
         number += frame.f_code.co_filename == _IMPORT
@@ -119,7 +119,7 @@ def _interrupt_later() -> None:
     if sys.platform == "win32":
         interrupt_main(signal.SIGINT)
         return
-    # what `interrupt_main` simulates does not end a wait for a lock
+    # the signal that `interrupt_main` simulates does not end a wait for a lock
     ident = threading.main_thread().ident
     if ident is not None:
         signal.pthread_kill(ident, signal.SIGINT)
@@ -127,7 +127,7 @@ def _interrupt_later() -> None:
 
 @contextmanager
 def _handled(*, raises_once: bool = False) -> Iterator[bool]:
-    """Let `_handle` be the handler of SIGINT, in the main thread; say whether it is."""
+    """Install `_handle` as the handler of SIGINT, if in the main thread; yield whether it is."""
     former = _native.getsignal(_SIGINT) if is_main() else None
     if not callable(former):  # ignored, or not Python's
         yield False
@@ -138,7 +138,7 @@ def _handled(*, raises_once: bool = False) -> Iterator[bool]:
         _signals.raises_once = outer
         if is_outermost:
             _signals.raises_once, _signals.error = False, None
-            # it may be ended by another thread, and the handler may be the user's by now
+            # another thread may end it, and the user may have changed the handler
             if is_main() and _native.getsignal(_SIGINT) is _handle:
                 _native.signal(_SIGINT, former)
 
@@ -154,15 +154,16 @@ def _handled(*, raises_once: bool = False) -> Iterator[bool]:
             yield True
         finally:
             restore()
-    finally:  # again, for where an interrupt comes before it is done
+    finally:  # again, in case an interrupt came before it was done
         restore()
 
 
 @contextmanager
 def imports_finished() -> Iterator[None]:
-    """Let a SIGINT raise when the import that is under way is done, for programs that go on afterwards.
+    """Raise SIGINT only after the current import is done, for programs that continue afterwards.
 
-    Python's lock of all imports may be held for ever by one that is broken off; other threads wait for it.
+    An import that is broken off may hold Python's global import lock for ever; other threads would wait for
+    it.
     """
     with _handled():
         yield
@@ -170,9 +171,9 @@ def imports_finished() -> Iterator[None]:
 
 @contextmanager
 def raised_at_the_end() -> Iterator[None]:
-    """Raise what a SIGINT raises meanwhile, also where that is lost or made an error of another kind.
+    """At the end, raise what SIGINT raised meanwhile, even if it was lost or turned into another error.
 
-    DataFusion does so with what its callbacks raise.
+    DataFusion loses or replaces exceptions of its callbacks.
     """
     with _handled() as is_handled:
         if not is_handled:
@@ -198,15 +199,15 @@ def raised_at_the_end() -> Iterator[None]:
 
 @contextmanager
 def interrupted_once() -> Iterator[None]:
-    """Let a SIGINT raise, and further ones not for some seconds, so that what was begun is cleaned up."""
+    """Let the first SIGINT raise, and ignore further ones for some seconds, so that cleanup can finish."""
     with _handled(raises_once=True):
         yield
 
 
 def undisturbed(work: Callable[[], R]) -> R:
-    """Do something to its end, however often the user presses Ctrl-C meanwhile, and return its result.
+    """Run some work to its end, even if the user presses Ctrl-C meanwhile, and return its result.
 
-    Such an interrupt is raised when the work is done, or has taken some seconds since.
+    The interrupt is raised when the work is done, or after some seconds.
     """
     with _handled() as is_handled:
         if not is_handled or _signals.ends_wait is not None:
@@ -224,9 +225,9 @@ def undisturbed(work: Callable[[], R]) -> R:
 
 @contextmanager
 def callback(*, panics: bool = False) -> Iterator[None]:
-    """Put a SIGINT off while DataFusion calls, which makes another error of what is raised here.
+    """Postpone SIGINT during a callback, since DataFusion would turn an exception into another error.
 
-    It is raised soon afterwards. Where whoever calls DataFusion raises it in the end, it need not be put off,
+    It is raised soon afterwards. If the caller of DataFusion raises it in the end, it need not be postponed,
     unless DataFusion ``panics``.
     """
     with _handled() as is_handled:
@@ -245,15 +246,15 @@ def callback(*, panics: bool = False) -> Iterator[None]:
 
 
 def apart(work: Callable[[], R], abandoned: Callable[[], None]) -> R:
-    """Return what ``work`` returns, which a thread of its own does, so that a SIGINT is raised at once.
+    """Run ``work`` in a thread of its own, so that SIGINT is raised at once; return its result.
 
-    It ends threads of `workers` as well. It is for native code that may compute for long without looking for
-    signals.
+    Threads of `workers` can be ended in the same way. This is for native code that may compute for long
+    without checking for signals.
 
     Parameters
     ----------
     abandoned
-        Called where a SIGINT is raised. ``work`` goes on until it notices, and its result is lost.
+        Called if SIGINT is raised. ``work`` continues until it notices, and its result is lost.
     """
     events: tuple[threading.Event, ...] = getattr(_stopped, "events", ())
     if not (is_main() or events):
@@ -266,7 +267,7 @@ def apart(work: Callable[[], R], abandoned: Callable[[], None]) -> R:
             try:
                 with busy():
                     result = context.run(work)
-            except BaseException as err:  # noqa: BLE001 - raised by whoever waits
+            except BaseException as err:  # noqa: BLE001 - raised by the waiting thread
                 outcome.set_exception(err)
             else:
                 outcome.set_result(result)
@@ -290,14 +291,14 @@ def _abandon(abandoned: Callable[[], None], ident: int) -> None:
 
 
 def _raise_in(ident: int) -> None:
-    """End what a thread does when it runs Python code next, which DataFusion lets threads do that wait."""
+    """End a thread at its next Python code; DataFusion lets waiting threads run Python code."""
     import ctypes
 
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(WorkStoppedError))
 
 
 class _Pool(ThreadPoolExecutor):
-    """Threads that are known to be there when they are, also where an interrupt comes as they begin."""
+    """An executor that records all its threads, even if an interrupt comes as one begins."""
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         return undisturbed(lambda: super(_Pool, self).submit(fn, *args, **kwargs))
@@ -305,9 +306,9 @@ class _Pool(ThreadPoolExecutor):
 
 @contextmanager
 def workers(num_threads: int, name: str = "lance-df-work") -> Iterator[ThreadPoolExecutor]:
-    """Make threads that write, and are done when the context has ended, also by an interrupt.
+    """Make threads for writing, which are finished when the context ends, also after an interrupt.
 
-    Then what has not begun is left, and what has begun ends where it calls `check_stopped`.
+    After an interrupt, work that has not begun is dropped, and other work ends when it calls `check_stopped`.
     """
     with interrupted_once(), generator_workers(num_threads, name) as pool:
         yield pool
@@ -315,7 +316,7 @@ def workers(num_threads: int, name: str = "lance-df-work") -> Iterator[ThreadPoo
 
 @contextmanager
 def generator_workers(num_threads: int, name: str) -> Iterator[ThreadPoolExecutor]:
-    """Do the same for a generator: it may be suspended for long, and leaves the handler of SIGINT alone."""
+    """As `workers`, for a generator, which may be suspended for long: the SIGINT handler is unchanged."""
     event = threading.Event()
     outer: tuple[threading.Event, ...] = getattr(_stopped, "events", ())
     pool = _Pool(num_threads, name, partial(_begin, (*outer, event)))
@@ -329,12 +330,12 @@ def generator_workers(num_threads: int, name: str) -> Iterator[ThreadPoolExecuto
 
 
 def check_stopped() -> None:
-    """End what a thread of `workers` does if nobody waits for it any more.
+    """End the work of a thread of `workers` if nothing waits for it any more.
 
     Raises
     ------
     WorkStoppedError
-        It is so.
+        Nothing waits for the work.
     """
     for event in getattr(_stopped, "events", ()):
         if event.is_set():

@@ -1,4 +1,4 @@
-"""Scanners of partitioned namespaces, and their members as fragments."""
+"""Scanners of partitioned namespaces, and members of namespaces as fragments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lance_df.scan.request import ScanRequest
     from lance_df.scanner_options import Columns, Filter, ScannerOptions
 
-# what is about rows of single tables
+# options that concern the rows of single tables
 _OF_MEMBERS = ("with_row_id", "with_row_address", "include_deleted_rows", "fragment_ids")
 
 

@@ -1,7 +1,7 @@
-"""Predicates of Polars as expressions of pyarrow, as far as both mean the same.
+"""Convert predicates of Polars to expressions of pyarrow, as far as both have the same meaning.
 
-Polars says what an expression is in JSON, whose form is not documented; what is not known here is left to
-Polars. The expression made may be true of more rows than the predicate, never of fewer.
+Polars returns an expression as JSON, whose form is not documented; unknown parts are left to Polars. The
+expression may be true for more rows than the predicate, never for fewer.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _SURROGATES: Final = range(0xD7FF, 0xE000)
 
 
 class _UntranslatedError(Exception):
-    """Polars says something that is not known here."""
+    """Polars returned something that is unknown here."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """An expression, and whether it is true of no other rows than what it was made of."""
+    """An expression, and whether it is true for exactly the rows of the original."""
 
     expression: pc.Expression
     is_exact: bool = True
 
 
 def to_arrow_expression(predicate: pl.Expr, schema: pa.Schema) -> pc.Expression | None:
-    """Return an expression that is true of all rows for which a predicate is; None for all rows."""
+    """Return an expression that is true for all rows for which a predicate is; None if for all rows."""
     try:
         tree = json.loads(predicate.meta.serialize(format="json"))
     except Exception:  # noqa: BLE001 - of an interface that may change
@@ -150,7 +150,7 @@ def _compared(name: str, operator: str, values: pa.Array, schema: pa.Schema) -> 
     if operator == "NotEq":
         return _Part(field != value)
     if operator in ("Lt", "LtEq"):
-        # some NaN are less than all numbers in scans, and none in Polars
+        # scans order some NaN below all numbers; Polars never does
         is_exact = not _types.is_floating(data_type)
         return _Part(field < value if operator == "Lt" else field <= value, is_exact)
     greater = field > value if operator == "Gt" else field >= value
@@ -178,7 +178,7 @@ def _is_in(name: str, values: pa.Array, schema: pa.Schema) -> _Part:
 
 
 def _starts_with(name: str, prefix: Any, schema: pa.Schema) -> _Part:
-    """Return a range of texts, in the order of their code points, which is that of their bytes."""
+    """Return a range of texts in code point order, which is also the order of their bytes."""
     data_type = _column_type(name, schema)
     text = _literal(prefix)[0].as_py()
     if not (_types.is_string(data_type) or _types.is_large_string(data_type)) or not text:
@@ -191,7 +191,7 @@ def _starts_with(name: str, prefix: Any, schema: pa.Schema) -> _Part:
 
 
 def _literal(node: Any) -> pa.Array:
-    """Return the value of a literal, an array of one."""
+    """Return the value of a literal, as an array of one."""
     import polars as pl
 
     if not isinstance(node, dict) or "Literal" not in node:
@@ -207,7 +207,7 @@ def _literal(node: Any) -> pa.Array:
 
 
 def _as_type(values: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Return values in the type of a column, without loss."""
+    """Convert values to the type of a column, without loss."""
     is_time = _types.is_timestamp(values.type) and _types.is_timestamp(data_type)
     if is_time and (values.type.tz is None) != (data_type.tz is None):
         raise _UntranslatedError

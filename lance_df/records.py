@@ -1,10 +1,11 @@
-"""Frozen dataclasses with slots, made quickly: `dataclass` means what it means in the standard library.
+"""Make frozen dataclasses with slots quickly; `dataclass` means the same as in the standard library.
 
-That compiles six methods for each class, which takes 1 ms, and a first small query needs a hundred classes.
-Here ``__init__`` is compiled once for classes of one shape, and the others are closures. ``InitVar`` is not
-known. `replace` means what it means there, too, and takes a quarter of the time for these classes.
+The standard library compiles six methods for each class, which takes 1 ms, and a first small query needs a
+hundred classes. Here ``__init__`` is compiled once for classes of one shape, and the other methods are
+closures. ``InitVar`` is not supported. `replace` also means the same, and takes a quarter of the time for
+these classes.
 
-`as_integer` and `plain` make integers of other libraries those of Python, for fields and arguments.
+`as_integer` and `plain` convert integers of other libraries to those of Python, for fields and arguments.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _set = object.__setattr__
 
 
 class _Factory:
-    """The default of a parameter whose value a factory makes."""
+    """The default of a parameter whose value comes from a factory."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, kw_only=False, **others):
-        """Make a dataclass; only frozen ones with slots are made here."""
+        """Make a dataclass; only frozen classes with slots are supported."""
 
         def make(cls):
             if frozen and slots and not others:
@@ -50,7 +51,7 @@ else:
 
 def _frozen_with_slots(cls: type[Any], kw_only: bool) -> type[Any]:
     if cls.__doc__ is None:
-        cls.__doc__ = cls.__name__  # or a signature is made for it, which takes 1 ms
+        cls.__doc__ = cls.__name__  # otherwise a signature is made for the docstring, which takes 1 ms
     made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=True, kw_only=kw_only)
     fields = dataclasses.fields(made)
     methods = {
@@ -64,7 +65,7 @@ def _frozen_with_slots(cls: type[Any], kw_only: bool) -> type[Any]:
     if "__init__" not in made.__dict__:
         made.__init__ = _initialising(made, fields)
     for name, method in methods.items():
-        # a class that has its own __eq__ has None for its __hash__
+        # a class that defines __eq__ has a __hash__ of None
         if made.__dict__.get(name) is None:
             setattr(made, name, method)
     return made
@@ -108,16 +109,16 @@ def _has_default(field: Field[Any]) -> bool:
 def _init_code(
     fields: tuple[tuple[bool, bool], ...], parameters: tuple[int, ...], num_keywords: int, has_post_init: bool
 ) -> CodeType:
-    """Return the code of an ``__init__`` whose fields are called ``f0`` and so on.
+    """Return the code of an ``__init__`` for fields called ``f0`` and so on.
 
-    Classes of the same shape share it: to compile it is what takes longest.
+    Classes of the same shape share it, since compiling takes longest.
 
     Parameters
     ----------
     fields
-        Of each field whether it is a parameter, and whether a factory makes it.
+        For each field, whether it is a parameter, and whether a factory makes its value.
     parameters
-        The numbers of those that are, the ones that are only keywords last.
+        The numbers of the fields that are parameters; keyword-only ones come last.
     """
     names = ["_self", *(f"f{number}" for number in parameters)]
     if num_keywords:
@@ -162,7 +163,7 @@ def _comparing(fields: Sequence[Field[Any]]) -> dict[str, Callable[..., Any]]:
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what makes a tuple of the attributes of an object: in tuples, a NaN equals itself."""
+    """Return a function that makes a tuple of an object's attributes; within tuples, a NaN equals itself."""
     if len(names) > 1:
         return attrgetter(*names)
     if not names:
@@ -184,7 +185,7 @@ def _replacing(fields: Sequence[Field[Any]]) -> Callable[..., Any]:
 def replace(record: T, /, **changes: Any) -> T:
     """Return a copy of a dataclass object with other values for some fields."""
     method = getattr(record, "__replace__", None)
-    if method is None:  # of a class of the standard library, before Python 3.13
+    if method is None:  # for classes of the standard library, before Python 3.13
         return dataclasses.replace(record, **changes)  # type: ignore[type-var]
     replaced: T = method(**changes)
     return replaced
@@ -220,12 +221,12 @@ def as_integer(value: object) -> int | None:
     if isinstance(value, bool):
         return None
     try:
-        return operator.index(value)  # type: ignore[arg-type] # that is what is found out
+        return operator.index(value)  # type: ignore[arg-type] # this is what is tested
     except TypeError:
         return None
 
 
 def plain(value: T) -> T | int:
-    """Return an integer of any library as an ``int``, and anything else as it is."""
+    """Return an integer of any library as an ``int``, and anything else unchanged."""
     number = as_integer(value)
     return value if number is None else number

@@ -1,4 +1,4 @@
-"""Rows to write, from whatever holds them: every source becomes a schema and a stream of record batches."""
+"""Convert data of any source that can be written to a schema and a stream of record batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lance_df.table.reading.prefetch import iterate_ahead
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# of Polars' lazy frames: rows that are in memory at a time
+# for lazy frames of Polars: the number of rows in memory at a time
 _LAZY_ROWS = 256 * 1024
 
 
@@ -40,13 +40,11 @@ def to_batches(
         ``__arrow_c_stream__`` or ``__arrow_c_array__``, a path, URL or glob of Parquet or CSV files, a list
         of these, or, with ``schema``, an iterable of batches and tables.
     column_types, storage_options
-        Of files; see `lance_df.file_sources.open_files`.
+        Only for files; see `lance_df.file_sources.open_files`.
 
-    Returns
-    -------
-    Batches are taken from the source as they are asked for; the next one of a stream is made meanwhile. They
-    are a sequence where the source has them in memory, as they are, and else a generator, to be closed: this
-    closes a generator and a stream that it was made from.
+    Returns ------- The schema and the batches. Batches are taken from the source on demand; the next one of a
+    stream is made meanwhile. They are a sequence if the source has them in memory unchanged; otherwise a
+    generator, which the caller must close; this also closes a generator or stream that it was made from.
 
     Raises
     ------
@@ -54,7 +52,7 @@ def to_batches(
         No such source, no schema, Arrow data with columns that the schema does not have, or values that do
         not fit it.
     ColumnNotFoundError
-        A frame or a dict without a column of the schema.
+        A frame or a dict lacks a column of the schema.
     """
     if schema is not None and not isinstance(schema, pa.Schema):
         raise InvalidInputError(f"a pyarrow schema is needed, not {schema!r:.100}")
@@ -71,7 +69,7 @@ def to_batches(
         raise InvalidInputError(
             f"this {type(data).__name__} cannot be turned into Arrow data: {err}"
         ) from err
-    except KeyError as err:  # of a frame or a dict that lacks a column of the schema
+    except KeyError as err:  # the error of a frame or a dict that lacks a column of the schema
         raise ColumnNotFoundError(
             f"this {type(data).__name__} does not have all columns of the schema given: {err.args[0]}"
         ) from err
@@ -80,7 +78,7 @@ def to_batches(
     if isinstance(source, pa.RecordBatchReader):
         is_the_callers = source is given
         batches = iterate_ahead(source) if is_the_callers else _read(source)
-        # batches that Python makes may have another schema than their reader says
+        # batches made by Python code may have another schema than their reader
         return _cast(source.schema, _cast_all(batches, source.schema), schema)
     if schema is None:
         raise InvalidInputError(
@@ -108,7 +106,7 @@ def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchRea
     if isinstance(data, list) and data and isinstance(data[0], dict):
         if schema is not None:
             return pa.Table.from_pylist(data, schema=schema)
-        names = dict.fromkeys(name for row in data for name in row)  # the first row need not have all
+        names = dict.fromkeys(name for row in data for name in row)  # the first row need not have all columns
         return pa.table({name: [row.get(name) for row in data] for name in names})
     if isinstance(data, pads.Dataset):
         data = data.scanner()
@@ -118,7 +116,7 @@ def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchRea
     if library == "pandas" and type(data).__name__ == "DataFrame":
         return pa.Table.from_pandas(data, schema=schema)
     if library == "polars" and type(data).__name__ == "DataFrame":
-        return data.to_arrow()  # unlike its stream, without views
+        return data.to_arrow()  # unlike its stream, this has no views
     if library == "polars" and type(data).__name__ == "LazyFrame":
         return _collected(data)
     if hasattr(data, "__arrow_c_stream__"):
@@ -131,7 +129,7 @@ def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchRea
 
 
 def _collected(frame: Any) -> pa.Table | pa.RecordBatchReader:
-    """Run a lazy frame of Polars; some rows at a time, where it has that."""
+    """Run a lazy frame of Polars, some rows at a time if its release can."""
     if not hasattr(frame, "collect_batches"):
         return frame.collect().to_arrow()
     empty = frame.clear().collect().to_arrow()
@@ -144,7 +142,7 @@ def _collected(frame: Any) -> pa.Table | pa.RecordBatchReader:
 
 
 def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a reader, and close it, which ends what makes them."""
+    """Yield the batches of a reader and close it, which ends the threads that make them."""
     try:
         yield from iterate_ahead(reader)
     finally:
@@ -161,7 +159,7 @@ def _cast(
 
 
 def _check_columns(given: pa.Schema, schema: pa.Schema) -> None:
-    """Refuse to leave columns out, which nobody may notice; the order is that of the schema."""
+    """Refuse to drop columns, which could go unnoticed; the order is that of the schema."""
     if left_out := list(_left_out(given, schema)):
         raise InvalidInputError(
             f"the schema given does not have all columns of the data: {', '.join(left_out)}; select those to "
@@ -172,7 +170,7 @@ def _check_columns(given: pa.Schema, schema: pa.Schema) -> None:
 def _left_out(
     given: pa.Schema | pa.StructType, wanted: pa.Schema | pa.StructType, prefix: str = ""
 ) -> Iterator[str]:
-    """Yield the paths of columns and fields of structs that only the first has."""
+    """Yield the paths of columns and struct fields that only ``given`` has."""
     types = {field.name: field.type for field in wanted}
     for field in given:
         if field.name not in types:
@@ -212,7 +210,7 @@ def _cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _check_exact(name: str, values: pa.Array, wanted: pa.DataType) -> None:
-    """Refuse values that a cast, which Arrow makes, changes: times in dates. Floats may lose digits."""
+    """Refuse values that an Arrow cast would change, for example times in dates. Floats may lose digits."""
     kinds = pa.types
     values, wanted = plain_array(values), storage_type(wanted)
     if values.type == wanted or not len(values):
@@ -232,7 +230,7 @@ def _check_exact(name: str, values: pa.Array, wanted: pa.DataType) -> None:
         and _is_number(wanted)
         and (
             kinds.is_boolean(wanted)
-            or not kinds.is_integer(values.type)  # of which Arrow refuses what it changes
+            or not kinds.is_integer(values.type)  # Arrow itself refuses casts that change these
         )
     ):
         fits = _are_in_range if kinds.is_floating(wanted) else are_exact
@@ -242,7 +240,7 @@ def _check_exact(name: str, values: pa.Array, wanted: pa.DataType) -> None:
 
 
 def _are_in_range(values: pa.Array, wanted: pa.DataType) -> pa.BooleanArray:
-    """Return whether numbers, which may be NULL, are no infinite floats unless they are infinite already."""
+    """Return whether numbers, possibly NULL, do not become infinite by a cast."""
     was, became = (
         pc.is_inf(numbers.cast(pa.float64())) for numbers in (values, values.cast(wanted, safe=False))
     )

@@ -1,1 +1,1 @@
-"""DataFusion as a calculator: expressions over rows in memory, and UDFs for the types at hand."""
+"""Evaluate expressions over rows in memory with DataFusion, and make UDFs for the types of arguments."""

@@ -1,6 +1,6 @@
-"""The evaluator of this process, made when it is first asked.
+"""The expression evaluator of this process, made at its first use.
 
-DataFusion takes longer to be imported than many a read takes, and most namespaces are read without it.
+Importing DataFusion takes longer than many reads, and most namespaces are read without it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def evaluator() -> ExpressionEvaluator:
     Raises
     ------
     ForkedProcessError
-        The threads of DataFusion are in the parent of this process.
+        DataFusion's threads are in the parent of this process.
     """
     check_process()
     return _made()

@@ -1,10 +1,11 @@
-"""What every call of DataFusion is surrounded by: the process may be forked, interrupted, or at its end.
+"""Guard calls of DataFusion against forks, interrupts and the exit of the process.
 
-DataFusion runs on threads of one runtime, which is made at the first statement of a process. A forked child
-has the runtime without its threads: what it is asked for is never done.
+DataFusion runs on the threads of one runtime, which is made at the first statement of a process. A forked
+child has the runtime without its threads, so calls in the child would never return.
 
-A SIGINT that comes while a callback of ours runs in the main thread is raised there, and DataFusion makes an
-error of its own of it, a panic, or nothing at all. So a call raises what a SIGINT raised while it ran.
+If SIGINT is raised in the main thread while a callback of this package runs, DataFusion turns it into an
+error of its own, a panic, or nothing at all. So every call raises afterwards what a SIGINT raised while it
+ran.
 """
 
 from __future__ import annotations
@@ -28,38 +29,38 @@ PANICS: Final = "DataFusion panics: "
 _PROBE_SECONDS = 5.0
 
 _NOBODY = 0
-# the process whose threads DataFusion's runtime has
+# the process that has the threads of DataFusion's runtime
 _owner: int | None = None
 
 
 @contextmanager
 def engine_call() -> Iterator[None]:
-    """Mark a call of DataFusion that plans or runs something. Not to be held across a ``yield``.
+    """Mark a call of DataFusion that plans or runs something. It must not contain a ``yield``.
 
     Raises
     ------
     ForkedProcessError
-        The threads of DataFusion are in the parent of this process.
+        DataFusion's threads are in the parent of this process.
     KeyboardInterrupt
-        Or what else the handler of SIGINT raises.
+        The handler of SIGINT raises this, or another exception.
     Exception
-        DataFusion raises it, or panics: the message starts with `PANICS`.
+        DataFusion raises it, or panics, in which case the message starts with `PANICS`.
     """
     check_process()
     with busy(), raised_at_the_end():
         try:
             yield
         except BaseException as err:
-            if type(err).__name__ != "PanicException":  # which pyo3 has in no module, and is no Exception
+            if type(err).__name__ != "PanicException":  # a BaseException of pyo3
                 raise
             raise Exception(f"{PANICS}{err}") from err  # noqa: TRY002 - as all that DataFusion raises
 
 
 def outside_runtime(function: Callable[[], T]) -> T:
-    """Call ``function`` on another thread: DataFusion panics when a callback of its own calls it directly.
+    """Call ``function`` on another thread, since DataFusion panics if its own callback calls it directly.
 
-    It may plan, and collect rows, but not begin a stream: that waits for DataFusion's threads, and all of
-    these may be in callbacks.
+    The function may plan and collect rows, but must not begin a stream, which waits for DataFusion's threads,
+    all of which may be in callbacks.
     """
     context = copy_context()
     with ThreadPoolExecutor(1) as pool:
@@ -67,18 +68,18 @@ def outside_runtime(function: Callable[[], T]) -> T:
 
 
 def check_process() -> None:
-    """Refuse what DataFusion's threads are needed for, where they are in another process.
+    """Refuse to use DataFusion if its threads are in another process.
 
     Raises
     ------
     ForkedProcessError
-        They are.
+        The threads are in another process.
     """
     global _owner  # noqa: PLW0603 - one runtime for the process
     pid = os.getpid()
     if _owner == pid:
         return None
-    if _owner is None:  # others may have called DataFusion in the parent
+    if _owner is None:  # other code may have called DataFusion in the parent
         _owner = pid if not is_inherited("datafusion") or _answers() else _NOBODY
         return check_process()
     raise ForkedProcessError(
@@ -89,7 +90,7 @@ def check_process() -> None:
 
 
 def _answers() -> bool:
-    """Whether the runtime has threads in this process."""
+    """Return whether the runtime has threads in this process."""
     from datafusion import SessionContext
 
     done = threading.Event()

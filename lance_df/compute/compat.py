@@ -1,4 +1,4 @@
-"""What is used of DataFusion's Python API, which differs between its releases. Tested with 51, 53 and 55."""
+"""The parts of DataFusion's Python API that differ between its releases. Tested with 51, 53 and 55."""
 
 from __future__ import annotations
 
@@ -63,43 +63,43 @@ __all__ = [
 
 
 class NameList(list[str]):
-    """Names that may be read as an attribute, as DataFusion 51 does, or by a call, as later ones do."""
+    """Names that can be read as an attribute, as DataFusion 51 does, or by a call, as later releases do."""
 
     def __call__(self) -> set[str]:
         return set(self)
 
 
 def plain_context(config: SessionConfig | None = None) -> PlainSessionContext:
-    """Return a new context of DataFusion, whose constructor makes a SystemError of a KeyboardInterrupt."""
+    """Return a new context; its constructor is protected, as it turns KeyboardInterrupt into SystemError."""
     return undisturbed(lambda: PlainSessionContext(config))
 
 
 OPTIMIZER_PASSES: Final = "datafusion.optimizer.max_passes"
-"""How often a plan goes through the optimizer; with 0 it runs as it is."""
+"""The maximum number of optimizer passes for a plan; with 0 it runs unoptimized."""
 
 
 def with_settings(ctx: PlainSessionContext, changes: Mapping[str, str]) -> PlainSessionContext:
-    """Return a context with the tables, memory and functions of another, and some settings of its own."""
+    """Return a context with the tables, memory and functions of another one, but other settings."""
     session = PlainSessionContext.__new__(PlainSessionContext)
-    session.ctx = ctx.ctx.enable_url_table()  # the one method that makes a context of its own from another
+    session.ctx = ctx.ctx.enable_url_table()  # the only method that makes a separate context from another one
     change_settings(session, changes)
     return session
 
 
 def change_settings(ctx: PlainSessionContext, changes: Mapping[str, str]) -> None:
-    """Give a context other settings; frames keep those that there were when they were made."""
+    """Change the settings of a context; existing frames keep the settings with which they were made."""
     for setting, value in changes.items():
         PlainSessionContext.sql(ctx, f"SET {setting} = {value}")
 
 
-# what no table is called: catalogs need not look for it
+# not the name of any table, so that catalogs need not search for it
 NO_TABLE: Final = "__lance_df_no_table_"
 
 
 def default_schema_name(ctx: PlainSessionContext) -> tuple[str, str]:
-    """Return the catalog and schema of bare table names. Only an error names them in every release."""
+    """Return the default catalog and schema. In all releases, only an error message names both."""
     probe = f"{NO_TABLE}{uuid.uuid4().hex}"
-    with raised_at_the_end():  # what a handler of signals raises is none of these errors
+    with raised_at_the_end():  # distinguishes what a signal handler raises from these errors
         try:
             with engine_call():
                 PlainSessionContext.sql(ctx, f'SELECT * FROM "{probe}"')
@@ -114,7 +114,7 @@ def default_schema_name(ctx: PlainSessionContext) -> tuple[str, str]:
 
 
 def variant(plan: Any) -> Any:
-    """Return the node of a logical plan, or None for a kind that has no Python class."""
+    """Return the node of a logical plan, or None if its kind has no Python class."""
     try:
         return plan.to_variant()
     except (TypeError, ValueError, RuntimeError):
@@ -122,7 +122,7 @@ def variant(plan: Any) -> Any:
 
 
 def as_view(frame: DataFrame) -> Table:
-    """Return a table that plans ``frame`` wherever it is used."""
+    """Return a table that plans ``frame`` each time it is used."""
     return frame.into_view()
 
 
@@ -130,17 +130,17 @@ _RELEASE: Final = int(datafusion.__version__.partition(".")[0])
 
 
 def shows_null_aware_joins() -> bool:
-    """Return whether a plan shows which of its anti joins is that of a ``NOT IN``, where NULL matters."""
-    return _RELEASE < 52 or _RELEASE >= 55  # before 52 there are none
+    """Return whether a plan shows which anti joins are those of ``NOT IN``, for which NULL matters."""
+    return _RELEASE < 52 or _RELEASE >= 55  # before 52 there are no such joins
 
 
 def key_array_settings(density: float) -> dict[str, str]:
-    """Return what lets joins look up integer keys in an array of which no less than ``density`` is filled."""
+    """Return settings that let joins index integer keys by an array filled to at least ``density``."""
     return {"datafusion.execution.perfect_hash_join_min_key_density": str(density)} if _RELEASE >= 53 else {}
 
 
 def joined_subqueries_settings() -> dict[str, str]:
-    """Return what lets plans join the results of scalar subqueries; earlier releases always do."""
+    """Return settings that let plans join the results of scalar subqueries, as earlier releases always do."""
     name = "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery"
     return {name: "false"} if _RELEASE >= 55 else {}
 
@@ -151,7 +151,7 @@ def plan_to_bytes(plan: Any) -> bytes:
 
 
 def plan_from_bytes(ctx: PlainSessionContext, data: bytes) -> Any:
-    """Return the plan that a message describes."""
+    """Return the plan that a ``LogicalPlanNode`` message describes."""
     return (LogicalPlan.from_bytes if hasattr(LogicalPlan, "from_bytes") else LogicalPlan.from_proto)(
         ctx, data
     )

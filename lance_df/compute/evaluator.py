@@ -1,8 +1,8 @@
-"""Evaluate single SQL expressions over ``col0``, ``col1`` … in a context that nobody else sees.
+"""Evaluate single SQL expressions over ``col0``, ``col1`` … in a private context.
 
-What an expression gives depends on no session: zone, dialect and functions are DataFusion's defaults.
-``murmur3`` and ``murmur3_multi`` take any type, and give int64 here, so that ``abs`` of the lowest int32 is
-no error.
+The result of an expression does not depend on any session: zone, dialect and functions are DataFusion's
+defaults. ``murmur3`` and ``murmur3_multi`` accept any type and return int64 here, so that ``abs`` of the
+lowest int32 does not fail.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 _RESULT = "result"
 _NUM_THREADS = 4
-# What these give depends on the type of a value, not only on the value.
+# The results of these depend on the type of a value, not only on the value.
 _ABOUT_TYPES: Final = frozenset({"arrow_typeof", "arrow_metadata", "arrow_field"})
-# What these give of a text depends on the zone of the session.
+# The results of these for a text depend on the time zone of the session.
 _ZONED: Final = ("to_timestamp", "to_date", "to_time", "to_unixtime", "to_local_time")
 
 
 class ExpressionEvaluator:
-    """Evaluates expressions; may be shared between threads."""
+    """Evaluates expressions; thread-safe."""
 
     def __init__(self) -> None:
         config = SessionConfig().with_target_partitions(1).with_information_schema(True)
@@ -46,53 +46,53 @@ class ExpressionEvaluator:
         self._texts: dict[tuple[str, tuple[pa.DataType, ...]], str] = {}
         self._numbers = itertools.count()
         self._lock = new_lock()
-        # a thread that runs DataFusion's tasks, as when it plans a scan, may not wait for others of them
+        # a thread that runs DataFusion's tasks, for example planning a scan, must not wait for other tasks
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="lance_df-evaluate")
         self._functions = self._threads.submit(_deterministic_functions, self._ctx).result()
 
     def check(self, expression: str) -> None:
-        """Check that an expression depends on nothing but its row.
+        """Check that an expression depends only on its row.
 
         Raises
         ------
         InvalidInputError
             See :func:`lance_df.sql.row_expression.check_row_expression`.
         """
-        # the parser takes as long to be imported as a small query takes; most sessions never need it here
+        # importing the parser takes as long as a small query; most sessions never need it here
         from lance_df.sql.row_expression import check_row_expression
 
         check_row_expression(expression, self._functions)
 
     def result_type(self, expression: str, types: Sequence[pa.DataType]) -> pa.DataType:
-        """Return the type of what an expression gives for columns of these types.
+        """Return the result type of an expression for columns of these types.
 
         Raises
         ------
         InvalidInputError
-            It cannot be planned for them.
+            The expression cannot be planned for these types.
         """
         return self.evaluate(expression, [pa.nulls(0, data_type) for data_type in types]).type
 
     def is_fixed(self, functions: Collection[str]) -> bool:
-        """Whether functions give the same in all sessions, and whatever type a value is stored in."""
+        """Whether functions return the same in all sessions, and for all types that can store a value."""
         return all(
             name in self._functions and name not in _ABOUT_TYPES and not name.startswith(_ZONED)
             for name in functions
         )
 
     def replaces(self, functions: Collection[str]) -> bool:
-        """Whether functions of these names take the place of some that are known here."""
+        """Whether any of these function names is already known here and would be replaced."""
         return not self._functions.isdisjoint(functions)
 
     def term(self, expression: str, types: Sequence[pa.DataType]) -> Term | None:
-        """Return what an expression computes, over ``col0``, ``col1`` …; None where terms do not cover it.
+        """Return an expression over ``col0``, ``col1`` … as a term; None if terms do not cover it.
 
-        The same expression over columns of these types in a query, optimized, is the same term.
+        The same expression in an optimized query, over columns of these types, gives the same term.
 
         Raises
         ------
         InvalidInputError
-            It cannot be planned for these types.
+            The expression cannot be planned for these types.
         """
         return self._threads.submit(self._term, expression, types).result()
 
@@ -102,22 +102,22 @@ class ExpressionEvaluator:
         Parameters
         ----------
         columns
-            Of equal lengths: by name, or those that are called ``col0``, ``col1`` …
+            Columns of equal length: by name, or a sequence whose items are called ``col0``, ``col1`` …
 
         Raises
         ------
         InvalidInputError
-            It cannot be planned for these types, or fails for a row.
+            The expression cannot be planned for these types, or fails for a row.
         """
         return self._threads.submit(self._evaluate, expression, columns).result()
 
     def constants(self, expressions: Sequence[str]) -> pa.Array | None:
-        """Return the values of expressions without columns; None if what they call depends on types.
+        """Return the values of expressions without columns; None if a function in them depends on types.
 
         Raises
         ------
         InvalidInputError
-            One cannot be planned, fails, or has another type than the first.
+            An expression cannot be planned, fails, or has another type than the first one.
         """
         if any(map(_hash_calls, expressions)):
             return None
@@ -182,7 +182,7 @@ class ExpressionEvaluator:
         return to_term(result, names.__contains__)
 
     def _text(self, expression: str, types: tuple[pa.DataType, ...], table: str) -> str:
-        """Return the expression with the hash functions for these types."""
+        """Return the expression with the typed hash functions for these types."""
         calls = _hash_calls(expression)
         if not calls:
             return expression

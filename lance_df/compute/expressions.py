@@ -1,9 +1,9 @@
-"""What DataFusion's expressions are and read.
+"""Inspect DataFusion's expressions.
 
-Arguments named ``expr`` are what plan nodes and other expressions give: objects of the binding without a type
-in Python. Facts come from the binding's classes. It shows some in an expression's text alone; that text is
-read here and in `lance_df.engine.plans` only, and only where names in it cannot deceive: as a whole that
-is compared, or as a sign without which something cannot be there. Checked with DataFusion 51, 53 and 55.
+Arguments named ``expr`` are objects of the Python binding, from plan nodes or other expressions; they have no
+Python type. Facts come from the binding's classes. Some facts are only in the text of an expression; that
+text is read only here and in `lance_df.engine.plans`, and only where names in it cannot mislead: it is
+compared as a whole, or searched for a mark that must occur. Checked with DataFusion 51, 53 and 55.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from lance_df.records import dataclass
 
-# DataFusion lists no function as volatile in Python.
+# The Python binding does not say which functions are volatile.
 VOLATILE_FUNCTIONS: Final = frozenset({"random", "uuid"})
 
 _SUBQUERY_KINDS: Final = frozenset({"Exists", "InSubquery", "ScalarSubquery", "SetComparison"})
-# all of these are shown with this text in place of the plan, which Python does not get
+# all of these are shown with this text instead of the plan, which the binding does not return
 _SUBQUERY: Final = "<subquery>"
 _LEAVES: Final = frozenset({"Column", "Literal", "OuterReferenceColumn", "Placeholder", "ScalarVariable"})
-# The binding gives some of their operands: no order, partition or filter, and nothing of others.
+# The binding returns only some of their operands (no order, partition or filter), or none.
 _COMPARISONS: Final = frozenset(
     {"=", "!=", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "AND", "OR"}
 )
@@ -42,13 +42,13 @@ class AggregateCall:
     expr
         The call, without an alias.
     function
-        Its name, as it is registered.
+        The registered name of the function.
     arguments
-        Expressions; ``count(*)`` has the literal 1.
+        The argument expressions; that of ``count(*)`` is the literal 1.
     is_distinct
-        Whether it is over distinct values.
+        Whether the call has DISTINCT.
     is_plain
-        Whether it has no FILTER, no ORDER BY and no null treatment.
+        Whether the call has no FILTER, no ORDER BY and no null treatment.
     """
 
     expr: Any
@@ -59,7 +59,7 @@ class AggregateCall:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether it is ``count(*)`` or the count of an integer constant, over all rows."""
+        """Whether the call is ``count(*)`` or the count of an integer constant, over all rows."""
         if self.function != "count" or self.is_distinct or not self.is_plain or len(self.arguments) != 1:
             return False
         value = literal(self.arguments[0])
@@ -67,19 +67,19 @@ class AggregateCall:
 
 
 def kind_of(expr: Any) -> str:
-    """Return the name of the variant of an expression: ``Column``, ``BinaryExpr``, …"""
+    """Return the name of the variant of an expression, for example ``Column`` or ``BinaryExpr``."""
     return str(expr.variant_name())
 
 
 def unaliased(expr: Any) -> Any:
-    """Return what an expression computes, whatever it calls that."""
+    """Return an expression without its alias."""
     while expr.variant_name() == "Alias":
         expr = expr.to_variant().expr()
     return expr
 
 
 def uncast(expr: Any) -> tuple[Any, list[Any]]:
-    """Return what is below aliases and casts, and the casts, outermost first."""
+    """Return the expression below aliases and casts, and the casts, outermost first."""
     casts = []
     while (kind := expr.variant_name()) in ("Cast", "Alias"):
         if kind == "Cast":
@@ -89,33 +89,33 @@ def uncast(expr: Any) -> tuple[Any, list[Any]]:
 
 
 def is_column(expr: Any) -> bool:
-    """Return whether an expression is a column as it is, without alias or cast."""
+    """Return whether an expression is a plain column, without alias or cast."""
     return bool(expr.variant_name() == "Column")
 
 
 def column_name(expr: Any) -> str | None:
-    """Return the name of the column that an expression is, perhaps under an alias; None for others."""
+    """Return the name of a column, possibly under an alias; None for other expressions."""
     inner = unaliased(expr)
     return str(inner.to_variant().name()) if inner.variant_name() == "Column" else None
 
 
 def qualified_name(expr: Any) -> str | None:
-    """Return the name, with its table, of the column that an expression is, perhaps under an alias.
+    """Return the name of a column, possibly under an alias, qualified by its table.
 
-    It is the one that `PlanNode.columns` has. None for other expressions.
+    This is the name in `PlanNode.columns`. Returns None for other expressions.
     """
     inner = unaliased(expr)
     return str(inner.to_variant().qualified_name()) if inner.variant_name() == "Column" else None
 
 
 def relation_of(expr: Any) -> str | None:
-    """Return the name of the table that a column has before its own; None without one, and for others."""
+    """Return the table name that qualifies a column; None for no qualifier and for other expressions."""
     relation = expr.to_variant().relation() if expr.variant_name() == "Column" else None
     return None if relation is None else str(relation)
 
 
 def output_name(expr: Any) -> str:
-    """Return the name that the result of an expression has above a projection, without a table."""
+    """Return the name, without a table, that the result of an expression has above a projection."""
     match expr.variant_name():
         case "Alias":
             return str(expr.to_variant().alias())
@@ -126,12 +126,12 @@ def output_name(expr: Any) -> str:
 
 
 def operator_of(expr: Any) -> str:
-    """Return the operator of a ``BinaryExpr``; nothing for other expressions."""
+    """Return the operator of a ``BinaryExpr``; an empty text for other expressions."""
     return str(expr.rex_call_operator()) if expr.variant_name() == "BinaryExpr" else ""
 
 
 def conjuncts(expr: Any) -> Iterator[Any]:
-    """Yield what ``AND`` joins, from left to right."""
+    """Yield the operands of ``AND``, from left to right."""
     pending = [expr]
     while pending:
         node = pending.pop()
@@ -142,22 +142,22 @@ def conjuncts(expr: Any) -> Iterator[Any]:
 
 
 def literal(expr: Any) -> pa.Scalar | None:
-    """Return the value of a literal; None for other expressions, and for what Arrow has no value of."""
+    """Return the value of a literal; None for other expressions, and for values that Arrow lacks."""
     if expr.variant_name() != "Literal":
         return None
     try:
         value = expr.python_value()
     except Exception:  # noqa: BLE001 - it raises nothing narrower
         return None
-    # older releases give values of Python
+    # older releases return Python values
     return value if isinstance(value, pa.Scalar) else pa.scalar(value)
 
 
 def cast_type(expr: Any) -> str | None:
-    """Return the name that Arrow's Rust implementation has for the type of a ``Cast``; None if unknown."""
+    """Return the name of the type of a ``Cast`` in Arrow for Rust; None if unknown."""
     (inner,) = expr.rex_call_operands()
-    # The binding gives the type without unit, zone, precision and scale. What is cast is known, so the
-    # rest of the text is the type.
+    # The binding returns the type without unit, zone, precision and scale. The operand is known, so the rest
+    # of the text is the type.
     before, text = f"CAST({inner.canonical_name()} AS ", expr.canonical_name()
     return str(text[len(before) : -1]) if text.startswith(before) and text.endswith(")") else None
 
@@ -168,21 +168,21 @@ def function_of(expr: Any) -> str | None:
 
 
 def aggregate_call(expr: Any) -> AggregateCall | None:
-    """Return the call of an aggregate function that an expression is, perhaps under an alias."""
+    """Return an expression, possibly under an alias, as an aggregate call; None for other expressions."""
     inner = unaliased(expr)
     if inner.variant_name() != "AggregateFunction":
         return None
     detail = inner.to_variant()
     function, arguments, is_distinct = detail.aggregate_type(), tuple(detail.args()), detail.is_distinct()
-    # FILTER, ORDER BY and null treatment are only shown. All of them come after the arguments, so what is
-    # shown without any is known, and other text means that there are some.
+    # FILTER, ORDER BY and null treatment are only in the text, after the arguments. The text without any of
+    # them is known, so another text means that there are some.
     shown = ", ".join(argument.canonical_name() for argument in arguments)
     plain = f"{function}({'DISTINCT ' if is_distinct else ''}{shown})"
     return AggregateCall(inner, function, arguments, is_distinct, inner.canonical_name() == plain)
 
 
 def operands(expr: Any) -> list[Any] | None:
-    """Return the expressions that one is computed of; None where the binding may not give all of them."""
+    """Return the operands of an expression; None if the binding may not return all of them."""
     kind = expr.variant_name()
     if kind in _LEAVES:
         return []
@@ -198,22 +198,22 @@ def operands(expr: Any) -> list[Any] | None:
 
 
 def holds_subquery(expr: Any) -> bool:
-    """Return whether an expression may hold a subquery; what the binding does not give may be one."""
+    """Return whether an expression may contain a subquery; parts that the binding hides may be one."""
     return _holds(expr, shows_subquery, lambda part: part.variant_name() in _SUBQUERY_KINDS)
 
 
 def may_call(expr: Any, names: Collection[str]) -> bool:
-    """Return whether an expression may call one of some functions, outside of subqueries."""
+    """Return whether an expression may call one of the named functions, outside of subqueries."""
     return _holds(expr, lambda text: shows_call(text, names), lambda part: _called(part) in names)
 
 
 def cannot_fail(expr: Any, types: Mapping[str, pa.DataType]) -> bool:
-    """Return whether an expression is known to raise no error, whatever the values of its columns are.
+    """Return whether an expression cannot raise an error for any values of its columns.
 
     Parameters
     ----------
     types
-        Of columns, by the names that `qualified_name` gives them.
+        The types of columns, by their `qualified_name`.
     """
     pending = [expr]
     while pending:
@@ -232,7 +232,7 @@ def cannot_fail(expr: Any, types: Mapping[str, pa.DataType]) -> bool:
 
 
 def _is_widening(cast: Any, types: Mapping[str, pa.DataType]) -> bool:
-    """Return whether a cast, of an integer column, is to a type that has a value for each of its own."""
+    """Return whether a cast of an integer column is to a type that can hold all its values."""
     name = qualified_name(*cast.rex_call_operands())
     stored = types.get(name) if name is not None else None
     if stored is None or not pa.types.is_integer(stored) or stored == pa.uint64():
@@ -241,7 +241,7 @@ def _is_widening(cast: Any, types: Mapping[str, pa.DataType]) -> bool:
 
 
 def qualified_columns(expr: Any) -> frozenset[str]:
-    """Return the names, as `qualified_name` gives them, of the columns in an expression that cannot fail."""
+    """Return the qualified names of the columns in an expression that cannot fail."""
     names: set[str] = set()
     pending = [expr]
     while pending:
@@ -254,7 +254,7 @@ def qualified_columns(expr: Any) -> frozenset[str]:
 
 
 def columns_read(expr: Any, names: Collection[str]) -> frozenset[str]:
-    """Return those of some names of columns that an expression may read, of whichever table."""
+    """Return those of ``names`` that are columns an expression may read, of any table."""
     columns: set[str] = set()
     pending = [expr]
     while pending:
@@ -263,7 +263,7 @@ def columns_read(expr: Any, names: Collection[str]) -> frozenset[str]:
             columns.add(node.to_variant().name())
             continue
         parts = operands(node)
-        if parts is None:  # a name is in the text of what reads it
+        if parts is None:  # the text of an expression contains the names of the columns that it reads
             text = node.canonical_name()
             columns.update(name for name in names if name in text)
         else:
@@ -272,15 +272,15 @@ def columns_read(expr: Any, names: Collection[str]) -> frozenset[str]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two expressions compute the same of the same columns."""
+    """Return whether two expressions compute the same from the same columns."""
     return identity(one) == identity(other)
 
 
 def identity(expr: Any) -> tuple[Any, ...]:
-    """Return what identifies an expression, to be compared and hashed.
+    """Return a hashable key that identifies an expression.
 
-    That is its text, and the columns in it: texts of other columns may be the same, ``a.b`` of a table ``a``
-    and a column ``a.b`` without one, say.
+    It has the text and the columns, since expressions of different columns may have the same text, for
+    example ``a.b`` of a table ``a`` and a column ``a.b`` without a table.
     """
     columns: list[tuple[str, str]] = []
     pending = [expr]
@@ -294,23 +294,23 @@ def identity(expr: Any) -> tuple[Any, ...]:
 
 
 def shown(expr: Any) -> str:
-    """Return an expression as DataFusion writes it: for people, not to be read."""
+    """Return the text of an expression as DataFusion writes it, for people only, not to be parsed."""
     return str(expr.canonical_name())
 
 
 def shows_subquery(text: str) -> bool:
-    """Return whether a text of DataFusion's shows a subquery, or a name that looks like one."""
+    """Return whether a text of DataFusion shows a subquery, or a name that looks like one."""
     return _SUBQUERY in text
 
 
 def shows_call(text: str, names: Collection[str]) -> bool:
-    """Return whether a text of DataFusion's shows a call of one of some functions, or looks as if it did."""
+    """Return whether a text of DataFusion shows a call of one of the functions, or seems to."""
     return any(f"{name}(" in text for name in names)
 
 
 def _holds(expr: Any, is_shown: Callable[[str], bool], matches: Callable[[Any], bool]) -> bool:
-    """Return whether a part of an expression matches; what is not given does if it may be shown."""
-    if not is_shown(expr.canonical_name()):  # an expression shows all that is in it
+    """Return whether a part of an expression matches; hidden parts match if the text allows it."""
+    if not is_shown(expr.canonical_name()):  # the text of an expression shows everything in it
         return False
     pending = [expr]
     while pending:

@@ -1,6 +1,6 @@
-"""pylance's functions of JSON columns as UDFs of DataFusion: ``json_get_int(data, 'age') > 28``.
+"""Register pylance's functions of JSON columns as DataFusion UDFs: ``json_get_int(data, 'age') > 28``.
 
-Documents are JSONB, as scans return JSON columns, and as ``json_get`` returns parts of them.
+Documents are JSONB, as scans return JSON columns and as ``json_get`` returns parts of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lance_df.compute.compat import PlainSessionContext, udf
 
 _DOCUMENT: Final = pa.large_binary()
 _TEXT: Final = pa.string()
-# what each returns; the types of its arguments are a document and texts
+# the return type of each; arguments are a document and texts
 _RETURNS: Final = {
     "json_extract": pa.string(),
     "json_exists": pa.bool_(),
@@ -38,12 +38,12 @@ def register_json_functions(ctx: PlainSessionContext) -> None:
 
 
 def calls_json_functions(text: str) -> bool:
-    """Whether a statement may call one of them."""
+    """Return whether a statement may call a JSON function."""
     return "json_" in text.lower()
 
 
 def _compute(name: str, *columns: pa.Array) -> pa.Array:
-    # few sessions call these functions: what they need is imported then
+    # few sessions call these functions, so their dependencies are imported on demand
     from lance_df.compute import json_values
 
     compute: Callable[..., pa.Array] = getattr(json_values, name)

@@ -1,8 +1,8 @@
-"""Paths into JSON documents, in the form that pylance's JSON functions take.
+"""Parse paths into JSON documents, in the form that pylance's JSON functions accept.
 
-``$.a.b``, ``$["a"]``, ``$.items[0]``, ``[last - 1]``, ``[0, 2 to 4]``, ``[*]`` and ``.*``; the ``$`` may be
-left out. Observed in pylance 14: names are fields of objects alone, positions are items of arrays alone, and
-``[*]`` of what is no array is the value itself.
+``$.a.b``, ``$["a"]``, ``$.items[0]``, ``[last - 1]``, ``[0, 2 to 4]``, ``[*]`` and ``.*``; the ``$`` is
+optional. As observed in pylance 14, names select only fields of objects, positions only items of arrays, and
+``[*]`` of a value that is not an array is the value itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 
 Step: TypeAlias = Callable[[Any], Iterable[Any]]
-"""Returns what one part of a path selects of a value."""
+"""Returns the values that one step of a path selects from a value."""
 
 _SPACE: Final = re.compile(r"\s*")
 _NAME: Final = re.compile(r'[^\s.:\[\](){}?@$*"\'<>=!&|,+/-]+')
@@ -32,9 +32,9 @@ def parse_path(text: str) -> tuple[Step, ...]:
     Raises
     ------
     InvalidInputError
-        It is malformed.
+        The path is malformed.
     UnsupportedFeatureError
-        It has a filter, or selects at all depths.
+        The path has a filter, or selects at all depths.
     """
     return tuple(_Reader(text).steps())
 
@@ -48,7 +48,7 @@ def selected(value: Any, steps: Iterable[Step]) -> list[Any]:
 
 
 class _Reader:
-    """Reads a path from its start to its end."""
+    """Reads a path from start to end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -145,7 +145,7 @@ class _Reader:
         return UnsupportedFeatureError(f"the path {self._text!r:.100} has {what}, which is not supported")
 
 
-# whether it counts from the last item, and the number
+# whether the position counts from the last item, and the number
 _Position: TypeAlias = tuple[bool, int]
 
 

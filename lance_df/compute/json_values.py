@@ -1,6 +1,6 @@
-"""What pylance's JSON functions compute, over arrays of stored documents: see `json_functions`.
+"""Compute pylance's JSON functions over arrays of stored documents; see `json_functions`.
 
-Rules of conversion as observed in pylance 14. A value that has no such form is an error, not NULL.
+The conversion rules are as observed in pylance 14. A value that cannot be converted is an error, not NULL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MISSING: Final = object()
 
 
 def extract(documents: pa.Array, paths: pa.Array) -> pa.Array:
-    """Return what paths select as JSON text: one value as itself, several as an array; NULL for none."""
+    """Return the selected values as JSON text: one value as is, several as an array, none as NULL."""
 
     select = _selection()
 
@@ -38,13 +38,13 @@ def extract(documents: pa.Array, paths: pa.Array) -> pa.Array:
 
 
 def exists(documents: pa.Array, paths: pa.Array) -> pa.Array:
-    """Return whether paths select something."""
+    """Return whether paths select any value."""
     select = _selection()
     return _computed(lambda *row: bool(select(*row)), pa.bool_(), documents, paths)
 
 
 def array_length(documents: pa.Array, paths: pa.Array) -> pa.Array:
-    """Return the length of the first array that paths select; 0 of what is no array, NULL of nothing."""
+    """Return the length of the first selected value; 0 if it is no array, NULL if nothing is selected."""
 
     select = _selection()
 
@@ -58,7 +58,7 @@ def array_length(documents: pa.Array, paths: pa.Array) -> pa.Array:
 
 
 def array_contains(documents: pa.Array, paths: pa.Array, items: pa.Array) -> pa.Array:
-    """Return whether an array that paths select has an item of this JSON text, or a string with this text."""
+    """Return whether a selected array has an item with this JSON text, or a string with this text."""
 
     select = _selection()
 
@@ -75,7 +75,7 @@ def array_contains(documents: pa.Array, paths: pa.Array, items: pa.Array) -> pa.
 
 
 def get(documents: pa.Array, keys: pa.Array) -> pa.Array:
-    """Return the documents under a key: the name of a field, or the position of an item."""
+    """Return the documents at a key, which is the name of a field or the position of an item."""
 
     def document(document: bytes, key: str) -> bytes | None:
         value = _at(document_value(document), key)
@@ -85,27 +85,27 @@ def get(documents: pa.Array, keys: pa.Array) -> pa.Array:
 
 
 def get_string(documents: pa.Array, keys: pa.Array) -> pa.Array:
-    """Return strings under a key; numbers and booleans as text."""
+    """Return strings at a key; numbers and booleans become text."""
     return _converted(_string, pa.string(), documents, keys)
 
 
 def get_int(documents: pa.Array, keys: pa.Array) -> pa.Array:
-    """Return whole numbers under a key: numbers are rounded, texts are read, true is 1."""
+    """Return integers at a key: numbers are rounded, texts are parsed, true is 1."""
     return _converted(_int, pa.int64(), documents, keys)
 
 
 def get_float(documents: pa.Array, keys: pa.Array) -> pa.Array:
-    """Return numbers under a key: texts are read, true is 1."""
+    """Return floats at a key: texts are parsed, true is 1."""
     return _converted(_float, pa.float64(), documents, keys)
 
 
 def get_bool(documents: pa.Array, keys: pa.Array) -> pa.Array:
-    """Return booleans under a key, or those that a text says: true, false, yes or no."""
+    """Return booleans at a key, or those that a text means: true, false, yes or no."""
     return _converted(_bool, pa.bool_(), documents, keys)
 
 
 def _selection() -> Callable[[bytes, str], list[Any]]:
-    """Return a function from a document and a path to the values that are selected."""
+    """Return a function from a document and a path to the selected values."""
     parsed: dict[str, tuple[Step, ...]] = {}
 
     def select(document: bytes, path: str) -> list[Any]:
@@ -117,7 +117,7 @@ def _selection() -> Callable[[bytes, str], list[Any]]:
 
 
 def _computed(compute: Callable[..., Any], data_type: pa.DataType, *columns: pa.Array) -> pa.Array:
-    """Return a value for each row; NULL where an argument is NULL. Equal rows are computed once."""
+    """Return a value for each row; NULL if an argument is NULL. Equal rows are computed once."""
     known: dict[tuple[Any, ...], Any] = {}
     values = []
     for row in zip(*(column.to_pylist() for column in columns), strict=True):
@@ -169,7 +169,7 @@ def _int(value: Any) -> int:
         exact = _float(value)
         if not math.isfinite(exact):
             raise ValueError
-        # half of the way from zero
+        # halves are rounded away from zero
         number = int(math.copysign(math.floor(abs(exact) + 0.5), exact)) if abs(exact) < 2**52 else int(exact)
     if not -(2**63) <= number < 2**63:
         raise ValueError
@@ -195,12 +195,12 @@ def _bool(value: Any) -> bool:
 
 
 def json_documents(values: pa.Array, name: str) -> pa.Array:
-    """Return JSON texts for a column as they are stored; binaries have to be documents already.
+    """Return JSON texts in the stored form; binaries must already be documents.
 
     Raises
     ------
     InvalidInputError
-        A text is no JSON, or a binary no document.
+        A text is not JSON, or a binary is not a document.
     """
     try:
         if values.type == pa.string():

@@ -1,8 +1,8 @@
-"""Nested arrays as DataFusion takes them for what they are (as of DataFusion 55 and Arrow for Rust 59).
+"""Copy nested arrays that DataFusion would misread (as of DataFusion 55 and Arrow for Rust 59).
 
-It panics at the array of a struct that has a struct below it, or of a fixed-size list of structs, whose first
-row is not the first one of its buffers: slices of such arrays are copied. Of a struct that is NULL it takes
-whatever lies in the arrays of its fields: where a caller has made the arrays, NULL is put there.
+DataFusion panics at an array of structs within structs, or of fixed-size lists of structs, whose first row is
+not the first one of its buffers, so slices of such arrays are copied. For a NULL struct, it reads the arrays
+of the fields, whatever they contain, so NULL is written into fields of arrays that a caller has made.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def columns_to_copy(schema: pa.Schema) -> list[int]:
 
 
 def without_offsets(batch: pa.RecordBatch, columns: Sequence[int]) -> pa.RecordBatch:
-    """Return a batch some columns of which are no slices."""
+    """Return a batch in which the given columns are not slices."""
     slices = [index for index in columns if _is_slice(batch.column(index))]
     if not slices:
         return batch
@@ -34,7 +34,7 @@ def without_offsets(batch: pa.RecordBatch, columns: Sequence[int]) -> pa.RecordB
 
 
 def importable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch of any origin for DataFusion to compute with."""
+    """Return a batch of any origin in a form that DataFusion can compute with."""
     if any(_has_struct(field.type) for field in batch.schema):
         columns = list(map(_with_nulls_below, batch.columns))
         batch = pa.RecordBatch.from_arrays(columns, schema=batch.schema)
@@ -42,7 +42,7 @@ def importable(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _with_nulls_below(values: pa.Array) -> pa.Array:
-    """Return an array in which the fields of structs that are NULL are NULL, too."""
+    """Return an array in which the fields of NULL structs are NULL too."""
     data_type = values.type
     if not _has_struct(data_type):
         return values
@@ -56,7 +56,7 @@ def _with_nulls_below(values: pa.Array) -> pa.Array:
 
 
 def _is_slice(values: pa.Array) -> bool:
-    """Whether an array, or one below its structs and fixed-size lists, begins after its first row."""
+    """Whether an array, or one below its structs and fixed-size lists, has an offset."""
     if values.offset:
         return True
     if pa.types.is_struct(values.type):
@@ -75,7 +75,7 @@ def _is_fixed_size(data_type: pa.DataType) -> bool:
 
 
 def _has_inner_struct(data_type: pa.DataType) -> bool:
-    """Whether a struct comes below structs and fixed-size lists alone, at least one."""
+    """Whether a type has a struct below one or more structs and fixed-size lists."""
     if _is_fixed_size(data_type):
         inner = [data_type.value_type]
     elif pa.types.is_struct(data_type):

@@ -1,4 +1,4 @@
-"""DataFusion's expressions as terms."""
+"""Convert DataFusion's expressions to terms."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class _UnreadableError(Exception):
 
 
 def resolved(expr: Any, projections: Sequence[Mapping[str, Any]], depth: int) -> tuple[Any, int]:
-    """Follow names through the projections below an expression; None when one is not to be found.
+    """Follow a name through the projections below an expression; None if it is not found.
 
     Parameters
     ----------
     projections
-        What the projections between the expression and its table compute, nearest first.
+        The expressions of the projections between the expression and its table, nearest first.
     depth
-        How many of them the expression is below already.
+        The number of projections that the expression is already below.
     """
     while expr is not None:
         kind = expr.variant_name()
@@ -66,12 +66,12 @@ def to_term(
     projections: Sequence[Mapping[str, Any]] = (),
     depth: int = 0,
 ) -> Term | None:
-    """Return what an expression computes; None if it is of a kind that terms do not cover.
+    """Return an expression as a term; None if terms do not cover its kind.
 
     Parameters
     ----------
     columns
-        Whether there is a column of a name.
+        Returns whether a column of a name exists.
     projections, depth
         See `resolved`.
     """

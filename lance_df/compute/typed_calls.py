@@ -1,7 +1,7 @@
-"""Give calls of `murmur3` and `murmur3_multi` the UDFs that fit the types of their arguments.
+"""Replace calls of `murmur3` and `murmur3_multi` by UDFs for the types of their arguments.
 
-``murmur3(s)`` becomes ``murmur3__0_utf8(s)`` in the text of the statement, which is otherwise left alone. The
-names of output columns are given back afterwards.
+``murmur3(s)`` becomes ``murmur3__0_utf8(s)`` in the text of the statement, which is otherwise unchanged. The
+names of output columns are restored afterwards.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from lance_df.sql.splice import Edit, splice
 
 
 def with_typed_calls(text: str, functions: TypedFunctions, plan: Callable[[str], Any]) -> str:
-    """Return the statement with typed UDFs in place of the plain names.
+    """Return the statement with typed UDFs in place of the plain functions.
 
     Parameters
     ----------
     plan
-        Plans and optimizes a text.
+        Plans and optimizes a statement.
 
     Raises
     ------
     InvalidInputError
-        A hash of nothing, or of a nested type.
+        A hash function has no argument, or one of a nested type.
     """
     calls = find_calls(text, HASHES)
     if not calls:
@@ -42,10 +42,10 @@ def with_typed_calls(text: str, functions: TypedFunctions, plan: Callable[[str],
             return text
         learnt = [(call, tuple(next(types) for _ in call.arguments)) for call in calls]
         edits += _typed_names(learnt, functions)
-        # a call inside another's argument is folded away with it, and seen when the other is settled
+        # a call within another's argument is folded away with it, and is seen once the outer call is settled
         unseen = [call for call, names in learnt if None in names]
         if len(unseen) == len(calls):
-            break  # in a part of the statement that is optimized away
+            break  # the calls are in a part of the statement that is optimized away
         calls = unseen
     return splice(text, edits)
 
@@ -70,7 +70,7 @@ def _typed_names(
 
 
 def _with_probes(text: str, calls: list[Call], known: list[Edit]) -> tuple[str, int]:
-    """Make the edits that are known, and replace each of ``calls`` by probes of its arguments, added up."""
+    """Apply known edits, and replace each of ``calls`` by the sum of probes of its arguments."""
     edits = list(known)
     number = 0
     for call in calls:

@@ -32,15 +32,15 @@ def register_udfs(ctx: PlainSessionContext) -> None:
 
 
 def register_hashes(ctx: PlainSessionContext) -> None:
-    """Register `murmur3` and `murmur3_multi` alone, for sessions that find the variants themselves."""
+    """Register only `murmur3` and `murmur3_multi`, for sessions that find the variants themselves."""
     for function in hash_udfs():
         ctx.register_udf(function)
 
 
 def _type_recorder(seen: dict[int, str]) -> Any:
-    """Return a UDF (number, type name) that notes what it is called with.
+    """Return a UDF (number, type name) that records its arguments.
 
-    It refers to nothing else: a context keeps its functions, and would keep itself alive through them.
+    It refers to nothing else: a context keeps its functions alive, and would keep itself alive through them.
     """
 
     def record(number: pa.Array, type_name: pa.Array) -> pa.Array:
@@ -52,7 +52,7 @@ def _type_recorder(seen: dict[int, str]) -> Any:
 
 
 class TypedFunctions:
-    """Types of expressions in a statement, and the UDFs that are made for them, of one context."""
+    """The types of expressions in a statement, and the UDFs made for them, of one context."""
 
     def __init__(self, ctx: PlainSessionContext) -> None:
         self._ctx = ctx
@@ -69,15 +69,15 @@ class TypedFunctions:
 
     @staticmethod
     def probe(number: int) -> tuple[str, str]:
-        """Return what to put before and after an expression to learn its type, in place of an int32.
+        """Return text to put around an expression to learn its type; the whole is an int32.
 
-        ``CASE`` gives NULL the type of the expression, and all of it folds to a constant while the plan is
-        optimized, which calls the UDF: no row is read.
+        ``CASE`` gives NULL the type of the expression. The whole folds to a constant while the plan is
+        optimized, which calls the UDF without reading any row.
         """
         return f"{_PROBE}({number}, arrow_typeof(CASE WHEN true THEN NULL ELSE ", " END))"
 
     def learn(self, plan: Callable[[], Any], count: int) -> list[str | None]:
-        """Optimize a statement with ``count`` probes in it and return the names of the types."""
+        """Optimize a statement that has ``count`` probes; return the names of the types, None if not seen."""
         with self._lock:
             self._seen.clear()
             if not self._has_probe:
@@ -87,12 +87,12 @@ class TypedFunctions:
             return [self._seen.get(number) for number in range(count)]
 
     def name_for(self, function: str, type_names: tuple[str, ...]) -> str | None:
-        """Return the UDF for ``function`` of these types, made if need be; None where the plain one does.
+        """Return the UDF of ``function`` for these types, made if needed; None if the plain one suffices.
 
         Raises
         ------
         InvalidInputError
-            The types are nested, and have no hash.
+            A type is nested, and so has no hash.
         """
         if function == "murmur3" and _PLAIN_MURMUR3_TYPES.issuperset(type_names):
             return None
@@ -103,7 +103,7 @@ class TypedFunctions:
             if key not in self._known:
                 types = [self._type(name) for name in type_names]
                 for data_type in types:
-                    canonical_bytes(pa.nulls(0, data_type))  # raises if there are none
+                    canonical_bytes(pa.nulls(0, data_type))  # raises if the type has none
                 name = f"{function}__{len(self._known)}_" + "_".join(re.findall(r"\w+", " ".join(type_names)))
                 self._ctx.register_udf(typed_udf(function, types, name.lower()))
                 self._known[key] = name.lower()

@@ -1,4 +1,4 @@
-"""Arrow arrays from buffers whose sizes have been checked."""
+"""Make Arrow arrays from buffers whose sizes have been checked."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _INT32_MAX = 2**31 - 1
 
 
 class OversizedArrayError(InvalidInputError, UnsupportedFeatureError):
-    """Rows do not fit into one array of their type; fewer of them may."""
+    """Rows do not fit into one array of their type; fewer rows may fit."""
 
 
 def in_halves(read: Callable[[int, int], T], start: int, stop: int) -> Iterator[T]:
-    """Yield what is read of rows from ``start`` to ``stop`` (exclusive), at once if that fits into arrays.
+    """Yield the rows from ``start`` to ``stop`` (exclusive), in as few parts as arrays can hold by halving.
 
     Raises
     ------
     OversizedArrayError
-        One row does not fit.
+        A single row does not fit.
     """
     try:
         result = read(start, stop)
@@ -55,7 +55,7 @@ def fixed_width_bits(data_type: pa.DataType) -> int | None:
     if pa.types.is_null(data_type) or pa.types.is_dictionary(data_type):
         return None
     if pa.types.is_fixed_size_binary(data_type):
-        return int(data_type.byte_width) * 8  # pyarrow's bit width has 32 bits
+        return int(data_type.byte_width) * 8  # pyarrow's bit width is limited to 32 bits
     try:
         return int(data_type.bit_width)
     except ValueError:
@@ -63,7 +63,7 @@ def fixed_width_bits(data_type: pa.DataType) -> int | None:
 
 
 def fixed_array(data_type: pa.DataType, num_values: int, data: pa.Buffer) -> pa.Array:
-    """Return values without nulls. ``data`` holds enough of them and is viewed if aligned."""
+    """Return values without nulls. ``data`` must have enough bytes, and is viewed if aligned."""
     if pa.types.is_fixed_size_list(data_type):
         items = fixed_array(data_type.value_type, num_values * data_type.list_size, data)
         return fixed_size_lists(data_type, num_values, items)
@@ -76,7 +76,7 @@ def fixed_size_lists(data_type: pa.DataType, num_values: int, items: pa.Array) -
 
 
 def items_of(values: pa.Array) -> pa.Array | None:
-    """Return all items that lists refer to, of a map its values; None for other types."""
+    """Return all items that lists refer to, or the values of a map; None for other types."""
     kinds = pa.types
     if kinds.is_map(values.type):
         return values.items
@@ -85,12 +85,12 @@ def items_of(values: pa.Array) -> pa.Array | None:
 
 
 def with_items(values: pa.Array, data_type: pa.DataType, items: pa.Array) -> pa.Array:
-    """Return lists or maps with other items, as many as `items_of` returns.
+    """Return lists or maps with their items replaced, as many as `items_of` returns.
 
     Parameters
     ----------
     data_type
-        The type of the result: differs in the type of the items alone.
+        The type of the result; it may differ only in the type of the items.
     """
     if pa.types.is_map(data_type):
         fields = [data_type.key_field, data_type.item_field]
@@ -111,11 +111,11 @@ def variable_array(
     data_type
         One of the string and binary types.
     ends
-        0 and the end of each value in ``data``, ascending, inside ``data``.
+        0, then the end of each value in ``data``; they ascend and lie within ``data``.
     data
-        Viewed, not copied.
+        The bytes, which are viewed, not copied.
     valid
-        Bitmap, or None for no nulls.
+        The validity bitmap; None if there are no nulls.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def variable_array(
 def list_array(
     data_type: pa.DataType, ends: npt.NDArray[np.int64], items: pa.Array, valid: pa.Buffer | None
 ) -> pa.Array:
-    """Return lists. ``ends`` is 0 and the end of each list in ``items``, ascending."""
+    """Return lists. ``ends`` has 0, then the end of each list in ``items``, ascending."""
     offsets = ends if pa.types.is_large_list(data_type) else _offsets_32(ends)
     return pa.Array.from_buffers(data_type, len(ends) - 1, [valid, pa.py_buffer(offsets)], children=[items])
 
@@ -148,13 +148,13 @@ def struct_array(data_type: pa.DataType, num_values: int, children: Sequence[pa.
 
 
 def with_fields(structs: pa.Array, data_type: pa.DataType, children: Sequence[pa.Array]) -> pa.Array:
-    """Return structs that are NULL where others are; of a type that has no fields, too."""
+    """Return structs with the validity of ``structs``; the type may also have no fields."""
     valid = structs.is_valid().buffers()[1] if structs.null_count else None
     return pa.Array.from_buffers(data_type, len(structs), [valid], children=list(children))
 
 
 def null_array(data_type: pa.DataType, num_values: int) -> pa.Array:
-    """Return nulls only. Memory is taken when it is first written to, which nobody does.
+    """Return an array of nulls. Its zeroed memory is never written to, so the system does not allocate it.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def _null_array(data_type: pa.DataType, num_values: int) -> pa.Array:
 
 
 def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
-    """Return ``array``, which starts at offset 0, with the values null that are 0 in the bitmap."""
+    """Return ``array``, which starts at offset 0, with null where the bitmap has 0."""
     data_type = array.type
     if pa.types.is_null(data_type):
         return array
@@ -214,7 +214,7 @@ def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
 
 
 def concat_arrays(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array:
-    """Return the arrays one after another; a single one as it is.
+    """Concatenate arrays; a single one is returned as is.
 
     Raises
     ------
@@ -240,19 +240,19 @@ def concat_arrays(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Arra
 
 
 def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Return values in one array. Raises what `concat_arrays` does."""
+    """Return values as one array. Raises as `concat_arrays`."""
     return values if isinstance(values, pa.Array) else concat_arrays(values.chunks, values.type)
 
 
 def holds_dictionary(data_type: pa.DataType) -> bool:
-    """Return whether a type is a dictionary, or has one below structs, lists and maps."""
+    """Return whether a type is a dictionary, or has one below structs, lists or maps."""
     if pa.types.is_dictionary(data_type):
         return True
     return any(holds_dictionary(data_type.field(index).type) for index in range(data_type.num_fields))
 
 
 def _with_used_values(values: pa.Array) -> pa.Array:
-    """Return values whose dictionaries have no NULL, and what is used alone: pyarrow may join these."""
+    """Return values whose dictionaries have no NULL and no unused values, so that pyarrow can join them."""
     data_type = values.type
     if not holds_dictionary(data_type):
         return values
@@ -277,7 +277,7 @@ def has_nulls(array: pa.Array) -> bool:
 
 
 def empty_array(data_type: pa.DataType) -> pa.Array:
-    """Return no values."""
+    """Return an array without values."""
     return pa.array([], data_type)
 
 
@@ -289,7 +289,7 @@ def _concat_dictionaries(arrays: Sequence[pa.Array], data_type: pa.DataType) -> 
 
 
 def _coded(values: pa.Array, data_type: pa.DataType) -> pa.DictionaryArray:
-    """Return values with a dictionary of those that are there."""
+    """Dictionary-encode values with only those that occur."""
     encoded = values.dictionary_encode()
     try:
         indices = encoded.indices.cast(data_type.index_type)
@@ -315,7 +315,7 @@ def _zeros(num_bytes: int) -> pa.Buffer:
 
 
 def _aligned(data: pa.Buffer, data_type: pa.DataType) -> pa.Buffer:
-    """Return ``data``, copied if its address is not a multiple of what engines expect of the type."""
+    """Return ``data``, copied if its address lacks the alignment that engines expect of the type."""
     if pa.types.is_fixed_size_binary(data_type) or (width := data_type.bit_width // 8) < 2:
         return data
     return data if data.address % min(width, _MAX_ALIGNMENT) == 0 else pa.py_buffer(data.to_pybytes())

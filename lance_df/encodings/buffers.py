@@ -1,4 +1,4 @@
-"""Memory of pages: byte views, Arrow buffers to write into, and one buffer of each of many chunks."""
+"""The memory of pages: byte views, writable Arrow buffers, and the same buffer of many chunks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Counts: TypeAlias = npt.NDArray[np.int64]
 
 
 def as_bytes(buffer: pa.Buffer) -> Bytes:
-    """Return a read-only view whose first byte is aligned to 8; a copy where the buffer is not."""
+    """Return a read-only view aligned to 8 bytes; a copy if the buffer is not aligned."""
     data = np.frombuffer(buffer, np.uint8) if buffer.size else np.empty(0, np.uint8)
     if buffer.address % 8:
         data = data.copy()
@@ -37,9 +37,9 @@ def allocate(num_bytes: int) -> tuple[pa.Buffer, Bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Chunked:
-    """The same buffer of many chunks: chunk i has ``sizes[i]`` bytes of ``data`` from ``starts[i]`` on.
+    """The same buffer of many chunks: chunk i has ``sizes[i]`` bytes of ``data``, starting at ``starts[i]``.
 
-    All chunks lie within ``data``. Those that are read start at multiples of 8.
+    All chunks lie within ``data``. Chunks read from a file start at multiples of 8.
     """
 
     data: Bytes
@@ -48,12 +48,12 @@ class Chunked:
 
     @classmethod
     def single(cls, data: Bytes) -> Chunked:
-        """Return ``data`` as the one chunk."""
+        """Return ``data`` as a single chunk."""
         return cls(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
 
     @classmethod
     def consecutive(cls, data: Bytes, sizes: Counts) -> Chunked:
-        """Return chunks that follow each other."""
+        """Return consecutive chunks of the given sizes."""
         return cls(data, np.cumsum(sizes) - sizes, sizes)
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class Chunked:
         return self.data[start : start + int(self.sizes[index])]
 
     def require(self, sizes: Counts | int, what: str) -> None:
-        """Raise `CorruptDataError` where a chunk has less than ``sizes`` bytes."""
+        """Raise `CorruptDataError` if a chunk has less than ``sizes`` bytes."""
         short = self.sizes < sizes
         if short.any():
             first = int(short.argmax())
@@ -78,7 +78,7 @@ class Chunked:
         return self.data[:whole].view(f"<u{num_bytes}")
 
     def join(self, sizes: Counts) -> Bytes:
-        """Return the first ``sizes[i]`` bytes of every chunk, back to back: a view if there is one chunk."""
+        """Return the first ``sizes[i]`` bytes of each chunk, back to back; a view if there is one chunk."""
         if len(self) == 1:
             return self.chunk(0)[: int(sizes[0])]
         stops = np.cumsum(sizes)
@@ -87,7 +87,7 @@ class Chunked:
         return out
 
     def copy_to(self, out: Bytes, starts: Counts) -> None:
-        """Copy every chunk to its place in ``out``."""
+        """Copy every chunk to its position in ``out``."""
         spans = [np.ascontiguousarray(each, np.int64) for each in (self.starts, self.sizes, starts)]
         variable.copy_spans(self.data, spans[0], spans[1], out, spans[2])
 
@@ -105,13 +105,13 @@ def read_spans(
     Parameters
     ----------
     buffer
-        The page buffer; spans are relative to it and checked against it here.
+        The page buffer. Spans are relative to it, and checked against it.
     mapped
-        The file is memory-mapped: the buffer is asked for as a whole, which costs nothing.
+        Whether the file is memory-mapped, in which case the whole buffer is requested at no cost.
 
     Returns
     -------
-    Bytes, and where each span starts in them. Spans that touch are one request.
+    The bytes, and the start of each span in them. Adjacent spans share a request.
     """
     if len(starts) == 0:
         return np.empty(0, np.uint8), np.empty(0, np.int64)
@@ -139,13 +139,13 @@ def read_spans(
 
 
 def bitmap(flags: npt.NDArray[np.bool_] | npt.NDArray[np.uint8], *, offset: int = 0) -> pa.Buffer:
-    """Return an Arrow bitmap, preceded by ``offset`` bits of no meaning."""
+    """Return an Arrow bitmap of flags, preceded by ``offset`` bits without meaning."""
     bits: npt.NDArray[Any] = np.concatenate((np.ones(offset, np.bool_), flags)) if offset else flags
     return pa.py_buffer(np.packbits(bits, bitorder="little"))
 
 
 def with_validity(values: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.Array:
-    """Return ``values``, which have no nulls themselves, with nulls where ``valid`` is false."""
+    """Return ``values``, which have no nulls themselves, with null where ``valid`` is false."""
     if valid is None or valid.all():
         return values
     if pa.types.is_null(values.type):

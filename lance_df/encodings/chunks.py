@@ -1,4 +1,4 @@
-"""Chunks of values in memory: where their buffers are, and what reads values of them."""
+"""Chunks of values in memory: the position of their buffers, and readers of their values."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _NO_BYTES = np.empty(0, np.uint8)
 
 
 class Values(Protocol):
-    """Decodes the values of a page as they are stored: dictionary indices remain, nulls have any value.
+    """Decodes the values of a page: indices stay indices, and nulls have arbitrary values.
 
     Attributes
     ----------
     dense
-        From one row of so many on, to decode all between them takes less time than to take them.
+        If at least one in this many rows is wanted, decoding all rows is faster than taking single ones.
     """
 
     dense: ClassVar[int]
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads values from a first to a last (exclusive). Strings may be views in that form."""
+        """Return a reader of the values from a first to a last (exclusive). Strings may be views."""
         ...
 
     def take(self, rows: RowPositions) -> pa.Array:
@@ -51,7 +51,7 @@ class Values(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Where chunks start, the first value of each, and where the last ends."""
+    """The start of each chunk and the end of the last one, and the first value of each chunk."""
 
     data: Bytes
     positions: Counts
@@ -60,11 +60,11 @@ class Chunks:
 
     @property
     def levels(self) -> int:
-        """How many level buffers come before the values."""
+        """The number of level buffers before the values."""
         return (self.layout.repetition is not None) + (self.layout.definition is not None)
 
     def find(self, chunks: Counts) -> tuple[Counts, Counts]:
-        """Return a row for each buffer, levels first: where it starts in the chunks, and its bytes."""
+        """Return the starts and the sizes of the buffers of chunks: a row for each buffer, levels first."""
         num_buffers = self.levels + self.layout.num_buffers
         if 2 * num_buffers * len(chunks) > len(self.data):
             raise CorruptDataError(f"{len(chunks)} chunks of {num_buffers} buffers in {len(self.data)} bytes")
@@ -75,7 +75,7 @@ class Chunks:
     def page(
         self, width: int, *, table: Bytes | None = None, table_size: int = -1, out_width: int = 0
     ) -> Page:
-        """Return what kernels know of the page, which keeps the chunks."""
+        """Return the page in the form that kernels take; it keeps the chunks alive."""
         return Page(
             self.data,
             self.positions,
@@ -89,11 +89,11 @@ class Chunks:
         )
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the first chunk of rows, and the one after their last."""
+        """Return the first chunk of a range of rows, and the end (exclusive) of its chunks."""
         return int(self.items.searchsorted(start, "right")) - 1, int(self.items.searchsorted(stop, "left"))
 
     def counts(self, chunks: Counts) -> Counts:
-        """Return how many values chunks have."""
+        """Return the number of values of each chunk."""
         return self.items[chunks + 1] - self.items[chunks]
 
     def chunks_of(self, rows: RowPositions) -> Counts:
@@ -101,7 +101,7 @@ class Chunks:
         return self.items.searchsorted(rows, "right") - 1
 
     def rows_of(self, chunks: Counts, positions: Rows) -> Rows:
-        """Return the rows at positions among the values of some chunks alone, at least one. See `locate`."""
+        """Return the rows at positions, at least one, that count only values of some chunks. See `locate`."""
         counts = self.counts(chunks)
         before = np.cumsum(counts) - counts
         shifts = self.items[chunks] - before
@@ -111,7 +111,7 @@ class Chunks:
         return as_rows(positions + shifts[before.searchsorted(positions, "right") - 1])
 
     def locate(self, rows: RowPositions) -> tuple[Counts, Counts]:
-        """Return the chunks that rows lie in, and where the rows are among the values of these alone."""
+        """Return the chunks that contain rows, and the positions of the rows within these chunks."""
         if len(rows) > 1 and (rows[1:] >= rows[:-1]).all():
             first = int(self.items.searchsorted(rows[0], "right")) - 1
             last = int(self.items.searchsorted(rows[-1], "right")) - 1
@@ -131,7 +131,7 @@ class Chunks:
 
 
 def check(broken: int) -> None:
-    """Raise `CorruptDataError` where a kernel has found a broken chunk."""
+    """Raise `CorruptDataError` if a kernel has found a broken chunk."""
     if broken >= 0:
         raise CorruptDataError(f"chunk {broken} does not hold its values")
 
@@ -143,16 +143,16 @@ def kernel_reader(
     wrap: Wrap,
     coded: CodedValues | None = None,
 ) -> RowReader:
-    """Return what has a kernel of `pages` read rows of a page.
+    """Return a reader that calls a kernel of `pages` for rows of a page.
 
     Parameters
     ----------
     most
-        The chunks have no more values, whatever the file says.
+        The most values that the chunks can have, whatever the file claims.
     wrap
-        Makes an array of what the kernel writes.
+        Makes an array from the output of the kernel.
     coded
-        What it looks indices up in.
+        The values in which the kernel looks indices up.
     """
     width = page.out_width
 
@@ -174,18 +174,18 @@ def kernel_reader(
 def plain_array(
     data_type: pa.DataType, count: int, data: pa.Buffer, shared: Sequence[pa.Buffer] = ()
 ) -> pa.Array:
-    """Return an array without nulls of what a kernel has written."""
+    """Return an array without nulls from the output of a kernel."""
     return pa.Array.from_buffers(data_type, count, [None, data, *shared], 0)
 
 
 @dataclass(frozen=True, slots=True)
 class WordValues:
-    """Values of 1, 2, 4, 8 or more whole bytes, single ones of which kernels take.
+    """Values of 1, 2, 4, 8 or more whole bytes, of which kernels can take single ones.
 
     Attributes
     ----------
     data_type, width
-        Of the values, and their bytes.
+        The type of the values, and their size in bytes.
     kind
         How they are stored; see `row_take`.
     """
@@ -201,5 +201,5 @@ class WordValues:
         return self.page_take().take(rows)
 
     def page_take(self) -> PageTake:
-        """Return how kernels take single values."""
+        """Return the object by which kernels take single values."""
         return PageTake(self.kind, self.chunks.page(self.width), self.data_type)

@@ -1,4 +1,4 @@
-"""The contract of a decoder of one (part of a) 2.0 page."""
+"""The interface of decoders of (parts of) 2.0 pages."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Decoder(ABC):
     Attributes
     ----------
     data_type
-        Of the arrays that it returns.
+        The type of the arrays that the decoder returns.
     num_values
-        Rows of the page.
+        The number of rows of the page.
     """
 
     __slots__ = ()
@@ -39,25 +39,25 @@ class Decoder(ABC):
 
     @abstractmethod
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
-        """Plan to read ``rows``, all of them inside the page, as an array that starts at offset 0.
+        """Plan to read ``rows``, all within the page, as an array that starts at offset 0.
 
         Raises
         ------
         CorruptDataError
-            While it runs: what is stored is impossible. Names neither file nor column.
+            When the plan runs: the stored data are invalid. The message names neither file nor column.
         """
 
     def load(self, rows: Rows) -> IoPlan[tuple[LoadedPage, Rows]]:
-        """Plan the bytes that ``rows`` need.
+        """Plan to load the bytes that ``rows`` need.
 
         Returns
         -------
-        What reads them, and the same rows as that numbers them.
+        A reader of the loaded rows, and ``rows`` as the reader numbers them.
         """
         return LoadedArray((yield from self.read(rows))), RowRange(0, len(rows))
 
     def whole(self) -> IoPlan[LoadedPage | None]:
-        """Plan the page of a plain column of a file in memory; None where rows have to be loaded."""
+        """Plan to load a page of a plain column of a file in memory; None if only rows can be loaded."""
         yield from ()
         return None
 
@@ -72,7 +72,7 @@ class BufferTable:
     file_buffer: Callable[[int], ByteRange]
 
     def resolve(self, ref: BufferRef) -> ByteRange:
-        """Return the bytes that ``ref`` means; raises CorruptDataError if there are no such."""
+        """Return the byte range of ``ref``; raises CorruptDataError if the buffer does not exist."""
         match ref.kind:
             case BufferKind.PAGE:
                 return _pick(self.page, ref)

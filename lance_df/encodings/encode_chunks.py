@@ -1,4 +1,4 @@
-"""Values of a page, cut into chunks as mini-block pages have them, before levels and headers are added.
+"""Split the values of a mini-block page into chunks, before levels and headers are added.
 
 Format: docs/format/mini_block.md.
 """
@@ -25,21 +25,21 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     from lance_df.encodings.buffers import Bytes, Counts
 
-# What a chunk aims at: small enough for random access, large enough that its header does not count.
+# The target size of a chunk: small enough for random access, large enough for a negligible header.
 _TARGET_CHUNK_BYTES = 16 * 1024
 MAX_CHUNK_ITEMS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkBuffer:
-    """One buffer of every chunk: the parts of a chunk one after another, then zeros up to ``sizes[i]``."""
+    """One buffer of every chunk: its parts one after another, padded with zeros to ``sizes[i]``."""
 
     parts: tuple[Chunked, ...]
     sizes: Counts
 
     @classmethod
     def of(cls, *parts: Chunked) -> ChunkBuffer:
-        """Return buffers of just these parts."""
+        """Return a buffer made of these parts, without padding."""
         sizes = parts[0].sizes
         for part in parts[1:]:
             sizes = sizes + part.sizes
@@ -50,7 +50,7 @@ class ChunkBuffer:
         return int(self.sizes.sum())
 
     def copy_to(self, out: Bytes, starts: Counts) -> None:
-        """Copy every chunk's buffer to its place in ``out``, which holds zeros."""
+        """Copy every chunk's buffer to its position in ``out``, which is zeroed."""
         for part in self.parts:
             part.copy_to(out, starts)
             starts = starts + part.sizes
@@ -72,16 +72,16 @@ class ChunkedValues:
 
 @dataclass(frozen=True, slots=True)
 class ValueCutter:
-    """A way to encode values.
+    """Encodes values in chunks of a given number of items.
 
     Attributes
     ----------
     chunk_items
-        Items of each chunk that suit this encoding best, a power of two.
+        The best number of items per chunk for this encoding, a power of two.
     cut
-        Encodes into chunks of so many items; the last chunk takes what is left.
+        Encodes values into chunks of the given number of items; the last chunk has the rest.
     num_bytes
-        About how many bytes the values take.
+        The approximate size of the encoded values.
     """
 
     chunk_items: int
@@ -90,7 +90,7 @@ class ValueCutter:
 
 
 def value_cutter(values: LeafValues, *, target_bytes: int = _TARGET_CHUNK_BYTES) -> ValueCutter:
-    """Return how to store ``values`` as they are."""
+    """Return the cutter that stores ``values`` without compression."""
     match values:
         case FixedValues():
             items = _chunk_items(values.width_bytes, target_bytes)
@@ -108,14 +108,14 @@ def value_cutter(values: LeafValues, *, target_bytes: int = _TARGET_CHUNK_BYTES)
 
 
 def chunk_ends(num_items: int, chunk_items: int) -> Counts:
-    """Return where the items of each chunk stop, at least one chunk."""
+    """Return the end of each chunk's items; there is at least one chunk."""
     ends = np.arange(chunk_items, max(num_items, 1) + chunk_items, chunk_items, dtype=np.int64)
     ends[-1] = num_items
     return ends
 
 
 def _chunk_items(width_bytes: int, target_bytes: int) -> int:
-    """Return the largest power of two whose values fit in a chunk, at least 2."""
+    """Return the largest power of two (at least 2) of items that fit in a chunk."""
     fitting = max(2, min(MAX_CHUNK_ITEMS, target_bytes // max(1, width_bytes)))
     return 1 << (fitting.bit_length() - 1)
 
@@ -164,13 +164,13 @@ def _list_bits(values: FixedListValues) -> int:
 
 
 def _cut_variable(values: VariableValues, items: int) -> ChunkedValues:
-    """Give every chunk its own offsets, counted from the start of the buffer, and its bytes."""
+    """Store in every chunk its own offsets, counted from the start of the buffer, and its bytes."""
     dtype = np.dtype(f"<u{values.offset_bits // 8}")
     ends = chunk_ends(len(values), items)
     counts = np.diff(ends, prepend=0)
     head_bytes = (counts + 1) * dtype.itemsize
     starts, stops = values.offsets[ends - counts], values.offsets[ends]
-    # a chunk's offsets are those of its values and the end of the last one, which the next one starts with
+    # a chunk has the offsets of its values and the last end, which is the first offset of the next chunk
     heads = np.insert(values.offsets, ends[:-1], values.offsets[ends[:-1]])
     heads += np.repeat(head_bytes - starts, counts + 1)
     parts = (

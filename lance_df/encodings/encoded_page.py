@@ -1,4 +1,4 @@
-"""What encoders hand to the file writer."""
+"""The pages that encoders pass to the file writer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class EncodedPage:
     Attributes
     ----------
     encoding_url, encoding
-        The type URL and the bytes of the page's description.
+        The type URL and the bytes of the page's encoding.
     buffers
-        In the order in which the description numbers them.
+        The buffers, in the order in which the encoding numbers them.
     num_rows
         ``Page.length``.
     joins_previous
-        Whether the page has no content of its own, and adds to the previous page of its column.
+        Whether the page has no content of its own, but extends the previous page of its column.
     """
 
     encoding_url: str

@@ -1,7 +1,7 @@
-"""Ask for the values of single rows inside a buffer of equal-width values.
+"""Request the values of single rows in a buffer of equal-width values.
 
-A range of rows comes back as a view of what was read. Single rows are gathered: rows that lie near each other
-share a byte range, so that neither the number of ranges nor the bytes between them get out of hand.
+A range of rows is returned as a view of the bytes that were read. Single rows are gathered: nearby rows share
+a byte range, which limits both the number of ranges and the bytes read between them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from lance_df.storage import ByteRange
 if TYPE_CHECKING:
     from lance_df.encodings.plan import IoPlan, RowPositions, Rows
 
-# A page of memory: what lies between is read by the machine anyway.
+# A page of memory: the machine reads the bytes between such near rows anyway.
 _NEAR_BYTES = 4 * 1024
-# Beyond so many ranges of one buffer, the gaps that a remote store would read over are read.
+# With more ranges in one buffer, gaps are read as a remote store would do.
 _MANY_RANGES = 256
 _FAR_BYTES = 256 * 1024
 
-# From one row of so many on, all that lies between rows is read.
+# If at least one in this many rows is wanted, everything between the rows is read.
 _DENSE = 4
 
 _NOTHING = np.empty(0, np.uint8)
@@ -43,7 +43,7 @@ _WORDS: dict[int, np.dtype[Any]] = {
 
 
 def check_size(buffer: ByteRange, num_values: int, bits_per_value: int, what: str) -> None:
-    """Raise CorruptDataError unless ``buffer`` has room for the values."""
+    """Raise CorruptDataError if ``buffer`` is too small for the values."""
     needed = (num_values * bits_per_value + 7) // 8
     if needed > buffer.num_bytes:
         raise CorruptDataError(
@@ -58,11 +58,11 @@ def fetch_fixed(buffer: ByteRange, width: int, rows: Rows) -> IoPlan[pa.Buffer]:
     Parameters
     ----------
     buffer
-        Values of ``width`` bytes. The caller has checked that the rows lie inside.
+        A buffer of values of ``width`` bytes. The caller has checked that the rows lie within it.
     width
-        Bytes of a value.
+        The number of bytes of a value.
     rows
-        Ascending.
+        The rows, ascending.
     """
     if isinstance(rows, RowRange):
         (data,) = yield [ByteRange(buffer.start + rows.start * width, buffer.start + rows.stop * width)]
@@ -86,14 +86,14 @@ def fetch_fixed(buffer: ByteRange, width: int, rows: Rows) -> IoPlan[pa.Buffer]:
 def fetch_spans(
     within: ByteRange, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> IoPlan[tuple[npt.NDArray[np.int64], pa.Buffer]]:
-    """Return spans of bytes back to back: 0 and the end of each in the data, and the data.
+    """Return spans of bytes back to back: first 0 and the end of each span, then the data.
 
     Parameters
     ----------
     within
-        What the positions count from the start of.
+        The range from whose start the positions count.
     starts, ends
-        Ascending and not overlapping. The caller has checked that they lie within.
+        Ascending spans that do not overlap. The caller has checked that they lie within ``within``.
     """
     if not len(starts):
         return np.zeros(1, np.int64), pa.py_buffer(b"")
@@ -114,7 +114,7 @@ def fetch_spans(
 def take_spans(
     data: pa.Buffer, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], pa.Buffer]:
-    """Do the same with bytes that are in memory."""
+    """Return spans like `fetch_spans`, of bytes that are in memory."""
     lengths = ends - starts
     bounds = _ends_of(lengths)
     total = int(bounds[-1])
@@ -130,7 +130,7 @@ def take_spans(
 
 
 def _ends_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return 0, and where each of the values ends when they lie back to back."""
+    """Return 0, then the end of each value when values are stored back to back."""
     bounds = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])
     return bounds
@@ -139,7 +139,7 @@ def _ends_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def _take_spans(
     part: pa.Buffer, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], pa.Buffer]:
-    """Take the spans as every other value of an array that also holds what lies between them."""
+    """Take the spans as every other value of an array whose other values are the gaps between them."""
     if not len(starts):
         return np.zeros(1, np.int64), pa.py_buffer(b"")
     edges = np.stack([starts, ends], axis=1).reshape(-1)
@@ -171,7 +171,7 @@ def _shift_down(bitmap: pa.Buffer, by: int) -> pa.Buffer:
 
 
 def _cut_at_gaps(rows: RowPositions, width: int) -> list[tuple[int, int]]:
-    """Return (first, stop) indices into ``rows`` of the row slices to be read in one range."""
+    """Return (first, stop) indices into ``rows`` for each row slice that is read as one range."""
     if int(rows[-1]) - int(rows[0]) < _DENSE * len(rows):
         return [(0, len(rows))]
     starts = rows * width

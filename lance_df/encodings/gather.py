@@ -1,4 +1,4 @@
-"""Take values of arrays by position, faster than Arrow does where that pays."""
+"""Take values of arrays by position, faster than Arrow where that pays off."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lance_df.errors import CorruptDataError, InvalidInputError
 Positions: TypeAlias = npt.NDArray[np.integer[Any]]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-# For less, numpy is as fast as kernels, or Arrow.
+# For fewer values, numpy or Arrow is as fast as kernels.
 FEW = 4096
-# What a kernel may write beyond the positions that it finds.
+# The bytes that a kernel may write beyond the positions that it finds.
 _ROOM = 8
 _PADDED_BYTES = (16, 24, 32)
 _WORD_BYTES = (1, 2, 4, 8, 16)
@@ -26,7 +26,7 @@ _PAIR_BYTES = 16
 _INT32_MAX = 2**31 - 1
 _NOTHING = np.empty(0, np.uint8)
 _NO_LENGTHS = np.empty(0, np.int32)
-# By the number of a type, whatever its unit or precision: to ask pyarrow takes longer than a short gather.
+# By type id, whatever the unit or precision: asking pyarrow takes longer than a short gather.
 _OFFSET_BYTES = {
     kind.id: width
     for width, kinds in {4: (pa.string(), pa.binary()), 8: (pa.large_string(), pa.large_binary())}.items()
@@ -50,7 +50,7 @@ _BYTES_OF_WORDS = {
 
 
 def find_positions(mask: npt.NDArray[np.bool_], count: int, *, wanted: bool = True) -> npt.NDArray[np.int64]:
-    """Return the positions of what is ``wanted``; the caller knows how many there are."""
+    """Return the positions of the flags equal to ``wanted``; ``count`` is their number."""
     if not kernels.COMPILED:
         return np.flatnonzero(mask if wanted else ~mask)
     positions = np.empty(count + _ROOM, np.int64)
@@ -59,7 +59,7 @@ def find_positions(mask: npt.NDArray[np.bool_], count: int, *, wanted: bool = Tr
 
 
 def take(values: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
-    """Return the values at ``positions``, all of which the caller knows to lie within ``values``.
+    """Return the values at ``positions``; the caller guarantees that all lie within ``values``.
 
     Raises
     ------
@@ -82,14 +82,14 @@ def take(values: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _take_fixed(values: pa.Array, width: int, positions: npt.NDArray[np.int64]) -> pa.Array:
-    """Return values whose nulls are any."""
+    """Return the values at positions without their nulls: null values are arbitrary."""
     _, data, *shared = values.buffers()
     taken = take_words(data, width, positions, first=values.offset)
     return pa.Array.from_buffers(values.type, len(positions), [None, taken, *shared], null_count=0)
 
 
 def _take_validity(values: pa.Array, positions: npt.NDArray[np.int64]) -> tuple[pa.Buffer, int]:
-    """Return the bitmap of values at ``positions``, and how many of them are null; ``values`` has nulls."""
+    """Return the bitmap of ``values``, which have nulls, at ``positions``, and the number of nulls in it."""
     count = len(positions)
     bits = _bytes_of(values.buffers()[0])
     if not kernels.COMPILED:
@@ -102,18 +102,18 @@ def _take_validity(values: pa.Array, positions: npt.NDArray[np.int64]) -> tuple[
 
 
 def take_few(values: pa.Array, positions: Positions) -> pa.Array:
-    """Do the same as Arrow does it, at half the price of a call."""
+    """Return the values at positions by Arrow's own take, at half the cost of a call."""
     taken: pa.Array = pc.get_function("array_take").call([values, pa.array(positions)])
     return taken
 
 
 def take_words(data: pa.Buffer, width: int, positions: Positions, *, first: int = 0) -> pa.Buffer:
-    """Return values of ``width`` bytes back to back; the caller knows that they lie within ``data``.
+    """Return values of ``width`` bytes back to back; the caller guarantees that they lie within ``data``.
 
     Parameters
     ----------
     first
-        The value of ``data`` that positions count from.
+        The number of the value in ``data`` from which positions count.
     """
     return _take_words(_bytes_of(data)[first * width :], width, positions)
 
@@ -129,22 +129,22 @@ def _take_words(values: _Bytes, width: int, positions: Positions) -> pa.Buffer:
 
 
 def _bytes_of(buffer: pa.Buffer | None) -> _Bytes:
-    """Return a view of the bytes, which may be none."""
+    """Return a view of the bytes of a buffer, which may be None."""
     return np.frombuffer(buffer, np.uint8) if buffer is not None and buffer.size else _NOTHING
 
 
 def _numbers(positions: Positions) -> tuple[_Bytes, int]:
-    """Return the bytes of all, and of each."""
+    """Return the bytes of all positions, and the width of one."""
     return np.ascontiguousarray(positions).view(np.uint8), positions.itemsize
 
 
 class Lookup:
-    """Values of a dictionary, made ready to be looked up.
+    """The values of a dictionary, prepared for look-ups.
 
     Parameters
     ----------
     values
-        May have nulls only where :meth:`look_up` is not asked for them.
+        The values. Nulls are allowed only if :meth:`look_up` is never called for them.
     """
 
     __slots__ = ("_table", "values")
@@ -175,12 +175,12 @@ class Lookup:
         return self.take(indices)
 
     def take(self, indices: Positions) -> pa.Array:
-        """Do the same for indices that the caller has checked."""
+        """Return the values of indices that the caller has checked."""
         table = self._table
         return take_few(self.values, indices) if table is None else table.look_up(indices)
 
     def take_at(self, indices: Positions, positions: npt.NDArray[np.int64]) -> pa.Array:
-        """Return the values of the indices at some positions, all of which the caller has checked."""
+        """Return the values of the indices at some positions; the caller has checked them."""
         if isinstance(self._table, _Fixed) and self._table.width == _PAIR_BYTES and kernels.COMPILED:
             return self._table.look_up_at(indices, positions)
         taken = take_words(pa.py_buffer(indices), indices.itemsize, positions)
@@ -188,7 +188,7 @@ class Lookup:
 
 
 class _Fixed:
-    """Values of 1, 2, 4, 8 or 16 bytes; views are, and point to bytes that are shared."""
+    """Values of 1, 2, 4, 8 or 16 bytes, including views, which point to shared bytes."""
 
     __slots__ = ("_data", "_shared", "_type", "width")
 
@@ -212,7 +212,7 @@ class _Fixed:
 
 
 class _Variable:
-    """Strings and binaries of any length, or short ones as padded rows."""
+    """Strings and binaries: of any length, or as padded rows if all are short."""
 
     __slots__ = ("_data", "_lengths", "_longest", "_offsets", "_padded", "_type")
 
@@ -270,7 +270,7 @@ def _offset_bytes(data_type: pa.DataType) -> int:
 
 
 def word_bytes(data_type: pa.DataType) -> int:
-    """Return the width of values that are words, string views among them; 0 for other types."""
+    """Return the width of values that kernels treat as words, including string views; 0 for other types."""
     return _BYTES_OF_WORDS.get(data_type.id, 0)
 
 

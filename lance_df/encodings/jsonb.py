@@ -1,4 +1,4 @@
-"""JSONB, the form in which `json` columns are stored, from and to the JSON text that tables show.
+"""Convert JSONB, in which `json` columns are stored, from and to the JSON text that tables show.
 
 ::
 
@@ -8,9 +8,10 @@
     array      kind 0x8, an entry for each item
     entry      4 bits kind | 28 bits length of the payload
 
-A payload is UTF-8 text, a number (kind byte, then 0, 1, 2, 4 or 8 bytes), or a document. Layout and text
-form as observed in files written by pylance 14: compact, with the shortest digits that name a float. pylance
-stores the numbers NaN and Infinity, and Infinity for what is too large; their text is ``null``.
+A payload is UTF-8 text, a number (kind byte, then 0, 1, 2, 4 or 8 bytes), or a document. Layout and text form
+are as observed in files written by pylance 14: compact, with the shortest digits that identify a float.
+pylance stores the numbers NaN and Infinity, and Infinity for numbers that are too large; their text is
+``null``.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def decode_jsonb(values: pa.Array) -> pa.Array:
     Raises
     ------
     CorruptDataError
-        A value is no JSONB document.
+        A value is not a JSONB document.
     UnsupportedFeatureError
-        It holds a kind of value that JSON text has not, such as a date, or is nested deeper than 200 levels.
+        A value holds a kind that JSON text lacks, for example a date, or is nested deeper than 200 levels.
     InvalidInputError
         The text takes more than 2 GiB.
     """
@@ -77,7 +78,7 @@ def decode_jsonb(values: pa.Array) -> pa.Array:
 
 
 def encode_jsonb(texts: pa.Array) -> pa.Array:
-    """Return JSON texts as they are stored.
+    """Encode JSON texts in the stored form.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def encode_jsonb(texts: pa.Array) -> pa.Array:
     Raises
     ------
     InvalidInputError
-        A text is no JSON, has two members of one name, or a number that is too large.
+        A text is not JSON, or has two members with the same name or a number that is too large.
     """
     documents = [None if text is None else _encode(text) for text in texts.to_pylist()]
     return pa.array(documents, pa.large_binary())
@@ -109,12 +110,12 @@ def document_value(document: bytes) -> object:
 
 
 def document_of(value: object) -> bytes:
-    """Return what `document_value` returned, or a part of it, as it is stored."""
+    """Encode a result of `document_value`, or a part of it, in the stored form."""
     return _encode_document(value, 0, has_constants=True)
 
 
 def document_text(value: object) -> str:
-    """Return what `document_value` returned, or a part of it, as the JSON text that tables show."""
+    """Return a result of `document_value`, or a part of it, as the JSON text that tables show."""
     return _decode(document_of(value))
 
 
@@ -247,7 +248,7 @@ def _number(payload: memoryview, constants: Mapping[int, str]) -> str:
 
 
 def _float_text(value: float) -> str:
-    """Return the shortest text that names a finite float, as pylance writes it."""
+    """Return the shortest text that identifies a finite float, as pylance writes it."""
     number = Decimal(repr(value))
     if not number.is_finite():
         raise UnsupportedFeatureError(f"the number {value} has no JSON text")

@@ -1,4 +1,4 @@
-"""Leaf arrays as the plain buffers that encoders work on."""
+"""Convert leaf arrays to the plain buffers that encoders work on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class FixedValues:
-    """Values of whole bytes, back to back; ``row_encoding`` says what they are made of, if not one number."""
+    """Values of whole bytes, back to back; ``row_encoding`` gives their parts unless each is one number."""
 
     data: Bytes
     width_bytes: int
@@ -30,7 +30,7 @@ class FixedValues:
 
     @property
     def words(self) -> npt.NDArray[np.unsignedinteger]:
-        """The values as unsigned numbers, for widths of 1, 2, 4 and 8 bytes."""
+        """The values as unsigned integers, for widths of 1, 2, 4 and 8 bytes."""
         return self.data.view(f"<u{self.width_bytes}")
 
     def __len__(self) -> int:
@@ -39,7 +39,7 @@ class FixedValues:
 
 @dataclass(frozen=True, slots=True)
 class BooleanValues:
-    """One bit a value, least significant first."""
+    """One bit for each value, least significant first."""
 
     bitmap: Bytes
     count: int
@@ -52,7 +52,7 @@ class BooleanValues:
 class VariableValues:
     """Byte strings: ``offsets`` has one entry more than there are values and starts with 0.
 
-    ``wrap`` says how each of them is compressed, given the encoding of the compressed strings.
+    ``wrap`` returns the encoding of each value, given the encoding of the compressed strings.
     """
 
     offsets: npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ class VariableValues:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the values and of what it takes to find them."""
+        """The bytes of the values and of their offsets."""
         return len(self.data) + len(self) * self.offset_bits // 8
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class VariableValues:
 
 @dataclass(frozen=True, slots=True)
 class ItemLayer:
-    """One level of a fixed-size list: items in a list, and which of all its items are valid (None: all)."""
+    """One level of a fixed-size list: the items of a list, and which of all items are valid (None: all)."""
 
     dimension: int
     validity: npt.NDArray[np.bool_] | None
@@ -84,7 +84,7 @@ class ItemLayer:
 
 @dataclass(frozen=True, slots=True)
 class FixedListValues:
-    """Fixed-size lists of primitives; ``layers`` outer-most first, ``items`` flattened."""
+    """Fixed-size lists of primitives: ``layers``, outermost first, and ``items``, flattened."""
 
     layers: tuple[ItemLayer, ...]
     items: FixedValues | BooleanValues
@@ -98,9 +98,9 @@ LeafValues: TypeAlias = FixedValues | BooleanValues | VariableValues | FixedList
 
 
 def leaf_values(array: pa.Array, valid: npt.NDArray[np.bool_] | None = None) -> LeafValues:
-    """Return the buffers of an array of a leaf's storage type; views where possible.
+    """Return the buffers of an array of a leaf's storage type, as views where possible.
 
-    Where ``valid`` is false, or the array null, a value is arbitrary; one of variable width is empty.
+    If ``valid`` is false or the array is null, the value is arbitrary, or empty if of variable width.
     """
     types = pa.types
     data_type = array.type
@@ -115,7 +115,7 @@ def leaf_values(array: pa.Array, valid: npt.NDArray[np.bool_] | None = None) -> 
 
 
 def is_variable(data_type: pa.DataType) -> bool:
-    """Whether values have lengths of their own."""
+    """Whether values have variable width."""
     types = pa.types
     return bool(
         types.is_string(data_type)
@@ -137,7 +137,7 @@ def _bitmap(array: pa.Array) -> Bytes:
 def _variable(array: pa.Array, valid: npt.NDArray[np.bool_] | None) -> VariableValues:
     large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     if valid is not None and not valid.all():
-        # nulls may own bytes in Arrow, above all those below a null struct
+        # in Arrow nulls may own bytes, especially those below a null struct
         array = pc.if_else(pa.array(valid), array, pa.scalar(b"").cast(array.type))
     dtype = np.dtype(np.int64 if large else np.int32)
     _, offset_buffer, data_buffer = array.buffers()
@@ -158,7 +158,7 @@ def _fixed_lists(array: pa.Array) -> FixedListValues:
         validity = current.is_valid().to_numpy(zero_copy_only=False) if current.null_count else None
         layers.append(ItemLayer(size, validity))
     if pa.types.is_null(current.type):
-        # Arrow keeps no validity of nulls, Lance keeps nothing else
+        # Arrow stores no validity for null type arrays, Lance stores only validity for them
         layers[-1] = ItemLayer(size, np.zeros(len(current), np.bool_))
         return FixedListValues(tuple(layers), FixedValues(np.zeros(0, np.uint8), 0), count)
     items = leaf_values(current)

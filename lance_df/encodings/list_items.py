@@ -1,4 +1,4 @@
-"""Items of lists, as encoders need them."""
+"""Select the items of lists that encoders need."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def list_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
 def selected_items(
     array: pa.Array, offsets: npt.NDArray[np.int64], selected: npt.NDArray[np.int64]
 ) -> pa.Array:
-    """Return the items of lists, in order, without those that lie under null lists.
+    """Return the items of lists, in order, without the items of null lists.
 
     Parameters
     ----------
     array, offsets
         A list array and the result of :func:`list_offsets`.
     selected
-        How many items each list has; 0 where its items are left out.
+        The number of items of each list; 0 to leave its items out.
     """
     total = int(selected.sum())
     if total == offsets[-1] - offsets[0]:

@@ -1,4 +1,4 @@
-"""Rows of a page that have been decoded."""
+"""Read rows of a page that has been decoded."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedArray:
-    """A `LoadedPage` of an encoding without a shorter way from bytes to rows."""
+    """A `LoadedPage` for encodings that are decoded to an array first."""
 
     values: pa.Array
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows. See `LoadedPage`."""
+        """Return a reader of rows. See `LoadedPage`."""
         return viewed(lambda start, stop: self.values.slice(start, stop - start), form)
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
@@ -31,4 +31,4 @@ class LoadedArray:
         return take(self.values, rows)
 
     def page_take(self) -> None:
-        """Return None: the page is not in memory as it is stored. See `LoadedPage`."""
+        """Return None, since the stored bytes are not in memory. See `LoadedPage`."""

@@ -1,4 +1,4 @@
-"""Pages whose bytes are in memory, be they mapped as a whole, or fetched for some rows."""
+"""The interface of pages in memory, whether mapped as a whole or fetched for some rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Form(Flag):
-    """What arrays are: plain ones of their type, strings (of 32-bit offsets) as views, or dictionaries.
+    """The form of arrays: plain ones of their type, strings (of 32-bit offsets) as views, or dictionaries.
 
-    Only where a page is stored with a dictionary it is kept; then views are not made.
+    A dictionary is returned only if the page is stored with one; views are not made in that case.
     """
 
     PLAIN = 0
@@ -34,34 +34,34 @@ class LoadedPage(Protocol):
     """Reads rows of one page whose bytes are in memory."""
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows from a first to a last (exclusive), at least one, all of which exist.
+        """Return a reader of the rows from a first to a last (exclusive), at least one; all must exist.
 
-        It is made once, and may be called by several threads. Where what is stored is impossible, it raises
+        It is made once, and several threads may call it. If the stored data are invalid, it raises
         `CorruptDataError`, which names neither file nor column.
         """
         ...
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
-        """Return single rows, which exist. Raises as readers do."""
+        """Return single rows, which must exist. Raises as readers do."""
         ...
 
     def page_take(self) -> PageTake | None:
-        """Return how kernels take single rows, of this page and others; None where they do not.
+        """Return the object by which kernels take single rows of this and other pages, or None.
 
-        It is for pages that have no nulls, unless null is a value of their dictionary.
+        It exists for pages without nulls, unless null is a value of their dictionary.
         """
         ...
 
 
 def read_rows(page: LoadedPage, rows: Rows, form: Form) -> pa.Array:
-    """Return rows, at least one, of a page; single ones never as views."""
+    """Return rows of a page, at least one; single rows are never views."""
     if isinstance(rows, RowRange):
         return page.reader(form)(rows.start, rows.stop)
     return page.take(rows, form)
 
 
 def viewed(read: RowReader, form: Form) -> RowReader:
-    """Return a reader of strings as views, if that is the form, for one of arrays of their type."""
+    """Return a reader that converts strings to views if ``form`` asks for them."""
     if Form.VIEWS not in form:
         return read
 
@@ -73,7 +73,7 @@ def viewed(read: RowReader, form: Form) -> RowReader:
 
 
 def is_plain_type(data_type: pa.DataType) -> bool:
-    """Return whether values are words or strings, as pages of plain columns have them."""
+    """Return whether values are words or strings, the types of plain columns."""
     types = pa.types
     return (
         is_text(data_type)

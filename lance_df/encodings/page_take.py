@@ -1,4 +1,4 @@
-"""Single rows of pages in memory, none of them null: one call of compiled code takes them from many."""
+"""Take single rows, none of them null, from many pages in memory by one call of compiled code."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _NO_CHUNKS = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class PageTake:
-    """How single rows of a page are taken.
+    """Takes single rows of a page.
 
     Attributes
     ----------
     kind
-        How values are stored; see `row_take`.
+        How the values are stored; see `row_take`.
     page
-        Where they are.
+        The page in the form that kernels take.
     data_type
-        Of what is stored: values, or indices.
+        The stored type: of values, or of indices.
     coded
-        What indices mean.
+        The values that indices refer to.
     """
 
     kind: int
@@ -50,20 +50,20 @@ class PageTake:
 
     @property
     def width(self) -> int:
-        """Bytes of a stored value."""
+        """The number of bytes of a stored value."""
         return self.page.width
 
     def decoding(self, coded: CodedValues) -> PageTake:
-        """Return how indices into values are taken."""
+        """Return the same object for indices into values."""
         return PageTake(self.kind, self.page.with_table_size(len(coded.values)), self.data_type, coded)
 
     def take(self, rows: RowPositions) -> pa.Array:
-        """Return single rows, which exist, as they are stored.
+        """Return single rows, which must exist, as stored.
 
         Raises
         ------
         CorruptDataError
-            The page does not hold them.
+            The page does not have these rows.
         """
         count = len(rows)
         data = pa.allocate_buffer(count * self.width)
@@ -73,27 +73,27 @@ class PageTake:
         return pa.Array.from_buffers(self.data_type, count, [None, data], 0)
 
     def error(self, wrong: int) -> CorruptDataError:
-        """Return what is wrong with the page: a chunk, or -2 less an index."""
+        """Return the error for a result of the kernel: the number of a chunk, or -2 less an index."""
         if wrong < 0 and self.coded is not None:
             return self.coded.beyond(-2 - wrong)
         return CorruptDataError(f"chunk {wrong} does not hold its values")
 
 
-# the first row of one page, and a row beyond its last
+# the first row of a single page, and a number beyond all of its rows
 _ALL_ROWS = np.array([0, np.iinfo(np.int64).max])
 
 
 class PagesTake:
-    """Takes single rows of many pages, of one width of values.
+    """Takes single rows of many pages, whose values have the same width.
 
     Parameters
     ----------
     pages
-        None for those that are not known.
+        The pages; None for unknown ones.
     bases
-        What is added to indices of each page.
+        The number to add to the indices of each page.
     starts
-        The first row of each page, and what follows the last.
+        The first row of each page, followed by the end of the last page.
     """
 
     __slots__ = ("_bases", "_kinds", "_pages", "_starts")
@@ -107,7 +107,7 @@ class PagesTake:
     def take(
         self, rows: Numbers, targets: Numbers, out: pa.Buffer, *, begin: int = 0
     ) -> tuple[int, int, int]:
-        """Return where it stopped: the number of a row and of its page, and what is wrong with that.
+        """Return where the kernel stopped: the number of a row, the number of its page, and the error.
 
         See `row_take.take_rows`.
         """
@@ -117,7 +117,7 @@ class PagesTake:
 
 
 def whole_page(data: pa.Buffer, width: int, data_type: pa.DataType) -> PageTake:
-    """Return how values that lie back to back are taken."""
+    """Return the object by which kernels take values that are stored back to back."""
     stored = np.frombuffer(data, np.uint8) if data.size else _NO_BYTES
     page = Page(stored, _NO_CHUNKS, _NO_CHUNKS, 0, 0, width, _NO_BYTES, -1, width)
     return PageTake(row_take.WHOLE, page, data_type)

@@ -1,8 +1,8 @@
-"""How a decoder asks for bytes without doing IO, and which rows it is asked for.
+"""IO plans, by which decoders request bytes without doing IO, and selections of rows.
 
-A decoder is a generator: it yields lists of byte ranges, is sent the buffers, and returns its result.
-Whoever drives it (`lance_df.file.io`) runs the decoders of many columns in step, so that their ranges are
-coalesced into common requests; on a memory map every step is free.
+A decoder is a generator: it yields lists of byte ranges, is sent the buffers, and returns its result. The
+driver (`lance_df.file.io`) runs the decoders of many columns in step, so that their ranges are coalesced into
+common requests. On a memory map, steps cost nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from lance_df.storage import ByteRange
 T = TypeVar("T")
 
 IoPlan: TypeAlias = Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]
-"""Yields the ranges it needs next, receives one buffer for each, returns a ``T``."""
+"""Yields the ranges that it needs next, is sent one buffer for each, and returns a ``T``."""
 
 RowPositions: TypeAlias = npt.NDArray[np.int64]
-"""Ascending, unique row numbers, relative to what is being read."""
+"""Ascending, unique row numbers, relative to the page or column that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ Rows: TypeAlias = RowRange | RowPositions
 
 
 def together(plans: Sequence[IoPlan[T]]) -> IoPlan[list[T]]:
-    """Return one plan that runs ``plans`` in step: each round asks for what all unfinished ones need next."""
+    """Return one plan that runs ``plans`` in step: each round requests the ranges of all unfinished ones."""
     results: list[Any] = [None] * len(plans)
     answers: list[tuple[int, Any]] = [(index, None) for index in range(len(plans))]
     while answers:

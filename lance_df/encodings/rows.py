@@ -24,14 +24,14 @@ def shift_rows(rows: Rows, by: int) -> Rows:
 
 
 def item_rows(rows: Rows, items_per_row: int) -> Rows:
-    """Return the rows of the items, where each row has the same number of them."""
+    """Return the rows of the items, given a fixed number of items for each row."""
     if isinstance(rows, RowRange):
         return RowRange(rows.start * items_per_row, rows.stop * items_per_row)
     return (rows[:, None] * items_per_row + np.arange(items_per_row)).reshape(-1)
 
 
 def rows_of_spans(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Rows:
-    """Return the rows of ascending, disjoint spans; one range when they leave no gaps."""
+    """Return the rows of ascending, disjoint spans, as a range if they leave no gaps."""
     filled = lengths > 0
     if not filled.all():
         starts, lengths = starts[filled], lengths[filled]
@@ -46,40 +46,40 @@ def rows_of_spans(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64])
 
 
 def as_rows(positions: RowPositions) -> Rows:
-    """Return positions as a range when they leave no gaps."""
+    """Return positions, as a range if they leave no gaps."""
     if len(positions) and int(positions[-1]) - int(positions[0]) + 1 == len(positions):
         return RowRange(int(positions[0]), int(positions[-1]) + 1)
     return positions
 
 
 def as_positions(rows: Rows) -> RowPositions:
-    """Return every row by itself."""
+    """Return all row numbers of a selection."""
     return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, RowRange) else rows
 
 
 def with_next(positions: RowPositions) -> RowPositions:
-    """Return each of ascending, unique positions and the one after it, once."""
+    """Return ascending, unique positions and the position after each, without duplicates."""
     pairs = np.stack([positions, positions + 1], axis=1).reshape(-1)
     # sorted already: a general unique would hash or sort again
     return pairs[np.diff(pairs, prepend=pairs[:1] - 1) > 0]
 
 
 def joined_starts(starts: Iterable[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    """Return the rows that are in one of ``starts``, each once, ascending."""
+    """Return the union of several arrays of row numbers, ascending and unique."""
     joined = np.sort(np.concatenate([np.zeros(0, np.int64), *starts]))
     # np.unique would import the masked arrays of numpy, which takes longer than a small query
     return joined[np.diff(joined, prepend=joined[:1] - 1) > 0]
 
 
 def split_rows(rows: Rows, starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, Rows]]:
-    """Yield the number of each page that has wanted rows, with the rows counted from the page's start.
+    """Yield the number of each page with wanted rows, and the rows relative to the page.
 
     Parameters
     ----------
     rows
-        All of them inside the pages.
+        The rows, all within the pages.
     starts
-        First row of each page, and the end of the last: one entry more than pages, not descending.
+        The first row of each page, followed by the end of the last page; not descending.
     """
     if isinstance(rows, RowRange):
         if not len(rows):
@@ -105,7 +105,7 @@ def checked_rows(rows: Rows, num_rows: int) -> Rows:
     Raises
     ------
     InvalidInputError
-        They are not ascending, or there are no such rows.
+        The rows do not ascend, or do not exist.
     """
     if isinstance(rows, RowRange):
         if 0 <= rows.start <= rows.stop <= num_rows:

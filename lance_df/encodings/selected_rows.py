@@ -1,4 +1,4 @@
-"""Which rows of a window are kept: found once for all of its columns, and left out of each as is cheapest."""
+"""The selected rows of a window, computed once for all columns and applied to each in the cheapest way."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Positions: TypeAlias = npt.NDArray[np.int64]
 
-# Where fewer than one row in so many is not kept, values are copied from one of these to the next.
+# If fewer than one in this many rows is dropped, values are copied from one dropped row to the next.
 _RARE = 16
-# Where fewer than one row in so many is kept, values of any type are taken one by one.
+# If fewer than one in this many rows is selected, values of any type are taken one by one.
 _SPARSE = 8
 
 
 class SelectedRows:
-    """Some of the rows of a window. Does not change; to use it from two threads at once is safe.
+    """Some of the rows of a window. Immutable and thread-safe.
 
     Attributes
     ----------
     count
-        How many are kept.
+        The number of selected rows.
     num_rows
-        How many rows the window has.
+        The number of rows of the window.
     """
 
     __slots__ = ("_arrow", "_dropped", "_mask", "_positions", "count", "num_rows")
 
     def __init__(self, mask: _Mask, count: int | None = None) -> None:
-        """Keep the rows for which the mask is true; ``count`` says how many, where it is known."""
+        """Select the rows for which the mask is true; ``count`` is their number, if it is known."""
         self._mask: _Mask | None = mask
         self.num_rows = len(mask)
         self.count = int(np.count_nonzero(mask)) if count is None else count
@@ -67,18 +67,18 @@ class SelectedRows:
 
     @property
     def is_all(self) -> bool:
-        """Whether every row is kept."""
+        """Whether every row is selected."""
         return self.count == self.num_rows
 
     @property
     def mask(self) -> _Mask:
-        """Whether each row is kept."""
+        """Whether each row is selected."""
         if self._mask is None:
             self._mask = np.full(self.num_rows, bool(self.count))
         return self._mask
 
     def __and__(self, other: SelectedRows) -> SelectedRows:
-        """Return the rows of both."""
+        """Return the rows that both select."""
         if not self.count or other.is_all:
             return self
         if not other.count or self.is_all:
@@ -86,7 +86,7 @@ class SelectedRows:
         return SelectedRows(self.mask & other.mask)
 
     def __or__(self, other: SelectedRows) -> SelectedRows:
-        """Return the rows of either."""
+        """Return the rows that either selects."""
         if not self.count or other.is_all:
             return other
         if not other.count or self.is_all:
@@ -95,7 +95,7 @@ class SelectedRows:
 
     @property
     def positions(self) -> _Positions:
-        """Where the selected rows are, ascending."""
+        """The positions of the selected rows, ascending."""
         if self._positions is None:
             self._positions = self._find(wanted=True)
         return self._positions
@@ -136,7 +136,7 @@ class SelectedRows:
 
     @property
     def drops_few(self) -> bool:
-        """Whether so few rows are left out that there are long runs of the others."""
+        """Whether so few rows are dropped that there are long runs of the others."""
         return (self.num_rows - self.count) * _RARE < self.num_rows
 
     def _copied(self, values: pa.Array, width: int) -> pa.Array:

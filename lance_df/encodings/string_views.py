@@ -1,4 +1,4 @@
-"""String views: two words each, that hold short values and point to the bytes of others, which are shared."""
+"""String views: two words each, which contain a short value or point to the shared bytes of a long one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VIEW_BYTES = 16
 
 
 def as_views(strings: pa.Array) -> pa.Array:
-    """Return strings (of 32-bit offsets) as views, several times as fast as pyarrow's cast."""
+    """Convert strings (of 32-bit offsets) to views, several times as fast as pyarrow's cast."""
     data, count = strings.buffers()[2], len(strings)
     if count < FEW or strings.offset or not data or not COMPILED:
         return strings.cast(pa.string_view())

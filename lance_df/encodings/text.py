@@ -1,4 +1,4 @@
-"""Check that bytes are what Arrow calls a string, fast: engines trust that without looking."""
+"""Check quickly that the bytes of strings are UTF-8, which engines do not check."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def check_utf8(data: pa.Buffer, offsets: npt.NDArray[np.integer]) -> None:
     Parameters
     ----------
     data
-        The bytes of the values.
+        The bytes of all values.
     offsets
-        Ends and starts of the values, ascending and inside ``data``: one more than values.
+        The bounds of the values, ascending and within ``data``; one more than values.
     """
     if len(offsets) < 2:
         return
@@ -29,7 +29,7 @@ def check_utf8(data: pa.Buffer, offsets: npt.NDArray[np.integer]) -> None:
     content = np.frombuffer(data, np.uint8)[start:stop]
     if is_ascii(content):
         return
-    # Valid as a whole, and no value starts inside a character: valid one by one.
+    # The whole is valid and no value starts within a character, so each value is valid.
     whole = pa.Array.from_buffers(
         pa.large_string(), 1, [None, pa.py_buffer(np.array([start, stop], np.int64)), data]
     )

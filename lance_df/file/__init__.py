@@ -41,7 +41,7 @@ def stable_version() -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: whoever reads tables needs no writers."""
+    """Import a name on first access, since code that only reads tables needs no writers."""
     if (module := _MODULES.get(name)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{module}"), name)

@@ -1,6 +1,6 @@
-"""Types as tables show them: extension types that pyarrow knows, and JSON as text, over the stored types.
+"""Convert stored types to the types that users see: registered extension types, and JSON as text.
 
-Scans return stored types, whose fields name the extension in their metadata, as pylance writes them.
+Scans return stored types, whose fields name the extension type in their metadata, as pylance writes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHOWN_JSON = b"arrow.json"
 
 
 def shown_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with the types that a user sees.
+    """Return the schema with the types that users see.
 
     A field whose extension type is registered with pyarrow has that type; JSON is `arrow.json` over strings.
     """
@@ -26,14 +26,14 @@ def shown_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def show_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch of stored types as one of ``schema``, which `shown_schema` made of its schema.
+    """Convert a batch of stored types to ``schema``, the `shown_schema` of its own schema.
 
     Buffers are shared, except those of JSON columns.
 
     Raises
     ------
     CorruptDataError
-        A JSON column holds something else.
+        A JSON column holds values that are not JSON.
     """
     if batch.schema.equals(schema, check_metadata=True) or not batch.num_columns:
         return batch
@@ -44,7 +44,7 @@ def show_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def show_table(table: pa.Table) -> pa.Table:
-    """Return a table of stored types as a user sees it; see `show_batch`."""
+    """Convert a table of stored types to the types that users see; see `show_batch`."""
     schema = shown_schema(table.schema)
     if not table.num_columns:
         return table
@@ -91,7 +91,7 @@ def _holds_json(field: pa.Field) -> bool:
 
 
 def _inner_fields(data_type: pa.DataType) -> list[pa.Field]:
-    """Return the fields of a struct, or of the items of lists and maps."""
+    """Return the fields of a struct, or of the items of a list or map."""
     kinds = pa.types
     if kinds.is_struct(data_type):
         return list(data_type)

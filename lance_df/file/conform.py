@@ -1,4 +1,4 @@
-"""Bring incoming arrays into the storage types of a schema's fields."""
+"""Convert arrays to the storage types of a schema's fields before they are written."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
 
 
 def conform_array(array: pa.Array, field: Field) -> pa.Array:
-    """Return an array of the field's storage type; buffers are shared where the types allow it.
+    """Convert an array to the field's storage type; buffers are shared if the types allow it.
 
     Parameters
     ----------
     array
-        Of the field's logical type. Struct fields are found by name; nullability and extension types at any
-        level may differ, and views stand for strings and binaries. Blobs may be `MOVED_BLOB`, and stay so.
+        An array of the field's logical type. Struct fields are matched by name. At any level, nullability and
+        extension types may differ, and views are accepted for strings and binaries. `MOVED_BLOB` values are
+        kept.
 
     Raises
     ------
     InvalidInputError
-        Views refer to more text than an array of strings holds; see `parts_of_texts`.
+        Views refer to more text than an array of strings can hold; see `parts_of_texts`.
     """
     return _conform(array, field, field.arrow_type())
 
@@ -59,7 +60,7 @@ def _conform(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
 
 
 def _conform_blobs(array: pa.Array, wanted: pa.StructType) -> pa.Array:
-    """Conform blobs that are given as bytes, or that say less or more than the column can hold."""
+    """Convert blobs given as bytes, or with more or fewer description fields than the column."""
     given = {"data": array}
     if pa.types.is_struct(array.type):
         given = {field.name: array.field(i) for i, field in enumerate(array.type)}
@@ -75,7 +76,7 @@ def _conform_blobs(array: pa.Array, wanted: pa.StructType) -> pa.Array:
 
 
 def _conform_items(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
-    """Conform what is in a list, a map or a fixed-size list; offsets and validity stay."""
+    """Convert the items of a list, map or fixed-size list; offsets and validity are unchanged."""
     (child,) = field.children
     valid = None
     if array.null_count:

@@ -1,4 +1,4 @@
-"""What is in a data file, for people: columns, their pages, sizes, and encodings by name."""
+"""Describe a data file for people: columns, pages, sizes and the names of encodings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class PageDescription:
-    """One page; ``num_rows`` counts items of lists in 2.0 files."""
+    """One page; ``num_rows`` counts list items in 2.0 files."""
 
     num_rows: int
     num_bytes: int
@@ -78,19 +78,19 @@ class FileDescription:
 
 
 def describe_file(source: ByteSource, reader: FileReader | None = None) -> FileDescription:
-    """Describe a data file of any version; reads metadata only.
+    """Describe a data file of any version; only metadata is read.
 
     Parameters
     ----------
     source
         The file.
     reader
-        If it is open already.
+        The reader of the file, if it is open already.
 
     Raises
     ------
     LanceError
-        As `open_file`. A page with an encoding that is not known is described, not refused.
+        As `open_file`. A page with an unknown encoding raises no error, but is described.
     """
     reader = reader or open_file(source)
     columns = _legacy_columns(reader) if reader.version == "0.1" else _columns(Container(source), reader)
@@ -128,7 +128,7 @@ def _page(page: PageInfo, version: str, path: str) -> PageDescription:
 
 
 def encoding_text(encoding: Any) -> str:
-    """Return a short text such as ``"mini-block(fsst(variable(32)))"`` for a description of an encoding."""
+    """Return a short text for an encoding, for example ``"mini-block(fsst(variable(32)))"``."""
     parts = []
     for name in (field.name for field in dataclasses.fields(encoding)):
         value = getattr(encoding, name)

@@ -1,4 +1,4 @@
-"""What open data files take in memory: measured with CPython 3.11, rounded up."""
+"""The memory that open data files need, as measured with CPython 3.11 and rounded up."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 FILE_BYTES: Final = 4 * 1024
 COLUMN_BYTES: Final = 6 * 1024
-# of a page whose place and encoding are known, and of one that rows were read of
+# of a page with known position and encoding, and of a page of which rows were read
 PAGE_BYTES: Final = 384
 OPEN_PAGE_BYTES: Final = 2 * 1024
 
 
 def footprint_of(source: ByteSource) -> Footprint:
-    """Return the footprint of a file of which no column was read yet."""
+    """Return the footprint of a file before any column is read."""
     return Footprint(FILE_BYTES + source.held_bytes)

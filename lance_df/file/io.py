@@ -1,4 +1,4 @@
-"""Drive decoders: run their IO plans in step, so that the ranges of all columns share requests."""
+"""Run the IO plans of decoders in step, so that the ranges of all columns share requests."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ T = TypeVar("T")
 
 
 def run_plans(source: ByteSource, plans: Sequence[IoPlan[T]]) -> list[T]:
-    """Run plans to their ends and return their results in order.
+    """Run plans to completion and return their results in order.
 
-    Each round gathers what every unfinished plan asks for and reads it in one call.
+    Each round collects the ranges that all unfinished plans request, and reads them in one call.
     """
     return run_plan(source, together(plans))
 
 
 def run_plan(source: ByteSource, plan: IoPlan[T]) -> T:
-    """Run one plan to its end."""
+    """Run one plan to completion."""
     buffers = None
     while True:
         try:
@@ -39,19 +39,20 @@ def run_plan(source: ByteSource, plan: IoPlan[T]) -> T:
 
 
 def named(label: str, plan: IoPlan[T]) -> IoPlan[T]:
-    """Return ``plan`` with errors that name it: decoders know neither file nor column.
+    """Return ``plan`` with a label in its errors, since decoders know neither file nor column.
 
     Raises
     ------
     CorruptDataError, UnsupportedFeatureError
-        Those that the plan raises, with ``label`` in front; and what Arrow says to impossible arrays.
+        The errors that the plan raises, prefixed with ``label``. Errors of Arrow about impossible arrays
+        become `CorruptDataError`.
     """
     with named_errors(label):
         return (yield from plan)
 
 
 class named_errors:  # noqa: N801 - reads as a statement where it is used
-    """Put ``label`` in front of what is raised inside; what Arrow says becomes a `CorruptDataError`."""
+    """Prefix errors that are raised inside with ``label``; those of Arrow become `CorruptDataError`."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -62,7 +63,7 @@ class named_errors:  # noqa: N801 - reads as a statement where it is used
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, CorruptDataError | InvalidInputError | UnsupportedFeatureError):
             raise type(error)(f"{self._label}: {error}") from error
-        if isinstance(error, MemoryError):  # Arrow's is an ArrowException too
+        if isinstance(error, MemoryError):  # also ArrowMemoryError, which is an ArrowException too
             raise InvalidInputError(f"{self._label}: the rows do not fit into memory: read fewer") from error
         if isinstance(error, pa.ArrowException):
             raise CorruptDataError(f"{self._label}: the values are no valid array ({error})") from error

@@ -1,4 +1,4 @@
-"""Open a data file of any version: the footer decides which reader."""
+"""Open a data file of any version with the reader that the footer requires."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def open_file(
     source
         The file.
     column_of
-        2.x: field id to column number, from `DataFile.fields` and `column_indices`. Without it the file's own
-        schema decides.
+        2.x: field id to column number, from `DataFile.fields` and `column_indices`. By default from the
+        file's own schema.
     field_ids
-        0.1: `DataFile.fields`. Without it the manifest that is embedded in the file decides.
+        0.1: `DataFile.fields`. By default from the manifest that is embedded in the file.
     dictionary_source
         0.1: the table's manifest file, which holds the dictionary values that ``Field.dictionary`` of the
-        table's schema refers to. Without it the file's own copy is read.
+        table's schema refers to. By default the file's own copy is read.
 
     Raises
     ------
     CorruptDataError
-        Not a Lance file, or a truncated or damaged one.
+        The file is not a Lance file, or is truncated or damaged.
     UnsupportedFeatureError
-        A file version that this release does not read.
+        This release cannot read the file version.
     """
     source = with_tail(source)
     version = file_version(source.read_tail(8).to_pybytes(), source=source.path)

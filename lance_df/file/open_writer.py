@@ -1,4 +1,4 @@
-"""The writer of a file version."""
+"""Open the data file writer for a file version."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class DataFileWriter(Protocol):
 
     @property
     def position(self) -> int:
-        """Bytes in the file so far."""
+        """The number of bytes in the file so far."""
         ...
 
     def has_room(self, arrays: Sequence[pa.Array]) -> bool:
-        """Whether the file takes these rows with those before."""
+        """Whether the file has room for these rows in addition to those before."""
         ...
 
     def write_batch(self, arrays: Sequence[pa.Array]) -> None:
@@ -36,11 +36,11 @@ class DataFileWriter(Protocol):
         ...
 
     def flush(self) -> None:
-        """Write what is pending, as far as the format has no groups of as many rows each."""
+        """Write pending rows, unless the format has batches of a fixed number of rows."""
         ...
 
     def finish(self) -> WrittenFile:
-        """Write what is pending and the metadata, and make the file durable."""
+        """Write pending rows and the metadata, and make the file durable."""
         ...
 
     def abort(self) -> None:
@@ -64,19 +64,19 @@ def open_writer(
     Parameters
     ----------
     sink
-        Empty; closed by ``finish``, removed by ``abort``.
+        An empty sink; closed by ``finish``, removed by ``abort``.
     schema
-        The fields, with the ids that the table gave them.
+        The fields, with the ids that the table assigned.
     version
         ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``.
     page_bytes
-        Of 2.x files only: Arrow bytes of a column that become one page.
+        2.x only: the Arrow bytes of a column that become one page.
     rows_per_group, dictionaries
-        Of 0.1 files only, see :class:`lance_df.file.legacy.writer.LegacyFileWriter`.
+        0.1 only, see :class:`lance_df.file.legacy.writer.LegacyFileWriter`.
     blob_placement
-        Where blobs come from and go to beside the file.
+        Where to copy blobs from, and where to store those outside of the file.
     num_encoders
-        Of 2.x files only, see :class:`lance_df.file.v2.writer.FileWriter`.
+        2.x only, see :class:`lance_df.file.v2.writer.FileWriter`.
     """
     if version == "0.1":
         return LegacyFileWriter(sink, schema, rows_per_group=rows_per_group, dictionaries=dictionaries)

@@ -1,4 +1,4 @@
-"""The contract of file readers: what the table room may ask of one data file, whatever its version."""
+"""The interface of file readers: what `lance_df.table` may request of a data file of any version."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class FileReader(Protocol):
     Attributes
     ----------
     path
-        The file's name in messages.
+        The name of the file in messages.
     version
         ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``.
     num_rows
-        Rows in the file, deleted ones included.
+        The number of rows in the file, deleted ones included.
     schema
-        The schema that the file describes itself with.
+        The schema that is stored in the file.
     column_of
         Field id to column number of this file; 0.1 files map every field id they hold to itself.
     footprint
-        Counts the memory that the open file takes. It grows with the columns and pages that are read.
+        Counts the memory of the open file, which grows with the columns and pages that are read.
     """
 
     path: str
@@ -57,39 +57,38 @@ class FileReader(Protocol):
     ) -> list[pa.Array]:
         """Return one array of Arrow storage type for each field, with ``len(rows)`` values.
 
-        Every leaf below ``fields`` must be a column of this file. Reads only the bytes that the rows need,
-        coalesced over all the fields.
+        Every leaf below ``fields`` must be a column of this file. Only the bytes that the rows need are read;
+        the ranges of all fields are coalesced.
 
         Parameters
         ----------
         fields
-            What to read.
+            The fields to read.
         rows
-            A range, or ascending positions.
+            A range of rows, or ascending positions.
         keep_dictionaries
-            Plain columns (their type is no dictionary type) may then come as a `pa.DictionaryArray` whose
-            values have the column's type: where a range of rows lies in one page that is stored as a
-            dictionary, in a file in memory. Indices are unsigned, of any width, and have been checked;
-            nulls are nulls of the indices. All arrays of one page share the memory of one
-            dictionary, ``array.dictionary.buffers()[-1].address`` (while one of them lives) distinguishes it
-            from all others. Of 2.0 files its first value is null and stands for nothing: no valid index
-            means it.
+            Whether plain columns (those whose type is not a dictionary type) may be returned as a
+            `pa.DictionaryArray` whose values have the column's type. This happens if the rows are a range
+            within one page that is stored as a dictionary, in a file in memory. The indices are unsigned, of
+            any width, and checked; nulls are nulls of the indices. All arrays of a page share one dictionary;
+            while one of them lives, ``array.dictionary.buffers()[-1].address`` identifies it. In 2.0 files,
+            its first value is null, and no valid index refers to it.
         views
-            Those of ``fields`` whose strings may come as string views, where that costs less.
+            Those of ``fields`` whose strings may be returned as string views if that is cheaper.
 
         Raises
         ------
         CorruptDataError
-            Bytes contradict the format. Names the file and the column.
+            Bytes contradict the format. The message names the file and the column.
         UnsupportedFeatureError
-            An encoding that this release does not know.
+            This release does not know an encoding.
         """
         ...
 
     def resident_column(self, field: Field) -> ResidentColumn | None:
-        """Return what reads rows of a leaf of a file in memory without plans, to be asked for many of them.
+        """Return a reusable reader of a leaf that needs no plans, if the file is in memory.
 
-        None for a field that only :meth:`read` reads.
+        Returns None for a field that only :meth:`read` can read.
         """
         ...
 
@@ -98,7 +97,7 @@ class FileReader(Protocol):
         ...
 
     def column_bytes(self, column: int) -> int:
-        """Return the stored bytes of the pages of a column, by its number; 0 in 0.1 files."""
+        """Return the stored bytes of the pages of a column, given its number; 0 in 0.1 files."""
         ...
 
     def page_bytes(self, field: Field) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""What a schema must be like before a file is written with it, and which versions can be written."""
+"""Check which file versions can be written, and whether a version can store a schema."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _LIST_ITEMS = _NUMBERS | {
 
 
 def resolve_version(data_storage_version: str | None) -> str:
-    """Return the file version that a caller's word stands for.
+    """Return the file version for a value of ``data_storage_version``.
 
     Raises
     ------
     InvalidInputError
-        An unknown word.
+        The value is unknown.
     UnsupportedFeatureError
-        A version that cannot be written.
+        The version cannot be written.
     """
     version = _ALIASES.get(data_storage_version, data_storage_version)
     if version in WRITABLE_VERSIONS:
@@ -49,14 +49,14 @@ def resolve_version(data_storage_version: str | None) -> str:
 
 
 def check_storable(schema: Schema, version: str) -> None:
-    """Check that a file of a version can hold columns with this schema.
+    """Check that a file of a version can store columns with this schema.
 
     Raises
     ------
     InvalidInputError
-        Duplicate names, or names that cannot be referred to.
+        Names are duplicates, or cannot be referred to.
     UnsupportedFeatureError
-        A type that the version, or this release, cannot store.
+        The version, or this release, cannot store a type.
     """
     _check_names(schema.fields, "")
     for field in schema.fields:
@@ -114,7 +114,7 @@ def _check_blob(field: Field, path: str, version: str) -> None:
 
 
 def _check_packed(field: Field, path: str, version: str) -> None:
-    """Check that the values of a packed struct are of whole bytes; from 2.2 on they can have lengths, too."""
+    """Check that the values of a packed struct have whole bytes, or from 2.2 on variable lengths."""
     if version == "2.0" and not field.children:
         raise UnsupportedFeatureError(f"column {path!r}: a packed struct without fields")
     for child in field.children:
@@ -143,7 +143,7 @@ def _check_legacy_type(field: Field, kind: str, path: str) -> None:
 
 
 def _check_fixed_size_list(field: Field, text: str, path: str, version: str, *, is_top_level: bool) -> None:
-    """Check items and size of a list whose logical type reads ``fixed_size_list:`` and then ``text``."""
+    """Check the items and the size of a list of logical type ``fixed_size_list:`` followed by ``text``."""
     item, _, size = text.rpartition(":")
     _check_size(size, path)
     kind, _, rest = item.partition(":")

@@ -1,4 +1,4 @@
-"""A file whose last bytes are kept in memory: one request serves the whole opening of most files."""
+"""Keep the last bytes of a file in memory, so that most files are opened with one request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TAIL_BYTES = 64 * 1024
 
 
 class TailSource(ByteSource):
-    """Serve what lies in the last `TAIL_BYTES` from memory, and the rest from the file."""
+    """Serves ranges within the last `TAIL_BYTES` from memory, and all others from the file."""
 
     def __init__(self, source: ByteSource) -> None:
         self.path = source.path
@@ -43,7 +43,7 @@ class TailSource(ByteSource):
 
 
 def with_tail(source: ByteSource) -> ByteSource:
-    """Return a source whose tail is in memory; a memory map is one already."""
+    """Return a source whose tail is in memory; a memory map is returned unchanged."""
     if source.is_memory_mapped or isinstance(source, TailSource):
         return source
     return TailSource(source)

@@ -1,4 +1,4 @@
-"""What is written as strings has to be UTF-8, or no reader takes any string of the page."""
+"""Check that strings to be written are UTF-8; otherwise readers refuse all strings of the page."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _SHOWN_BYTES = 32
 def check_texts(
     fields: Sequence[Field], arrays: Sequence[pa.Array], *, has_null_structs: bool = True
 ) -> None:
-    """Check the strings of columns that are about to be written, at any depth.
+    """Check the strings of columns to be written, at any depth.
 
     Parameters
     ----------
     fields, arrays
         The columns.
     has_null_structs
-        Whether the file can say that a struct is null. 0.1 cannot: it stores what lies below.
+        Whether the file can store null structs. 0.1 cannot: it stores the values below them.
 
     Raises
     ------
     InvalidInputError
-        One is not UTF-8.
+        A string is not UTF-8.
     """
     for field, array in zip(fields, arrays, strict=True):
         if not field.is_blob:
@@ -52,7 +52,7 @@ def _check(array: pa.Array, path: str, has_null_structs: bool) -> None:
         for field, child in zip(data_type, children, strict=True):
             _check(child, f"{path}.{field.name}", has_null_structs)
     elif types.is_map(data_type):
-        if array.null_count:  # below a null may lie anything
+        if array.null_count:  # the values below a null may be anything
             array = array.drop_null()
         offsets = array.offsets
         start, stop = offsets[0].as_py(), offsets[-1].as_py()
@@ -71,7 +71,7 @@ def _check_values(array: pa.Array, path: str) -> None:
     try:
         check_utf8(data, bounds)
     except CorruptDataError:
-        # below a null may lie anything
+        # the values below a null may be anything
         for number, value in enumerate(array.cast(pa.large_binary()).to_pylist()):
             if value is not None and not _is_utf8(value):
                 raise InvalidInputError(

@@ -1,1 +1,1 @@
-"""The immutable model of what the spec says; protobuf is converted here and nowhere else."""
+"""The immutable model of the Lance table and file formats; only this package converts protobuf."""

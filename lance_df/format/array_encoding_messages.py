@@ -1,4 +1,4 @@
-"""Serialize the encodings of 2.0 pages; the other direction is `lance_df.format.encodings_v2_0`."""
+"""Serialize the encodings of 2.0 pages; `lance_df.format.encodings_v2_0` parses them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def serialize_array_encoding(encoding: Encoding) -> bytes:
-    """Return the bytes of a page's encoding.
+    """Serialize the encoding of a page.
 
     Raises
     ------
     TypeError
-        An encoding that is only read.
+        The encoding can only be read.
     """
     return _message(encoding).SerializeToString()
 

@@ -1,7 +1,7 @@
-"""Blob columns: large binaries that lie outside the pages, found by a description each.
+"""Blob columns: large binaries stored outside the pages, which hold a description of each.
 
-A reader returns the bytes for the field as the schema has it, and the descriptions for `blob_description` of
-it. Tables show descriptions unless they are asked for bytes; single files show bytes.
+A reader returns the bytes for a field of the schema, and the descriptions for the `blob_description` of that
+field. Tables return descriptions unless bytes are requested; single files return bytes.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ MOVED_BLOB: Final = pa.struct(
         pa.field("is_copied", pa.bool_()),
     ]
 )
-"""Blobs on their way into a file: bytes, or a place at a URI.
+"""Blobs to be written into a file: either their bytes, or a byte range of the file at a URI.
 
-``position`` and ``size`` are null for all of a file. The bytes at the place are copied into the table if
-``is_copied``; otherwise a reference to it is stored, which ``base_id`` makes relative to a base path (0: to
-none; null: not known yet).
+``position`` and ``size`` are null if the blob is the whole file. If ``is_copied``, the bytes are copied into
+the table; otherwise a reference is stored, and ``base_id`` names the base path that the URI is relative to
+(0: none; null: not known yet).
 """
 
 DESCRIPTOR: Final = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
-"""What a blob column of 2.0 and 2.1 is read as."""
+"""The type of a blob column of a 2.0 or 2.1 file as it is read."""
 
 DESCRIPTOR_2_2: Final = pa.struct(
     [
@@ -55,10 +55,10 @@ DESCRIPTOR_2_2: Final = pa.struct(
         pa.field("blob_uri", pa.string(), nullable=False),
     ]
 )
-"""What a blob column of 2.2 is read as."""
+"""The type of a blob column of a 2.2 file as it is read."""
 
 INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
-"""Kinds of places of 2.2 blobs: the data file, a file of several beside it, one of its own, elsewhere."""
+"""Where a 2.2 blob is stored: the data file, a shared file, a file of its own, or an external URI."""
 
 _THRESHOLD_KEYS = {
     "inline": "lance-encoding:blob-inline-size-threshold",
@@ -83,16 +83,16 @@ _DESCRIPTION_2_2 = tuple(
 
 @dataclass(frozen=True, slots=True)
 class BlobThresholds:
-    """Where 2.2 blobs lie, by their sizes in bytes. The defaults are pylance's.
+    """The sizes in bytes that decide where 2.2 blobs are stored. The defaults are those of pylance.
 
     Attributes
     ----------
     inline
-        Up to this size, in the data file.
+        Blobs up to this size are stored in the data file.
     dedicated
-        Above this size, in a file of their own; checked first.
+        Blobs above this size are stored in a file of their own; this is checked first.
     pack_file
-        How large a file of several blobs gets.
+        The maximum size of a file that holds several blobs.
     """
 
     inline: int = 64 * 1024
@@ -101,12 +101,12 @@ class BlobThresholds:
 
     @classmethod
     def of(cls, metadata: Mapping[str, bytes]) -> BlobThresholds:
-        """Return the thresholds that the metadata of a field says.
+        """Return the thresholds in the metadata of a field.
 
         Raises
         ------
         InvalidInputError
-            One is no number, or too small.
+            A threshold is not a number, or is too small.
         """
         given = {}
         for name, key in _THRESHOLD_KEYS.items():
@@ -121,12 +121,12 @@ class BlobThresholds:
 
 
 def check_same_thresholds(stored: Field, given: Field) -> None:
-    """Check that data for a blob column says nothing else about thresholds than the column.
+    """Check that data for a blob column does not contradict the thresholds of the column.
 
     Raises
     ------
     InvalidInputError
-        It does.
+        The thresholds differ.
     """
     ours, theirs = BlobThresholds.of(stored.metadata), BlobThresholds.of(given.metadata)
     for name, key in _THRESHOLD_KEYS.items():
@@ -138,10 +138,10 @@ def check_same_thresholds(stored: Field, given: Field) -> None:
 
 
 def blob_description(field: Field) -> Field:
-    """Return a blob field as structs that say where each value is; other fields as they are.
+    """Return a blob field as a struct that describes where each value is stored; return other fields as is.
 
-    Struct and list fields are returned with the blobs below them described. Blobs of 2.2 files, which may lie
-    in files of their own, have more to say than the position and size of those before.
+    In struct and list fields, the blobs at any depth are replaced. The description of a 2.2 blob has more
+    fields than position and size, since the blob may be stored in another file.
     """
     if field.is_blob and field.is_struct and field.children != _DESCRIPTION:
         dropped = (EXTENSION_NAME, EXTENSION_METADATA)
@@ -156,12 +156,12 @@ def blob_description(field: Field) -> Field:
 
 
 def blobs_as_stored(schema: pa.Schema, version: str) -> pa.Schema:
-    """Return the schema of a new table: from 2.2 on, blobs given as large binaries become bytes or URIs.
+    """Return the schema of a new table; in 2.2, large binary blobs become structs of bytes or URI.
 
     Raises
     ------
     UnsupportedFeatureError
-        A type that is nested too deep.
+        A type is nested too deeply.
     """
     check_depth(schema)
     return schema if version != "2.2" else pa.schema(map(_blob_as_stored, schema), schema.metadata)
@@ -179,5 +179,5 @@ def _blob_as_stored(field: pa.Field) -> pa.Field:
 
 
 def is_blob_description(field: Field) -> bool:
-    """Return whether `blob_description` made this field, of a blob before 2.2."""
+    """Return whether a field was made by `blob_description` from a blob of a 2.0 or 2.1 file."""
     return field.is_blob and field.is_struct and field.children == _DESCRIPTION

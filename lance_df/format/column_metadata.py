@@ -1,4 +1,4 @@
-"""What a 2.x file says of its columns and their pages, and files with the same columns say together.
+"""The metadata of the columns and pages of a 2.x file, also for several files with the same columns.
 
 Spec: file format 2.x, `ColumnMetadata`.
 """
@@ -28,7 +28,7 @@ COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
 ARRAY_ENCODING_URL = "/lance.encodings.ArrayEncoding"
 PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
 
-# Pages of one column mostly have the same short encoding, and so have the columns of many small files.
+# Short encodings are shared: pages of a column, and columns of small files, mostly have the same ones.
 _COMMON_BYTES = 256
 _MAX_ENCODINGS = 1024
 _encodings: dict[bytes, tuple[str, bytes]] = {}
@@ -36,16 +36,16 @@ _encodings: dict[bytes, tuple[str, bytes]] = {}
 
 @dataclass(frozen=True, slots=True)
 class PageInfo:
-    """Where one page lies and how it is encoded.
+    """The position and encoding of one page.
 
     Attributes
     ----------
     buffers
         Exact, unpadded ranges; they may be empty.
     num_rows
-        2.1 and later: top-level rows. 2.0: values of this column, such as list items.
+        2.1 and later: the top-level rows. 2.0: the values of this column, for example list items.
     priority
-        Number of the first row, as far as writers fill it in (2.0 writers leave it 0).
+        Number of the first row, if the writer sets it (2.0 writers leave it 0).
     encoding_url
         The type URL of ``encoding``.
     encoding
@@ -60,16 +60,16 @@ class PageInfo:
 
 
 class JoinedPages(Sequence[PageInfo]):
-    """The pages of a column of several files; what files have in common is there once.
+    """The pages of a column across several files; identical pages are stored once.
 
     Parameters
     ----------
     distinct
-        Pages whose buffers count from the start of a file.
+        The distinct pages; offsets of their buffers count from the start of their file.
     kinds
-        Which of them each page is like.
+        For each page, the index into ``distinct``.
     shifts
-        Where the file of each page starts in what holds all files.
+        For each page, the offset of its file within the concatenated files.
     """
 
     def __init__(self, distinct: Sequence[PageInfo], kinds: Sequence[int], shifts: Sequence[int]) -> None:
@@ -103,26 +103,26 @@ class ColumnInfo:
 
     @property
     def distinct(self) -> Sequence[PageInfo]:
-        """Pages, of which those that differ in nothing but their position may be one."""
+        """The pages, in which those that differ only in position may occur once."""
         return self.pages.distinct if isinstance(self.pages, JoinedPages) else self.pages
 
     @property
     def kinds(self) -> Sequence[int]:
-        """Which of the distinct pages each page is like."""
+        """For each page, its index into ``distinct``."""
         return self.pages.kinds if isinstance(self.pages, JoinedPages) else range(len(self.pages))
 
     def page_rows(self) -> list[int]:
-        """Return how many rows each page has."""
+        """Return the number of rows of each page."""
         rows = [page.num_rows for page in self.distinct]
         return [rows[kind] for kind in self.kinds] if isinstance(self.pages, JoinedPages) else rows
 
     def page_bytes(self) -> list[int]:
-        """Return how many bytes are stored of each page."""
+        """Return the number of stored bytes of each page."""
         sizes = [sum(buffer.num_bytes for buffer in page.buffers) for page in self.distinct]
         return [sizes[kind] for kind in self.kinds] if isinstance(self.pages, JoinedPages) else sizes
 
     def spans(self, numbers: Iterable[int]) -> npt.NDArray[np.int64]:
-        """Return (start, stop) of all buffers of some pages, one page after the other."""
+        """Return (start, stop) of all buffers of some pages, page by page."""
         pages, kinds, distinct = self.pages, self.kinds, self.distinct
         shifts = pages.shifts if isinstance(pages, JoinedPages) else None
         ranges: list[tuple[int, int]] = []
@@ -141,16 +141,16 @@ class ColumnInfo:
         data
             The message's bytes.
         file_size
-            Buffers must lie within.
+            All buffers must lie within this size.
         source, column
             The file and the number of the column, for error messages.
 
         Raises
         ------
         CorruptDataError
-            The bytes are no such message, or buffers lie outside the file.
+            The bytes are not such a message, or a buffer lies outside the file.
         UnsupportedFeatureError
-            An encoding is stored apart from the metadata, which no writer does.
+            An encoding is stored outside the metadata, which no known writer does.
         """
         what = f"the metadata of column {column}"
         message = parse_message(file_pb2.ColumnMetadata, data, source=source, what=what)
@@ -169,17 +169,17 @@ class ColumnInfo:
 def join_columns(
     messages: Iterable[bytes], spans: Iterable[tuple[int, int]], *, source: str, column: int
 ) -> ColumnInfo:
-    """Return a column of several files as if their pages were those of one.
+    """Join the pages of a column of several files as if they were one file.
 
     Parameters
     ----------
     messages
         The serialized `ColumnMetadata` of each file.
     spans
-        Where each file starts and stops in what holds them all. Offsets of buffers count from the start of
-        their own file; those of the result from that of the whole.
+        Where each file starts and stops in the concatenated files. Offsets of buffers in the messages count
+        from the start of their own file; those of the result count from the start of the whole.
     source, column
-        What the files are called together, and the number of the column, for error messages.
+        A name for the files together, and the number of the column, for error messages.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def join_columns(
     """
     label = f"{source}: column {column}"
     encodings: set[bytes] = set()
-    # files with as many rows mostly say the same: which pages they have, and where these end
+    # files with equal row counts mostly have identical messages: the same pages, ending at the same offset
     known: dict[bytes, tuple[Sequence[int], int]] = {}
     distinct: list[PageInfo] = []
     kinds: list[int] = []

@@ -1,4 +1,4 @@
-"""Names of columns and of fields within structs, as one text."""
+"""Format and parse the paths of columns and of fields within structs."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Iterable
 
 from lance_df.errors import InvalidInputError
 
-# a name, or one in backquotes, in which a backquote is written twice
+# a plain name, or one in backquotes, in which backquotes are doubled
 _STEP = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def quoted_name(name: str) -> str:
-    """Return a name in backquotes, as paths, filters and Spark's SQL take it."""
+    """Return a name in backquotes, the form that paths, filters and Spark SQL accept."""
     return f"`{name.replace('`', '``')}`"
 
 
 def path_step(name: str) -> str:
-    """Return a name as a part of a path, in backquotes where it needs them."""
+    """Return a name as one step of a path, in backquotes only if it needs them."""
     return quoted_name(name) if "." in name or "`" in name else name
 
 
 def format_path(names: Iterable[str]) -> str:
-    """Return names as one text: of a column and fields within it, or of a table and what it is in."""
+    """Join names into a path: a column and the fields within it, or a table and its namespaces."""
     return ".".join(map(quoted_name, names))
 
 
 def parse_path(path: str) -> tuple[str, ...]:
-    """Split ``a.b.c`` into names; names with dots stand in backquotes.
+    """Split ``a.b.c`` into names; names with dots must be in backquotes.
 
     Raises
     ------
     InvalidInputError
-        It is no path.
+        The text is not a path.
     """
     if not isinstance(path, str):
         raise InvalidInputError(f"the path of a column is text, not {type(path).__name__}")

@@ -1,4 +1,4 @@
-"""How deep columns may be nested: as deep as the C interface of Arrow lets through."""
+"""Check how deeply columns are nested; the limit is that of Arrow's C interface."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ MAX_DEPTH = 62
 
 
 def levels_within(logical_type: str) -> int:
-    """Return how many levels of nesting a logical type stands for without children of its field."""
+    """Return how many nested Arrow types the logical type itself stands for, not counting child fields."""
     return logical_type.count("fixed_size_list:") + logical_type.count("dict:")
 
 
 def check_depth(schema: pa.Schema) -> None:
-    """Check that no column is nested too deep.
+    """Check that no column is nested too deeply.
 
-    This needs no recursion, so that what comes next may walk the types by it.
+    The check does not recurse, so the code that follows may safely walk the types by recursion.
 
     Raises
     ------
     UnsupportedFeatureError
-        One is.
+        A column is nested too deeply.
     """
     for field in schema:
         types: list[pa.DataType] = [field.type]

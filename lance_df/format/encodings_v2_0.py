@@ -1,4 +1,4 @@
-"""How the pages of 2.0 files are encoded, and the column encodings of all 2.x files.
+"""The encodings of the pages of 2.0 files, and the column encodings of all 2.x files.
 
 Spec: file format 2.x, `ArrayEncoding` and `ColumnEncoding` (protos/encodings_v2_0.proto).
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BufferKind(IntEnum):
-    """Whose buffer table an index refers to."""
+    """The owner of the buffer table that an index refers to."""
 
     PAGE = 0
     COLUMN = 1
@@ -36,7 +36,7 @@ class BufferRef:
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """Values of ``bits_per_value`` bits back to back; ``compression`` packs the buffer as a whole."""
+    """Values of ``bits_per_value`` bits back to back; ``compression`` applies to the whole buffer."""
 
     bits_per_value: int
     buffer: BufferRef
@@ -52,7 +52,7 @@ class NoNulls:
 
 @dataclass(frozen=True, slots=True)
 class SomeNulls:
-    """A bitmap of valid values, and values for all rows."""
+    """A bitmap of valid values, followed by the values of all rows."""
 
     validity: Encoding
     values: Encoding
@@ -73,7 +73,7 @@ class FixedSizeList:
 
 @dataclass(frozen=True, slots=True)
 class ListOffsets:
-    """The end of each list among the ``num_items`` of the page; null ones are raised by the adjustment."""
+    """The end of each list among the page's ``num_items``; the adjustment is added for null lists."""
 
     offsets: Encoding
     null_offset_adjustment: int
@@ -82,12 +82,12 @@ class ListOffsets:
 
 @dataclass(frozen=True, slots=True)
 class StructHeader:
-    """A row count; the children are columns of their own."""
+    """A row count; the children are stored as columns of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """The end of each value among the bytes; null ones are raised by the adjustment."""
+    """The end of each value among the bytes; the adjustment is added for null values."""
 
     indices: Encoding
     data: Encoding
@@ -105,7 +105,7 @@ class Dictionary:
 
 @dataclass(frozen=True, slots=True)
 class Fsst:
-    """Binary values coded with a symbol table."""
+    """Binary values compressed with a symbol table."""
 
     binary: Encoding
     symbol_table: bytes
@@ -113,7 +113,7 @@ class Fsst:
 
 @dataclass(frozen=True, slots=True)
 class PackedStruct:
-    """Rows of concatenated children, in one buffer; buffers that ``children`` refer to mean nothing."""
+    """Rows of concatenated children in one buffer; the buffers that ``children`` refer to are ignored."""
 
     children: tuple[Encoding, ...]
     buffer: BufferRef
@@ -174,12 +174,12 @@ Encoding: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Pages hold the values."""
+    """The pages hold the values themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Pages hold positions and sizes of values that lie elsewhere in the file."""
+    """The pages hold positions and sizes of values that are stored elsewhere in the file."""
 
 
 ColumnEncoding: TypeAlias = Values | Blob
@@ -208,7 +208,7 @@ def parse_array_encoding(url: str, data: bytes) -> Encoding:
 
 
 def parse_column_encoding(url: str, data: bytes) -> ColumnEncoding:
-    """Return what the pages of a column hold; an absent encoding stands for values.
+    """Return what the pages of a column hold; an absent encoding means plain values.
 
     Raises
     ------

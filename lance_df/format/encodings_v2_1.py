@@ -1,4 +1,4 @@
-"""How the pages of 2.1 and 2.2 files are laid out and how their values are compressed.
+"""The layouts of the pages of 2.1 and 2.2 files and the compression of their values.
 
 Spec: file format 2.x, `PageLayout` and `CompressiveEncoding` (protos/encodings_v2_1.proto).
 """
@@ -12,7 +12,7 @@ from lance_df.records import dataclass
 
 
 class RepDefLayer(IntEnum):
-    """What one field on the path from leaf to root can be in this page."""
+    """Which nulls and empty lists one field on the path from leaf to root can have in this page."""
 
     ALL_VALID_ITEM = 1
     ALL_VALID_LIST = 2
@@ -27,7 +27,7 @@ class RepDefLayer(IntEnum):
 
     @property
     def num_levels(self) -> int:
-        """Definition levels that the layer takes up."""
+        """The number of definition levels that the layer uses."""
         return _NUM_LEVELS[self]
 
 
@@ -41,7 +41,7 @@ _NUM_LEVELS = {
 }
 
 Layers: TypeAlias = tuple[RepDefLayer, ...]
-"""Inner-most (the leaf) first."""
+"""The innermost layer (the leaf) comes first."""
 
 Scheme: TypeAlias = Literal["lz4", "zstd"]
 
@@ -62,7 +62,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """No bytes: every value is ``value``, or null without one."""
+    """No buffers: every value is ``value``, or null if ``value`` is absent."""
 
     value: bytes | None = None
 
@@ -84,7 +84,7 @@ class OutOfLineBitpacking:
 
 @dataclass(frozen=True, slots=True)
 class Fsst:
-    """Strings coded with symbols of up to 8 bytes."""
+    """Strings compressed with symbols of up to 8 bytes."""
 
     symbol_table: bytes
     values: Encoding
@@ -116,7 +116,7 @@ class General:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeList:
-    """``items_per_value`` items a value; with a bitmap of valid items if ``has_validity``."""
+    """``items_per_value`` items for each value; with a bitmap of valid items if ``has_validity``."""
 
     items_per_value: int
     values: Encoding
@@ -133,7 +133,7 @@ class PackedStruct:
 
 @dataclass(frozen=True, slots=True)
 class PackedField:
-    """One child in a row of a `VariablePackedStruct`: of fixed width, or with its length in front."""
+    """One child in a row of a `VariablePackedStruct`: of fixed width, or preceded by its length."""
 
     values: Encoding
     bits_per_value: int | None = None
@@ -184,9 +184,10 @@ class MiniBlockLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullZipLayout:
-    """One record a slot: control word, length if values vary in width, value.
+    """One record for each slot: control word, length if values vary in width, value.
 
-    ``num_slots`` counts invisible slots too. One of ``bits_per_value`` and ``bits_per_offset`` is set.
+    ``num_slots`` counts invisible slots too. Exactly one of ``bits_per_value`` and ``bits_per_offset`` is
+    set.
     """
 
     values: Encoding
@@ -201,7 +202,7 @@ class FullZipLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantLayout:
-    """All leaf values are null, or all that are not null are equal."""
+    """All leaf values are null, or all leaf values that are not null are equal."""
 
     layers: Layers
     inline_value: bytes | None = None
@@ -213,7 +214,7 @@ class ConstantLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobLayout:
-    """Positions and sizes of values that lie elsewhere in the file."""
+    """Positions and sizes of values that are stored elsewhere in the file."""
 
     inner: PageLayout
     layers: Layers

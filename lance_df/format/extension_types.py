@@ -1,4 +1,4 @@
-"""What an Arrow extension type says of itself in a field's metadata."""
+"""Read the parameters that an Arrow extension type exports as field metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class _ArrowSchema(ctypes.Structure):
 def extension_metadata(data_type: pa.BaseExtensionType) -> bytes:
     """Return the serialized parameters of an extension type, empty if it has none.
 
-    pyarrow shows those of types written in Python only; for its own types the C data interface has them.
+    pyarrow returns the parameters only of types written in Python; for its own types this uses the C data
+    interface.
     """
     if isinstance(data_type, pa.ExtensionType):
         return bytes(data_type.__arrow_ext_serialize__())
@@ -31,7 +32,7 @@ def extension_metadata(data_type: pa.BaseExtensionType) -> bytes:
 
 
 def _key_values(address: int | None) -> dict[bytes, bytes]:
-    """Decode a metadata string: the number of pairs, then each key and value after its length, as int32."""
+    """Decode a metadata string: the number of pairs, then each key and value preceded by its int32 length."""
     if not address:
         return {}
 

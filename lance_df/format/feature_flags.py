@@ -1,6 +1,6 @@
 """Feature flags: bits by which a manifest says what a reader or a writer of the table must understand.
 
-Spec: table format, feature flags. The behaviour for each bit is that of pylance 14, tested bit by bit.
+Spec: table format, feature flags. Each bit behaves as in pylance 14, tested bit by bit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FeatureFlag(IntFlag):
 
 # Bits that pylance 14 refuses as corrupt when only one of the two words has them.
 #
-# Plain numbers from here on: the complement of an `IntFlag` holds its own members only.
+# The constants are plain integers: the complement of an `IntFlag` keeps only the bits of its members.
 PAIRED = int(
     FeatureFlag.MIXED_FILE_VERSIONS
     | FeatureFlag.FRAGMENT_REUSE_INDEX
@@ -40,8 +40,8 @@ PAIRED = int(
     | FeatureFlag.ZONE_WRITE_SEEDS
 )
 
-# Data files are read by the version that each of them names, covering fields concern the use of an index
-# only, and indices with a reuse index are not used; so none of these changes what a scan returns.
+# None of these flags changes what a scan returns: data files are read by the version that each of them
+# names, covering fields only concern the use of indices, and indices with a reuse index are not used.
 READABLE = int(
     FeatureFlag.DELETION_FILES
     | FeatureFlag.STABLE_ROW_IDS
@@ -56,7 +56,7 @@ READABLE = int(
     | FeatureFlag.MANAGED_BLOBS
 )
 
-# A writer would have to maintain what the remaining bits stand for.
+# Any other bit stands for something that a writer would have to maintain.
 WRITABLE = int(
     FeatureFlag.DELETION_FILES
     | FeatureFlag.STABLE_ROW_IDS
@@ -77,16 +77,16 @@ def check_readable(*, reader: int, writer: int, has_max_allocated_field_id: bool
     reader, writer
         The two words of the manifest.
     has_max_allocated_field_id
-        Whether the manifest has that field, which exactly the flag 32768 demands.
+        Whether the manifest has that field; it must be present exactly if flag 32768 is set.
     source
         The manifest, for messages.
 
     Raises
     ------
     UnsupportedFeatureError
-        The reader word has a bit that this release does not know; the message names it.
+        The reader word has a bit that this release does not support; the message names it.
     CorruptDataError
-        A bit that belongs into both words is in one of them only, or 32768 contradicts the manifest.
+        A bit that must be set in both words is set in only one, or 32768 contradicts the manifest.
     """
     single = (reader ^ writer) & PAIRED
     if single:

@@ -1,7 +1,7 @@
-"""What the tail of a 2.x file says: footer and descriptor.
+"""Parse the tail of a 2.x file: footer and descriptor.
 
-Spec: file format 2.x, container. The footer of a 2.0 file says 0.3; `DataFile` entries of the same file say
-2.0.
+Spec: file format 2.x, container. The footer of a 2.0 file has version 0.3, while `DataFile` entries of the
+same file have 2.0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAGIC = b"LANC"
 ALIGNMENT_BYTES = 64
 
-# files of a table have the same schema
+# schemas are cached, since the files of a table have the same schema
 _COMMON_SCHEMA_BYTES = 4096
 _MAX_SCHEMAS = 256
 
@@ -44,7 +44,7 @@ _VERSIONS = {
 
 
 def file_version(ending: bytes, *, source: str) -> str:
-    """Return ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"`` as the last bytes of a file name it.
+    """Return the version in the last bytes of a file: ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def file_version(ending: bytes, *, source: str) -> str:
     Raises
     ------
     CorruptDataError
-        This is no Lance file, or its end is missing.
+        This is not a Lance file, or its end is missing.
     UnsupportedFeatureError
-        A version that this release does not read.
+        This release cannot read the version.
     """
     if len(ending) < _ENDING.size:
         raise CorruptDataError(f"{source}: not a Lance file: it has {len(ending)} bytes only")
@@ -88,7 +88,7 @@ class Footer:
     columns_start
         Where the metadata of the first column starts.
     column_table, global_buffer_table
-        The tables that say where the metadata of each column, and each global buffer, lies.
+        The offset tables of the column metadata and of the global buffers.
     """
 
     version: str
@@ -110,7 +110,7 @@ class Footer:
         CorruptDataError
             The bytes are too few, the magic is wrong, or a table does not lie before the footer.
         UnsupportedFeatureError
-            Not a 2.x version that this release reads.
+            This release cannot read the version as 2.x.
         """
         version = file_version(data, source=source)
         if version == "0.1":
@@ -157,11 +157,11 @@ def parse_descriptor(data: bytes | pa.Buffer, *, source: str) -> tuple[Schema, i
     Raises
     ------
     CorruptDataError
-        The bytes are no `FileDescriptor`, or its schema is no tree.
+        The bytes are not a `FileDescriptor`, or its schema is not a tree.
     """
     message = parse_message(file_pb2.FileDescriptor, data, source=source, what="the file descriptor")
     if message.schema.ByteSize() <= _COMMON_SCHEMA_BYTES:
-        with suppress(LanceError):  # it does not name the file
+        with suppress(LanceError):  # the error would not name the file; parse again below
             return _common_schema(message.schema.SerializeToString(deterministic=True)), message.length
     return _schema_of(message.schema, source), message.length
 

@@ -1,6 +1,6 @@
 """Serialize the tail of a 2.x file: descriptor, column metadata, offset tables, footer.
 
-The other direction is `lance_df.format.file_metadata`.
+`lance_df.format.file_metadata` parses it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteRange
 
 _FOOTER = struct.Struct("<QQQIIHH4s")
-# the footer of a 2.0 file says 0.3, although manifests say 2.0 of the same file
+# the footer of a 2.0 file has version 0.3, although manifests have 2.0 for the same file
 _FOOTER_VERSIONS = {"2.0": (0, 3), "2.1": (2, 1), "2.2": (2, 2)}
 
 
@@ -36,7 +36,7 @@ def serialize_descriptor(schema: Schema, num_rows: int) -> bytes:
 
 
 def serialize_column(pages: Sequence[PageInfo], *, is_blob: bool = False) -> bytes:
-    """Return the metadata of a column of plain values, or of descriptions of blobs as 2.0 files have them."""
+    """Return the metadata of a column that holds values or, if ``is_blob``, the descriptions of 2.0 blobs."""
     message = file_pb2.ColumnMetadata(
         encoding=_BLOBS if is_blob else _VALUES,
         pages=[
@@ -61,11 +61,11 @@ def serialize_tables_and_footer(
     Parameters
     ----------
     columns
-        Where the metadata of each column lies.
+        The position of the metadata of each column.
     global_buffers
-        Where each global buffer lies; the descriptor first.
+        The position of each global buffer; the descriptor comes first.
     position
-        Where the result will lie.
+        The position at which the result will be written.
     version
         ``"2.0"``, ``"2.1"`` or ``"2.2"``.
     """

@@ -1,4 +1,4 @@
-"""Names of the files of many fragments at once, without making an object for each."""
+"""Return the names of the files of many fragments at once, without an object for each fragment."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ _EXTENSIONS = ("arrow", "bin")
 
 
 def data_file_names(fragments: FragmentList, bases: Collection[int | None] | None) -> set[str]:
-    """Return the names of the data files that lie in some base paths.
+    """Return the names of the data files in some base paths.
 
     Parameters
     ----------
     bases
-        ``None`` among them is the table's own root; ``None`` instead of them stands for all.
+        The ids of base paths. An id of ``None`` is the table's own root; ``None`` for the whole collection
+        means all base paths.
     """
     messages = fragments.to_proto()
     if bases is None:
@@ -31,9 +32,9 @@ def data_file_names(fragments: FragmentList, bases: Collection[int | None] | Non
 
 
 def deletion_file_names(fragments: FragmentList, bases: Collection[int | None] | None) -> set[str]:
-    """Return the names of the deletion files that lie in some base paths; see :func:`data_file_names`.
+    """Return the names of the deletion files in some base paths; see :func:`data_file_names`.
 
-    Files of an unknown kind count under the names of all kinds.
+    A file of an unknown kind contributes one name for each kind.
     """
     names: set[str] = set()
     for message in fragments.to_proto():

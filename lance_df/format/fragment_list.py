@@ -1,9 +1,9 @@
-"""All fragments of a version.
+"""The list of all fragments of a version.
 
-A table may have a hundred thousand fragments, so :class:`FragmentList` keeps them as the protobuf messages
-that the manifest was parsed from, answers questions about all of them with arrays, and makes a
-:class:`Fragment` only when one is asked for. A list that is made from another one takes over what that knows:
-the next version of a table costs what has changed in it. Spec: table format, `DataFragment`.
+A table may have a hundred thousand fragments, so :class:`FragmentList` keeps the protobuf messages that the
+manifest was parsed from, answers questions about all fragments with arrays, and makes a :class:`Fragment`
+only on access. A list derived from another one takes over its arrays, so the cost of the next version of a
+table depends only on what has changed. Spec: table format, `DataFragment`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=np.generic)
 
-# of `fragments` in `Manifest`, followed by a length
+# the tag of `fragments` in `Manifest`, which a length follows
 _FIELD_TAG = b"\x12"
 _NOWHERE = np.array([], dtype=np.intp)
 _FACTS = ("physical_rows", "has_deletions", "num_deleted", "num_files", "file_bytes")
-# arrays of shorter lists are made anew sooner than they are extended by each of many small commits
+# for shorter lists, computing the arrays anew costs less than extending them at each of many small commits
 _LONG = 1000
 
 
 class FragmentList(Sequence[Fragment]):
     """The fragments of one version, in table order. Immutable; items are made on access.
 
-    Tables of release 0.16 exist in which two fragments share an id. They can be read, but not changed.
+    In some tables of release 0.16, two fragments share an id. Such tables can be read, but not changed.
 
     The arrays are read-only and have one entry for each fragment:
 
@@ -51,14 +51,15 @@ class FragmentList(Sequence[Fragment]):
     Parameters
     ----------
     messages
-        The fragments; with a ``summary`` they are not copied, and belong to the list from then on.
+        The fragments. With a ``summary`` they are not copied, and the list owns them from then on.
     summary
-        The same bytes as the messages, parsed at once: for who parses a manifest.
+        Counts of all fragments, parsed from the same bytes as the messages by the caller that parses a
+        manifest.
 
     Raises
     ------
     CorruptDataError
-        An id or, when it is asked for, another number is impossible.
+        An id is impossible, or another number is, in which case its array raises on access.
     """
 
     def __init__(
@@ -86,9 +87,9 @@ class FragmentList(Sequence[Fragment]):
         self.ids = self._array(ids, limit=MAX_FRAGMENT_ID, what="a fragment id")
 
     def _one_each(self, counts: Iterable[int], first: int) -> list[int] | None:
-        """Return a number for each fragment; None if it is unknown which of them leave theirs out as 0.
+        """Return a number for each fragment, or None if some omit the default 0 and it is unknown which.
 
-        The id of the first fragment mostly is 0.
+        If a single number is missing, it is that of the first fragment, whose id mostly is 0.
         """
         numbers = list(counts)
         if len(numbers) + 1 == len(self._messages) and not first:
@@ -102,7 +103,7 @@ class FragmentList(Sequence[Fragment]):
 
     @classmethod
     def joined(cls, moved: Iterable[bytes]) -> Self:
-        """Make a list of fragments of other tables, which :func:`.moved_if_small` has returned."""
+        """Make a list of fragments of other tables, as returned by :func:`.moved_if_small`."""
         messages = []
         for number, data in enumerate(moved):
             message = table_pb2.DataFragment.FromString(data)
@@ -145,14 +146,14 @@ class FragmentList(Sequence[Fragment]):
 
     @cached_property
     def has_any_deletions(self) -> bool:
-        """Whether some fragment has a deletion file."""
+        """Whether any fragment has a deletion file."""
         if len(self) >= _LONG:
             return bool(self.has_deletions.any())
         return any(m.HasField("deletion_file") for m in self._messages)
 
     @cached_property
     def is_counted(self) -> bool:
-        """Whether all rows and all deleted rows are counted, as releases of old did not do."""
+        """Whether all rows and all deleted rows are counted; old releases left counts out."""
         if len(self) >= _LONG:
             return not len(self.uncounted())
         return all(
@@ -178,14 +179,14 @@ class FragmentList(Sequence[Fragment]):
 
     @cached_property
     def _serialized(self) -> tuple[bytes, list[int]]:
-        """The fragments as they stand in a manifest, and how many bytes each takes."""
+        """The fragments as serialized in a manifest, and the number of bytes of each."""
         parts = [_delimited(message.SerializeToString()) for message in self._messages]
         return b"".join(parts), list(map(len, parts))
 
     def live_rows(self) -> int | None:
-        """Return the number of rows that are not deleted; None where a fragment does not have it.
+        """Return the number of rows that are not deleted, or None if a fragment lacks a count.
 
-        Takes less than the arrays do where there are few fragments.
+        For few fragments this costs less than the arrays do.
         """
         total = 0
         for message in self._messages:
@@ -200,12 +201,12 @@ class FragmentList(Sequence[Fragment]):
         return total
 
     def position(self, fragment_id: int) -> int | None:
-        """Return the index of the (first) fragment with this id, or None."""
+        """Return the index of the first fragment with this id, or None."""
         positions = self.positions(np.array([fragment_id], dtype=np.int64))
         return int(positions[0]) if positions[0] >= 0 else None
 
     def positions(self, fragment_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-        """Return the index of each fragment id; -1 where there is no such fragment."""
+        """Return the index of each fragment id, or -1 if there is no such fragment."""
         order, ordered = self._positions
         if not len(ordered):
             return np.full(len(fragment_ids), -1, dtype=np.intp)
@@ -213,7 +214,7 @@ class FragmentList(Sequence[Fragment]):
         return np.where(ordered[near] == fragment_ids, order[near], -1)
 
     def repeated_ids(self) -> npt.NDArray[np.int64]:
-        """Return the ids that several fragments have."""
+        """Return the ids that more than one fragment has."""
         if self._is_ascending:
             return self.ids[:0]
         values, counts = np.unique(self.ids, return_counts=True)
@@ -221,8 +222,8 @@ class FragmentList(Sequence[Fragment]):
         return repeated
 
     def extends(self, other: FragmentList) -> bool:
-        """Whether the list begins with the fragments of another one, in their order."""
-        # messages that two lists share are compared by their identity
+        """Whether the list begins with all fragments of another list, in the same order."""
+        # messages that the two lists share are compared by identity
         count = len(other)
         return count <= len(self) and self._messages[:count] == other._listed()
 
@@ -237,7 +238,7 @@ class FragmentList(Sequence[Fragment]):
         return self._messages_at(positions) == other._messages_at(others)
 
     def _messages_at(self, positions: npt.NDArray[np.intp]) -> list[table_pb2.DataFragment]:
-        # messages that two lists share are compared by their identity
+        # messages that the two lists share are compared by identity
         count = len(positions)
         messages = self._listed()
         if np.array_equal(positions, np.arange(count)):
@@ -247,7 +248,7 @@ class FragmentList(Sequence[Fragment]):
         return list(itemgetter(*positions.tolist())(messages))
 
     def _listed(self) -> list[table_pb2.DataFragment]:
-        """Return the messages in a list: those of a parsed one are made anew at each access."""
+        """Return the messages as a list, since a parsed sequence makes them anew at each access."""
         if not isinstance(self._messages, list):
             self._messages = list(self._messages)
         return self._messages
@@ -259,7 +260,7 @@ class FragmentList(Sequence[Fragment]):
         removed: Iterable[int] = (),
         added: Iterable[Fragment] = (),
     ) -> FragmentList:
-        """Return a list with some fragments replaced or removed by id, and others added, ascending by id.
+        """Return a list with fragments replaced or removed by id, and others added, in ascending order of id.
 
         Untouched fragments are not converted.
 
@@ -280,7 +281,7 @@ class FragmentList(Sequence[Fragment]):
         return self._joined(outdated[outdated >= 0], FragmentList.of([*new, *added], source=self._source))
 
     def _joined(self, outdated: npt.NDArray[np.intp], new: FragmentList) -> FragmentList:
-        """Return a list without the fragments at some positions and with others, ascending by id."""
+        """Return the list with new fragments and without those at some positions, ascending by id."""
         if not len(outdated) and new._follows(self):
             return self._extended(new)
         order = None
@@ -294,13 +295,13 @@ class FragmentList(Sequence[Fragment]):
         return self._chosen(order, new)
 
     def _follows(self, other: FragmentList) -> bool:
-        """Whether the ids ascend, and begin after those of another list, which ascend, too."""
+        """Whether the ids of both lists ascend, and those of this list begin after those of the other."""
         if not (self._is_ascending and other._is_ascending):
             return False
         return not len(self) or not len(other) or bool(self.ids[0] > other.ids[-1])
 
     def _extended(self, new: FragmentList) -> FragmentList:
-        """Return the fragments of this list and of another one that follows it."""
+        """Return the fragments of this list, followed by those of a list that follows it."""
         made = self._chosen(None, new)
         made._is_ascending = True
         for name in ("has_any_deletions", "is_counted"):
@@ -310,7 +311,7 @@ class FragmentList(Sequence[Fragment]):
         return made
 
     def _chosen(self, order: npt.NDArray[np.intp] | None, new: FragmentList) -> FragmentList:
-        """Return some fragments of this and another list, one after the other; all of them without order."""
+        """Concatenate this list and another, and return the fragments in ``order``, or all if it is None."""
         made = FragmentList.__new__(FragmentList)
         messages = [*self._listed(), *new._listed()]
         made._messages = messages if order is None else [messages[position] for position in order.tolist()]
@@ -325,7 +326,7 @@ class FragmentList(Sequence[Fragment]):
         return made
 
     def with_bases(self, base_of: Callable[[int | None], int | None]) -> FragmentList:
-        """Return a list whose data and deletion files lie in other base paths, by their former ids."""
+        """Return the fragments with the base path of each data and deletion file mapped by ``base_of``."""
         moved = []
         for message in self._messages:
             copy = table_pb2.DataFragment()
@@ -340,19 +341,19 @@ class FragmentList(Sequence[Fragment]):
         return FragmentList(moved, source=self._source)
 
     def files_at(self, position: int) -> tuple[DataFile, ...]:
-        """Return the data files alone of a fragment, by its index."""
+        """Return only the data files of the fragment at an index."""
         return tuple([DataFile.from_proto(file) for file in self._messages[position].files])
 
     def to_proto(self) -> Sequence[table_pb2.DataFragment]:
-        """Return the messages, which belong to this list: copy before changing one."""
+        """Return the messages, which belong to this list: copy one before changing it."""
         return self._messages
 
     def serialize(self) -> bytes:
-        """Return the part of a serialized manifest that the fragments are."""
+        """Serialize the fragments as a part of a manifest."""
         return self._serialized[0]
 
     def serialized_at(self, positions: Iterable[int]) -> tuple[bytes, ...]:
-        """Return fragments as they are stored, by their indices."""
+        """Return the serialized fragments at some indices."""
         return tuple(self._messages[position].SerializeToString() for position in positions)
 
     def __len__(self) -> int:
@@ -374,7 +375,7 @@ class FragmentList(Sequence[Fragment]):
         return f"<FragmentList of {len(self)} fragments>"
 
     def _fragment(self, message: table_pb2.DataFragment, expected_id: int) -> Fragment:
-        if message.id != expected_id:  # a field that comes twice in one, and not in another
+        if message.id != expected_id:  # if a field occurs twice in a message
             raise CorruptDataError(f"{self._source}: fragment {message.id} is stored as no writer does it")
         try:
             return Fragment.from_proto(message)
@@ -393,7 +394,7 @@ def _frozen(array: npt.NDArray[T]) -> npt.NDArray[T]:
 
 
 def _delimited(message: bytes) -> bytes:
-    """Return an entry of a repeated field: tag, length, message."""
+    """Return an entry of a repeated field: tag, length and message."""
     length = len(message)
     varint = bytearray()
     while length > 0x7F:
@@ -406,7 +407,7 @@ def _delimited(message: bytes) -> bytes:
 def _spliced(
     first: tuple[bytes, list[int]], second: tuple[bytes, list[int]], order: npt.NDArray[np.intp] | None
 ) -> tuple[bytes, list[int]]:
-    """Return chosen entries of two serialized lists, copied in runs."""
+    """Return the entries of two serialized lists that ``order`` selects, copied in runs."""
     data, lengths = first[0] + second[0], first[1] + second[1]
     if order is None:
         return data, lengths

@@ -1,4 +1,4 @@
-"""Fragments: horizontal slices of a table, their data files and their deletion file.
+"""The model of fragments: horizontal slices of a table, with data files and a deletion file.
 
 Spec: table format, `DataFragment`, `DataFile`, `DeletionFile`.
 """
@@ -39,10 +39,10 @@ class DataFile:
     Attributes
     ----------
     path
-        As stored: relative to the data folder of its base, not yet checked.
+        The stored path, relative to the data folder of its base path; not checked yet.
     fields
-        Field ids; ids that the schema lacks (dropped columns) and negative ones (-2 tombstones, -3 to -5
-        hidden columns) may be among them.
+        Field ids. They may include ids that the schema lacks (dropped columns) and negative ones (-2 for
+        tombstones, -3 to -5 for hidden columns).
     column_indices
         2.x: the file's column for each entry of ``fields``, or -1. 0.1: empty.
     size_bytes
@@ -50,7 +50,7 @@ class DataFile:
     base_id
         Key into the manifest's base paths; ``None`` is the table's own root.
     origin
-        The message it was read from; unknown fields survive in it.
+        The message that the file was read from; it preserves unknown fields.
     """
 
     path: str
@@ -69,7 +69,7 @@ class DataFile:
         Raises
         ------
         UnsupportedFeatureError
-            Another version.
+            The file has another version.
         """
         version = (self.major_version, self.minor_version)
         if version not in _FILE_VERSIONS:
@@ -129,7 +129,7 @@ class DataFile:
 
 
 class DeletionFileType(StrEnum):
-    """How deleted offsets are stored; the value is the file name's extension."""
+    """How deleted offsets are stored; the value is the extension of the file name."""
 
     ARROW = "arrow"
     BITMAP = "bin"
@@ -140,7 +140,7 @@ _DELETION_TYPES = (DeletionFileType.ARROW, DeletionFileType.BITMAP)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionFile:
-    """Where the deleted offsets of one fragment are. ``num_deleted_rows`` is 0 where only the file has it."""
+    """The file with the deleted offsets of one fragment. ``num_deleted_rows`` is 0 if not in the manifest."""
 
     file_type: DeletionFileType
     read_version: int
@@ -150,17 +150,17 @@ class DeletionFile:
     origin: table_pb2.DeletionFile | None = field(default=None, repr=False, compare=False)
 
     def name(self, fragment_id: int) -> str:
-        """Return the file's name for the fragment it belongs to."""
+        """Return the file's name, given the id of its fragment."""
         return f"{fragment_id}-{self.read_version}-{self.id}.{self.file_type}"
 
     @classmethod
     def from_proto(cls, message: table_pb2.DeletionFile) -> Self:
-        """Convert.
+        """Convert a message.
 
         Raises
         ------
         UnsupportedFeatureError
-            A kind of file that this release does not know.
+            This release does not know the kind of file.
         """
         if not 0 <= message.file_type < len(_DELETION_TYPES):
             raise UnsupportedFeatureError(
@@ -191,13 +191,13 @@ class DeletionFile:
 
 
 class Spilled(Enum):
-    """Says that a sequence is a hidden column of one of the fragment's data files."""
+    """Marks a sequence that is stored as a hidden column of one of the fragment's data files."""
 
     COLUMN = "column"
 
 
 SequenceRef: TypeAlias = bytes | Spilled | None
-"""A serialized sequence, the mark that it is a hidden column, or none."""
+"""A serialized sequence, the mark that it is a hidden column, or no sequence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +211,7 @@ class Fragment:
     row_ids, created_at, last_updated_at
         The stable row id sequence, and the two version sequences.
     origin
-        The message it was read from; unknown fields survive in it.
+        The message that the fragment was read from; it preserves unknown fields.
     """
 
     id: int

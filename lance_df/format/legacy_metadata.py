@@ -1,4 +1,4 @@
-"""What the tail of a 0.1 file says: batches, the page table, statistics, the schema.
+"""Parse and serialize the tail of a 0.1 file: batches, page table, statistics, schema.
 
 Spec: file format 0.1, sections 2, 3 and 7.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FOOTER = struct.Struct("<qHH4s")
 
-# what footers and manifests say of 0.1 files since release 0.15
+# the version of 0.1 files in footers and manifests since release 0.15
 LEGACY_VERSION = (0, 2)
 FOOTER_BYTES = _FOOTER.size
 LENGTH_BYTES = 4
@@ -33,9 +33,9 @@ LENGTH_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class LegacyStatisticsInfo:
-    """Where statistics lie: a table of one row for each batch, with its own schema and page table.
+    """The position of the statistics: a table with one row for each batch, its own schema and page table.
 
-    ``schema`` has a struct for each field, named with the field's id.
+    ``schema`` has a struct for each field, named by the field's id.
     """
 
     schema: Schema
@@ -49,13 +49,13 @@ class LegacyMetadata:
     Attributes
     ----------
     manifest_position
-        Where the embedded manifest lies; 0 for none.
+        The position of the embedded manifest; 0 if there is none.
     batch_starts
-        The first row of each batch, and the number of all rows. At least ``[0]``.
+        The first row of each batch, followed by the total number of rows. At least ``[0]``.
     page_table_position
-        Where the page table lies.
+        The position of the page table.
     statistics
-        None without any.
+        None if there are no statistics.
     """
 
     manifest_position: int
@@ -92,7 +92,7 @@ class LegacyMetadata:
         Raises
         ------
         CorruptDataError
-            They are no such message, or the batches do not ascend from row 0.
+            The bytes are not such a message, or the batches do not ascend from row 0.
         """
         message = parse_message(file_pb2.Metadata, data, source=source, what="the metadata")
         starts = np.array(message.batch_offsets or [0], np.int64)
@@ -120,12 +120,12 @@ def parse_legacy_footer(data: bytes, *, file_size: int, source: str) -> int:
     data
         The last `FOOTER_BYTES` of the file, or the whole of a shorter one.
     file_size, source
-        The file's, for checks and messages.
+        The size of the file, for checks, and its name, for error messages.
 
     Raises
     ------
     CorruptDataError
-        No 0.1 file, or a truncated one.
+        This is not a 0.1 file, or it is truncated.
     """
     if file_version(data, source=source) != "0.1" or len(data) < FOOTER_BYTES:
         raise CorruptDataError(f"{source}: no footer of a 0.1 file in its last {len(data)} bytes")
@@ -159,7 +159,7 @@ def parse_embedded_schema(data: pa.Buffer, *, source: str) -> Schema:
     Raises
     ------
     CorruptDataError
-        The bytes are no manifest, or its fields are no tree.
+        The bytes are not a manifest, or its fields are not a tree.
     """
     message = parse_message(table_pb2.Manifest, data, source=source, what="the embedded manifest")
     return Schema.from_proto(message.fields, message.schema_metadata, source=source)

@@ -1,4 +1,4 @@
-"""Logical type names of the format and the Arrow types they stand for.
+"""Convert between the logical type names of the format and Arrow types.
 
 Spec: table format, `Field.logical_type`; the strings are those that pylance 14 writes.
 """
@@ -135,7 +135,7 @@ def _positive(text: str) -> int:
 
 
 def from_arrow(data_type: pa.DataType) -> str:
-    """Return the logical type name for an Arrow type; the children's names are not part of it.
+    """Return the logical type name for an Arrow type; it does not include the names of children.
 
     Raises
     ------

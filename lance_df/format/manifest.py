@@ -1,4 +1,4 @@
-"""The manifest: everything that one version of a table consists of.
+"""The model of the manifest, which holds everything that one version of a table consists of.
 
 Spec: table format, `Manifest`, `BasePath`, `IndexMetadata`.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lance_df._pb import file_pb2
 
 _NANOS = 1_000_000_000
-# as many are asked faster by parsing their bytes once more than one by one
+# from this number on, parsing the manifest again as a summary is faster than reading fragments one by one
 _MANY_FRAGMENTS = 64
 _FIRST_GOOD_COVERAGE = (0, 8, 15)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -41,7 +41,7 @@ DATA_FORMATS = ("0.1", "2.0", "2.1", "2.2")
 
 @dataclass(frozen=True, slots=True)
 class WriterVersion:
-    """The library that wrote a manifest, and its version (semantic, without a leading v)."""
+    """The library that wrote a manifest, and its semantic version without a leading v."""
 
     library: str
     version: str
@@ -49,14 +49,14 @@ class WriterVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasePath:
-    """Another place where files of the table lie.
+    """Another folder with files of the table.
 
     Attributes
     ----------
     path
         An absolute path or a URI.
     is_dataset_root
-        Whether ``path`` has the folders of a table; otherwise files lie in it directly.
+        Whether ``path`` has the folders of a table; otherwise it contains the files directly.
     """
 
     id: int
@@ -99,14 +99,14 @@ class IndexMetadata:
     dataset_version
         The version that the index was built from.
     fragment_bitmap
-        Serialized set of the covered fragment ids; ``None`` when the coverage is unknown. Ids of fragments
-        that are gone may be in it.
+        Serialized set of the covered fragment ids; ``None`` if the coverage is unknown. It may include ids of
+        fragments that no longer exist.
     details_type_url, details
         `index_details`: the type URL names the kind of index.
     files
-        (path relative to the index folder, size in bytes); empty when not recorded.
+        (path relative to the index folder, size in bytes) of each file; empty if not recorded.
     covering_fields
-        Fields whose values the index holds beside the indexed ones.
+        Other fields whose values the index holds as well.
     """
 
     uuid: UUID
@@ -125,9 +125,9 @@ class IndexMetadata:
 
     @property
     def kind(self) -> str | None:
-        """The kind of index in lower case, such as ``"btreeindexdetails"``; None in old tables.
+        """The kind of index in lower case, for example ``"btreeindexdetails"``; None in old tables.
 
-        Only the name after the last dot of the type URL counts, whatever its case, as in pylance.
+        As in pylance, only the name after the last dot of the type URL counts, in any case.
         """
         if self.details_type_url is None:
             return None
@@ -135,7 +135,7 @@ class IndexMetadata:
 
     @property
     def created_at(self) -> dt.datetime | None:
-        """When the segment was made, in UTC; None when it is not recorded or beyond the calendar."""
+        """When the segment was created, in UTC; None if it is not recorded or outside the calendar."""
         if self.created_at_ms is None:
             return None
         try:
@@ -157,12 +157,12 @@ class IndexMetadata:
 
     @classmethod
     def from_proto(cls, message: table_pb2.IndexMetadata, *, source: str) -> Self:
-        """Convert.
+        """Convert a message.
 
         Raises
         ------
         CorruptDataError
-            There is no valid uuid.
+            The message has no valid uuid.
         """
         if len(message.uuid.uuid) != 16:
             raise CorruptDataError(
@@ -221,7 +221,7 @@ def parse_indices(data: bytes | pa.Buffer, *, source: str) -> tuple[IndexMetadat
 
 
 def serialize_indices(indices: Iterable[IndexMetadata]) -> bytes:
-    """Return the bytes of an index section, without their length."""
+    """Serialize an index section, without its length prefix."""
     return table_pb2.IndexSection(indices=[index.to_proto() for index in indices]).SerializeToString()
 
 
@@ -234,15 +234,15 @@ class Manifest:
     timestamp_ns
         Commit time in nanoseconds since the epoch, UTC; ``None`` when not recorded.
     max_fragment_id
-        The highest fragment id ever used; ``None`` when there never was one. Computed when not recorded.
+        The highest fragment id ever used; ``None`` if there never was one. Computed if not recorded.
     data_format
-        File version for new data files, or ``None`` in old tables. Files say themselves what they are.
+        File version for new data files; ``None`` in old tables. Existing files name their own version.
     index_section, transaction_section
-        Position of the section in the manifest file; ``None`` when there is none. 0 is a position.
+        Position of the section in the manifest file; ``None`` if there is none. 0 is a valid position.
     branch
         ``None`` on the main branch.
     origin
-        The message it was read from, but its fragments; unknown fields survive in it.
+        The message that the manifest was read from, without fragments; it preserves unknown fields.
     origin_schema
         The schema in ``origin``.
     """
@@ -270,7 +270,7 @@ class Manifest:
 
     @property
     def timestamp(self) -> dt.datetime | None:
-        """Commit time in UTC, cut to microseconds; None when it is not recorded or beyond the calendar."""
+        """Commit time in UTC, truncated to microseconds; None if not recorded or outside the calendar."""
         if self.timestamp_ns is None:
             return None
         try:
@@ -280,7 +280,7 @@ class Manifest:
 
     @property
     def trusts_index_coverage(self) -> bool:
-        """Whether the fragments that indices say they cover can be believed; up to 0.8.14 they can not."""
+        """Whether the fragment coverage that indices record is reliable; up to 0.8.14 it is not."""
         writer = self.writer_version
         if writer is None:
             return False
@@ -296,16 +296,16 @@ class Manifest:
         Raises
         ------
         CorruptDataError
-            It is not a manifest, or contradicts itself.
+            The block is not a manifest, or contradicts itself.
         UnsupportedFeatureError
-            It names a data format that this release does not know.
+            The manifest names a data format that this release does not know.
         """
         message = parse_message(table_pb2.Manifest, data, source=source, what="the manifest")
         summary = None
         if len(message.fragments) >= _MANY_FRAGMENTS:
             summary = parse_message(ManifestSummary, data, source=source, what="the manifest").fragments
         fragments = FragmentList(message.fragments, source=source, summary=summary)
-        # the list keeps them; what is left of the message is copied into every later version
+        # the list keeps the fragments; the rest of the message is copied into every later version
         message.ClearField("fragments")
         schema = _schema(message, source)
         return cls(
@@ -338,24 +338,24 @@ class Manifest:
         )
 
     def serialized(self, *, index_section: int | None, transaction_section: int | None) -> tuple[bytes, Self]:
-        """Return the manifest block, and the manifest as it would be parsed from that.
+        """Return the manifest block, and the manifest that parsing the block would return.
 
         Parameters
         ----------
         index_section, transaction_section
-            Where these lie in the file that the block becomes a part of.
+            The positions of these sections in the file that will contain the block.
 
         Raises
         ------
         CorruptDataError
-            The version before left no row ids for new rows.
+            The previous version left no row ids for new rows.
         """
         message = self._to_proto()
         if index_section is not None:
             message.index_section = index_section
         if transaction_section is not None:
             message.transaction_section = transaction_section
-        # parts of a message, one after the other, are the message
+        # concatenating serialized parts of a message gives the serialized message
         data = message.SerializeToString() + self.fragments.serialize()
         made = dataclasses.replace(
             self,
@@ -367,7 +367,7 @@ class Manifest:
         return data, made
 
     def _to_proto(self) -> table_pb2.Manifest:
-        """Return the message without fragments: what this model knows, and what ``origin`` holds beyond."""
+        """Return the message without fragments: the fields of this model, and unknown ones of ``origin``."""
         message = table_pb2.Manifest()
         if self.origin is not None:
             message.CopyFrom(self.origin)
@@ -412,7 +412,7 @@ _REPLACED: tuple[Any, ...] = (
 )
 
 
-# Tables of one kind, such as the members of a namespace, have the same schema.
+# Tables of one kind, for example the members of a namespace, share a schema.
 _MAX_SCHEMAS = 64
 _FIELD_BYTES = 1024
 _schemas: Entries[Schema] = PROCESS.part(_MAX_SCHEMAS).entries(CacheKind.SCHEMAS)
@@ -478,7 +478,7 @@ def _set_writer(message: table_pb2.Manifest, writer: WriterVersion) -> None:
 
 
 def _schema_to_proto(schema: Schema, origin: Sequence[file_pb2.Field]) -> list[file_pb2.Field]:
-    """Return the fields, with what the model does not hold taken over from the field with the same id."""
+    """Return the fields; what the model lacks is copied from the field of ``origin`` with the same id."""
     before = {message.id: message for message in origin if message.id >= 0}
     return [_merged(before.get(message.id), message) for message in schema.to_proto()]
 

@@ -1,4 +1,4 @@
-"""Manifests of which nothing but the fragments is of interest, as the rest is known from another one."""
+"""Parse only the fragments of manifests whose other content is known from another manifest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lance_df.format.manifest import Manifest
     from lance_df.format.moved_fragments import FragmentMessages
 
-# what differs between versions and tables that are the same for who reads rows
+# the fields that may differ between versions and tables without any effect on reading rows
 _DIFFERING: tuple[Any, ...] = (
     *("fragments", "version", "timestamp", "max_fragment_id"),
     *("transaction_file", "transaction_section", "transaction_section_deprecated"),
@@ -21,12 +21,12 @@ _DIFFERING: tuple[Any, ...] = (
 
 
 class ManifestTemplate:
-    """Tables of the same schema, format, flags, configuration and everything else but their fragments.
+    """The shared content of manifests that differ only in their fragments, version and transaction.
 
     Parameters
     ----------
     manifest
-        One of them, which was read. Not of 0.1, whose manifests hold values of dictionaries.
+        A manifest that was read. It must not be of 0.1, whose manifests hold values of dictionaries.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -36,12 +36,12 @@ class ManifestTemplate:
         _clear(self._common)
 
     def fragments(self, data: pa.Buffer, *, source: str) -> FragmentMessages | None:
-        """Return the fragments of a manifest block, or None if it is of another kind.
+        """Return the fragments of a manifest block, or None if it does not match the template.
 
         Raises
         ------
         CorruptDataError
-            It is not a manifest.
+            The block is not a manifest.
         """
         message = parse_message(table_pb2.Manifest, data, source=source, what="the manifest")
         fragments = list(message.fragments)

@@ -1,4 +1,4 @@
-"""Parse protobuf bytes and JSON that come from files: whatever is wrong with them becomes one error."""
+"""Parse protobuf and JSON from files; whatever is wrong with the bytes raises `CorruptDataError`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parse_message(message_type: Callable[[], M], data: bytes | pa.Buffer, *, sou
     message_type
         A generated message class.
     data
-        The whole serialized message and nothing else.
+        Exactly the bytes of the serialized message.
     source, what
         The file and the part of it, for error messages.
 
@@ -44,7 +44,7 @@ def parse_message(message_type: Callable[[], M], data: bytes | pa.Buffer, *, sou
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is text that can be stored: halves of surrogate pairs have no bytes in UTF-8."""
+    """Whether a value is text that UTF-8 can store, that is, without unpaired surrogates."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:
@@ -57,23 +57,23 @@ def parse_json(text: str | bytes, source: str) -> Any:
     Raises
     ------
     CorruptDataError
-        It is none, or has half a surrogate pair.
+        The text is not JSON, or has an unpaired surrogate.
     """
     try:
         values = json.loads(text)
-        json.dumps(values, ensure_ascii=False).encode()  # halves of surrogate pairs are no text
+        json.dumps(values, ensure_ascii=False).encode()  # raises for unpaired surrogates
     except (ValueError, RecursionError) as err:
         raise CorruptDataError(f"{source}: not JSON: {text[:100]!r}") from err
     return values
 
 
 def count(number: int, what: str) -> int:
-    """Return a count of a message, as one that Arrow can have.
+    """Return a count from a message if Arrow can represent it.
 
     Raises
     ------
     CorruptDataError
-        The number takes all 64 bits.
+        The number needs all 64 bits.
     """
     if number > _MAX_COUNT:
         raise CorruptDataError(f"a page of {number} {what}, expected at most {_MAX_COUNT}")

@@ -1,4 +1,4 @@
-"""Fragments of one table as fragments of another, whose base paths hold the files.
+"""Convert fragments of one table into fragments of another that refers to the files by a base path.
 
 Spec: table format, `DataFile.base_id`.
 """
@@ -12,22 +12,22 @@ from lance_df._pb import table_pb2
 from lance_df.format.fragments import MAX_FRAGMENT_ID
 
 FragmentMessages: TypeAlias = Sequence[table_pb2.DataFragment]
-"""Fragments as `ManifestTemplate.fragments` and `FragmentList.to_proto` return them."""
+"""Fragments in the form that `ManifestTemplate.fragments` and `FragmentList.to_proto` return."""
 
 
 def moved_if_small(
     fragments: FragmentMessages, folder: str, base_id: int, *, max_fragments: int, max_rows: int
 ) -> tuple[bytes, ...]:
-    """Return fragments as the other table stores them; none unless they are few, small and whole.
+    """Return the fragments as the other table stores them, or none if they are many, large or have deletions.
 
-    Their ids are left out; see `FragmentList.joined`.
+    The result has no fragment ids; see `FragmentList.joined`.
 
     Parameters
     ----------
     folder
-        In which the files are, below a base path of the other table.
+        The folder of the files, below a base path of the other table.
     max_rows
-        Of all fragments together.
+        The limit for the rows of all fragments together.
     """
     if not 0 < len(fragments) <= max_fragments:
         return ()

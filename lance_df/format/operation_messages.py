@@ -1,4 +1,4 @@
-"""Operations from and to protobuf."""
+"""Convert operations from and to protobuf."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _T = transaction_pb2.Transaction
 def operation_from_proto(  # noqa: C901 - one case for each operation
     message: transaction_pb2.Transaction, *, source: str
 ) -> ops.Operation:
-    """Return the operation of a transaction; one that is not known is opaque.
+    """Return the operation of a transaction; an unknown one becomes an `OpaqueOperation`.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def _rewrite(message: _T.Rewrite, source: str) -> ops.Rewrite:
         for group in message.groups
     ]
     if message.old_fragments or message.new_fragments:
-        # as old releases wrote it: one group
+        # old releases wrote a single group in this form
         groups.append(ops.RewriteGroup(_fragments(message.old_fragments), _fragments(message.new_fragments)))
     rewritten = (
         ops.RewrittenIndex(

@@ -1,4 +1,4 @@
-"""What a commit can do to a table: one dataclass for each operation of the format.
+"""The operations that a commit can apply to a table: one dataclass for each operation of the format.
 
 An operation that this release does not know is an :class:`OpaqueOperation`. Spec: table format, transactions.
 """
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """New fragments; their ids are given out by the commit."""
+    """New fragments; the commit assigns their ids."""
 
     fragments: tuple[Fragment, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Fragments with new deletion files, and fragments of which nothing is left."""
+    """Fragments with new deletion files, and fragments whose rows are all deleted."""
 
     updated_fragments: tuple[Fragment, ...]
     deleted_fragment_ids: tuple[int, ...]
@@ -39,7 +39,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """A new content, or a new table (then the transaction's read version is 0)."""
+    """New content, or a new table (in which case the transaction's read version is 0)."""
 
     fragments: tuple[Fragment, ...]
     schema: Schema
@@ -49,7 +49,7 @@ class Overwrite:
 
 @dataclass(frozen=True, slots=True)
 class CreateIndex:
-    """Index entries that come and go."""
+    """Index entries that are added and removed."""
 
     new_indices: tuple[IndexMetadata, ...]
     removed_indices: tuple[IndexMetadata, ...]
@@ -57,7 +57,7 @@ class CreateIndex:
 
 @dataclass(frozen=True, slots=True)
 class RewriteGroup:
-    """Fragments, and those that hold the same rows afterwards."""
+    """Old fragments, and the new fragments that hold the same rows."""
 
     old_fragments: tuple[Fragment, ...]
     new_fragments: tuple[Fragment, ...]
@@ -115,23 +115,23 @@ class UpdateMode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class InsertedKeys:
-    """A split block Bloom filter of the keys that a merge inserted, for writers at the same time to check.
+    """A split block Bloom filter of the keys that a merge inserted, which concurrent writers check.
 
     Attributes
     ----------
     field_ids
-        Of the key columns, in the order of the merge. None where a condition says which rows match: then any
-        update may have brought rows that do. This is not stored.
+        Ids of the key columns, in the order of the merge. Empty if a condition decides which rows match,
+        in which case any update may have added matching rows; this is not stored.
     blocks
-        The filter: whole blocks of 32 bytes; ``None`` where keys are given in another way.
+        The filter, in whole blocks of 32 bytes; ``None`` if the keys are given in another form.
     number_of_items, probability
-        What the filter was made for.
+        The number of items and the false positive probability that the filter was sized for.
     is_primary
-        Whether they are the primary key of the table, which rows that are appended must not repeat either.
+        Whether the keys are the primary key of the table, which appended rows must not repeat either.
     is_common
-        Whether all writers put keys of these types into their filters.
+        Whether all writers add keys of these types to their filters.
     hashes
-        Of the keys themselves (uint64), as long as the merge is in memory.
+        Hashes of the keys (uint64), while the merge is in memory.
     """
 
     field_ids: tuple[int, ...]
@@ -147,13 +147,13 @@ class InsertedKeys:
 class Update:
     """Rows with new values, of an update or a merge-insert.
 
-    In tables with stable row ids a new fragment brings, as its `row_ids`, the ids of its first rows: those
-    that were taken over from the fragments that are updated or removed. Its further rows are new, and the
-    commit gives them their ids, anew at each rebase; so it does with `created_at` and `last_updated_at`.
-    Where columns are rewritten, `last_updated_at` of an updated fragment says which rows changed: those of
-    which it names another version than before (pylance writes the read version plus one); the commit puts its
-    own number there. Or `updated_offsets` says so: serialized Roaring sets of offsets by fragment id. When
-    neither does, all rows of the fragment count as updated. Merges say which keys they inserted.
+    In tables with stable row ids, `row_ids` of a new fragment holds the ids of its first rows: those that
+    were moved from the fragments that are updated or removed. The further rows are new; the commit assigns
+    their ids, `created_at` and `last_updated_at`, and does so again at each rebase. Where columns are
+    rewritten, `last_updated_at` of an updated fragment says which rows changed: those whose version differs
+    from before (pylance writes the read version plus one); the commit replaces it by its own version.
+    Alternatively, `updated_offsets` names these rows: serialized Roaring sets of offsets by fragment id. If
+    neither does, all rows of the fragment count as updated. Merges record which keys they inserted.
     """
 
     removed_fragment_ids: tuple[int, ...]
@@ -168,7 +168,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Other names, nullability or fewer columns; the data files stay."""
+    """Changed names or nullability, or fewer columns; the data files stay the same."""
 
     schema: Schema
     preserves_nullability: bool = False
@@ -176,7 +176,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class MapUpdate:
-    """Changes to a map of texts: ``None`` deletes a key; ``replace`` drops everything else."""
+    """Changes to a map of texts: ``None`` deletes a key; ``replace`` drops all other keys."""
 
     entries: tuple[tuple[str, str | None], ...]
     replace: bool = False
@@ -184,7 +184,7 @@ class MapUpdate:
 
 @dataclass(frozen=True, slots=True)
 class UpdateConfig:
-    """Changes to the maps of a table; ``None`` is no change. Old releases' fields are read into the same."""
+    """Changes to the maps of a table; ``None`` means no change. Fields of old releases are converted."""
 
     config: MapUpdate | None = None
     table_metadata: MapUpdate | None = None
@@ -194,14 +194,14 @@ class UpdateConfig:
 
 @dataclass(frozen=True, slots=True)
 class DataReplacement:
-    """(fragment id, data file) pairs: the file takes the place of the one with the same fields."""
+    """(fragment id, data file) pairs; each file replaces the data file with the same fields."""
 
     replacements: tuple[tuple[int, DataFile], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """The table was made from a version of another one, or of another branch."""
+    """The table was cloned from a version of another table, or of another branch."""
 
     is_shallow: bool
     ref_name: str | None
@@ -212,9 +212,9 @@ class Clone:
 
 @dataclass(frozen=True, slots=True)
 class UpdateBases:
-    """New base paths, where an id of 0 means that the commit chooses one, and such as have moved.
+    """New base paths, for which an id of 0 means that the commit assigns one, and moved base paths.
 
-    A transaction does not distinguish the two: read back, all are new ones.
+    A transaction does not distinguish the two: when it is read, all of them are new ones.
     """
 
     new_bases: tuple[BasePath, ...]
@@ -223,7 +223,7 @@ class UpdateBases:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueOperation:
-    """An operation that this release does not know, or only by name; it conflicts with everything."""
+    """An operation that this release does not support; it conflicts with every other operation."""
 
     name: str | None
 

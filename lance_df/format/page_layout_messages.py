@@ -1,4 +1,4 @@
-"""The descriptions of pages of 2.1 and 2.2 files as stored messages, and back.
+"""Convert the descriptions of pages of 2.1 and 2.2 files from and to protobuf.
 
 Spec: file format 2.x, `PageLayout` and `CompressiveEncoding` (protos/encodings_v2_1.proto).
 """
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 
 
 def parse_page_layout(url: str, data: bytes, *, source: str) -> PageLayout:
-    """Return the description that a page's encoding holds.
+    """Parse the encoding of a page.
 
     Parameters
     ----------
     url, data
         Type URL and bytes of the page's encoding.
     source
-        The page's place, for error messages.
+        A name for the page, for error messages.
 
     Raises
     ------
     CorruptDataError
-        The bytes are no `PageLayout`, or leave out what they must hold.
+        The bytes are not a `PageLayout`, or lack a required field.
     UnsupportedFeatureError
         A layout, encoding or layer that this release does not know.
     """
@@ -63,9 +63,9 @@ def parse_page_layout(url: str, data: bytes, *, source: str) -> PageLayout:
 
 
 def split_page_layout(url: str, data: bytes, *, source: str) -> tuple[PageLayout, bytes | None]:
-    """Return a description, and the value that it holds where all values of the page are equal.
+    """Parse the encoding of a page, and return a constant value of the page apart from it.
 
-    An empty value stands in its place, so that descriptions of pages that differ in nothing else are equal.
+    In the layout, an empty value replaces the constant, so that layouts which differ only in it are equal.
     Raises as :func:`parse_page_layout`.
     """
     _check_url(url, source)
@@ -90,7 +90,7 @@ def _parse(data: bytes, source: str) -> PageLayout:
     return layout_from_proto(_message(data, source))
 
 
-# small files of a table have the same few
+# the small files of a table share a few layouts
 _SHORT_BYTES = 128
 _parse_short = lru_cache(256)(_parse)
 
@@ -115,7 +115,7 @@ def layout_from_proto(message: pb.PageLayout) -> PageLayout:
 
 
 def layout_to_proto(layout: PageLayout) -> pb.PageLayout:
-    """Convert a description to the message that is stored."""
+    """Convert a layout to the message that is stored."""
     if isinstance(layout, MiniBlockLayout):
         return pb.PageLayout(
             mini_block_layout=pb.MiniBlockLayout(
@@ -174,7 +174,7 @@ def encoding_from_proto(message: pb.CompressiveEncoding) -> Encoding:
 
 
 def encoding_to_proto(encoding: Encoding) -> pb.CompressiveEncoding:
-    """Convert a description to the message that is stored."""
+    """Convert an encoding to the message that is stored."""
     nested = encoding_to_proto
     match encoding:
         case Flat(bits):
@@ -297,7 +297,7 @@ def _flat_bits(message: pb.CompressiveEncoding) -> int:
 def _uncompressed(
     message: pb.Flat | pb.Variable | pb.InlineBitpacking, name: Literal["data", "values"]
 ) -> None:
-    # no writer has set these: general compression wraps the whole encoding instead
+    # no writer sets these: general compression wraps the whole encoding instead
     if message.HasField(name):
         raise UnsupportedFeatureError(f"{type(message).__name__} with a compression of its own")
 

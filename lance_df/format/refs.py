@@ -1,6 +1,6 @@
-"""Tags and branches: small JSON files that give versions names.
+"""Tags and branches: small JSON files that name versions.
 
-Spec: table format, tags and branches. Older releases leave out what has a default here.
+Spec: table format, tags and branches. Fields that older releases leave out have a default here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lance_df.records import dataclass
 
 MAIN = "main"
 MAX_REF_BYTES = 2**24
-"""A larger file is no tag and no branch."""
+"""A larger file is neither a tag nor a branch."""
 
 # letters and digits of any script
 _PART = re.compile(r"[\w.\-]+")
@@ -43,7 +43,7 @@ class Tag:
         Raises
         ------
         CorruptDataError
-            It is not one.
+            The file is not a tag.
         """
         values = _parse(data, source)
         return cls(
@@ -56,7 +56,7 @@ class Tag:
         )
 
     def to_json(self) -> bytes:
-        """Return the bytes of the tag's file, as pylance lays them out."""
+        """Serialize the tag in the JSON layout of pylance."""
         return _dump(
             {
                 "branch": self.branch,
@@ -71,7 +71,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """Where a branch starts.
+    """The version that a branch starts from.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Branch:
         Raises
         ------
         CorruptDataError
-            It is not one.
+            The file is not a branch.
         """
         values = _parse(data, source)
         return cls(
@@ -110,7 +110,7 @@ class Branch:
         )
 
     def to_json(self) -> bytes:
-        """Return the bytes of the branch's file, as pylance lays them out."""
+        """Serialize the branch in the JSON layout of pylance."""
         return _dump(
             {
                 "parentBranch": self.parent_branch,
@@ -124,12 +124,12 @@ class Branch:
 
 
 def check_tag_name(name: str) -> str:
-    """Return ``name`` if a tag can be called that.
+    """Return ``name`` if it is a valid name of a tag.
 
     Raises
     ------
     InvalidInputError
-        It cannot; the message says why.
+        The name is not valid; the message gives the reason.
     """
     if not isinstance(name, str):
         raise InvalidInputError(f"a tag name is a text, not {name!r:.60}")
@@ -142,12 +142,12 @@ def check_tag_name(name: str) -> str:
 
 
 def check_branch_name(name: str) -> str:
-    """Return ``name`` if a branch (other than main) can be called that.
+    """Return ``name`` if it is a valid name of a branch other than main.
 
     Raises
     ------
     InvalidInputError
-        It cannot; the message says why.
+        The name is not valid; the message gives the reason.
     """
     if not isinstance(name, str):
         raise InvalidInputError(f"a branch name is a text, not {name!r:.60}")
@@ -202,9 +202,9 @@ def _time(values: Mapping[str, Any], key: str, source: str) -> dt.datetime | Non
     if text is None:
         return None
     try:
-        # Nanoseconds are written; datetime holds microseconds.
+        # Files have nanoseconds; datetime holds microseconds.
         time = dt.datetime.fromisoformat(_NANOS.sub(r"\1", text))
-        time.astimezone(dt.UTC)  # in which times are written
+        time.astimezone(dt.UTC)  # the format in which times are written
     except (ValueError, OverflowError) as err:
         raise CorruptDataError(f"{source}: {key} is {text!r}, not a time") from err
     return time

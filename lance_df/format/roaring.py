@@ -1,6 +1,6 @@
-"""Sets of 32-bit numbers in the portable Roaring serialization: deletion vectors, index coverage.
+"""Parse sets of 32-bit numbers in portable Roaring serialization: deletion vectors, index coverage.
 
-pyroaring checks what it reads since 1.1; earlier ones return wrong sets, or bytes from beyond the buffer.
+pyroaring validates its input since 1.1; earlier releases return wrong sets, or bytes beyond the buffer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def read_roaring(data: bytes, *, source: str) -> BitMap:
     Raises
     ------
     CorruptDataError
-        ``data`` is not a portable Roaring bitmap, or a damaged one.
+        ``data`` is not a portable Roaring bitmap, or is damaged.
     """
     try:
         return BitMap.deserialize(data)

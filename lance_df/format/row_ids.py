@@ -1,10 +1,10 @@
 """Row id sequences and row version sequences: one number for each physical row of a fragment.
 
-In memory both are :class:`RunSequence`, runs that count up (row ids) or repeat one value (versions), so that
-a fragment of a billion consecutive ids takes no room, and a hostile length takes none either.
+In memory both are a :class:`RunSequence`: runs that count up (row ids) or repeat one value (versions). So a
+billion consecutive ids need almost no memory, and neither does a maliciously large length.
 
 Spec: table format, row ids; `RowIdSequence`, `U64Segment`, `EncodedU64Array`, `RowDatasetVersionSequence`.
-The layout of bits in `RangeWithBitmap` (least significant first) was observed in files of pylance 14.
+The order of bits in `RangeWithBitmap` (least significant first) was observed in files of pylance 14.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Ids = npt.NDArray[np.uint64]
 
 _U64 = 2**64
-_MAX_ITEMS = 2**40  # far beyond the 2^32 rows of a fragment, far below an overflow of int64
+_MAX_ITEMS = 2**40  # far above the 2^32 rows of a fragment, far below an overflow of int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +91,7 @@ class RunSequence:
 
 
 def row_id_range(start: int, stop: int) -> RunSequence:
-    """Return the ids ``start`` (inclusive) to ``stop`` (exclusive), as an append gives them out."""
+    """Return the ids from ``start`` (inclusive) to ``stop`` (exclusive), as an append assigns them."""
     if start == stop:
         return RunSequence(np.empty(0, np.uint64), np.empty(0, np.int64), 1)
     return RunSequence(np.array([start], np.uint64), np.array([stop - start], np.int64), 1)
@@ -102,14 +102,14 @@ def row_ids_of(ids: npt.ArrayLike) -> RunSequence:
     values = np.asarray(ids, dtype=np.uint64)
     if not len(values):
         return row_id_range(0, 0)
-    # 0 is never the successor of another id, though 2^64 - 1 plus one is 0 here
+    # an id of 0 never continues a run, although 2^64 - 1 plus one overflows to 0
     breaks = np.flatnonzero((values[1:] != values[:-1] + np.uint64(1)) | (values[1:] == 0)) + 1
     begins = np.concatenate([np.zeros(1, np.int64), breaks])
     return RunSequence(values[begins], np.append(breaks, len(values)).astype(np.int64), 1)
 
 
 def constant_versions(version: int, num_rows: int) -> RunSequence:
-    """Return one version for all rows."""
+    """Return a sequence that repeats one version for all rows."""
     if not num_rows:
         return RunSequence(np.empty(0, np.uint64), np.empty(0, np.int64), 0)
     return RunSequence(np.array([version], np.uint64), np.array([num_rows], np.int64), 0)
@@ -126,14 +126,14 @@ def versions_of(versions: npt.ArrayLike) -> RunSequence:
 
 
 def parse_row_ids(data: bytes, *, num_rows: int | None, source: str) -> RunSequence:
-    """Return the row ids of a fragment of ``num_rows`` physical rows; ``None`` for as many as there are.
+    """Parse the row ids of ``num_rows`` physical rows of a fragment, or all ids if ``num_rows`` is ``None``.
 
-    Ids beyond the last row are ignored, as pylance does.
+    Ids beyond the last row are ignored, as in pylance.
 
     Raises
     ------
     CorruptDataError
-        The bytes are no sequence, contradict themselves, or hold fewer ids than there are rows.
+        The bytes are not a sequence, contradict themselves, or hold fewer ids than there are rows.
     """
     message = parse_message(rowids_pb2.RowIdSequence, data, source=source, what="a row id sequence")
     segments = [_segment_runs(segment, source) for segment in message.segments]
@@ -141,7 +141,7 @@ def parse_row_ids(data: bytes, *, num_rows: int | None, source: str) -> RunSeque
 
 
 def parse_versions(data: bytes, *, num_rows: int, source: str) -> RunSequence:
-    """Return the version of each of ``num_rows`` physical rows; see :func:`parse_row_ids`."""
+    """Parse the version of each of ``num_rows`` physical rows; see :func:`parse_row_ids`."""
     message = parse_message(
         rowids_pb2.RowDatasetVersionSequence, data, source=source, what="a row version sequence"
     )
@@ -267,12 +267,12 @@ def _based(base: int, offsets: bytes, dtype: str, source: str) -> Ids:
 
 
 def serialize_row_ids(sequence: RunSequence) -> bytes:
-    """Return the bytes of a sequence of row ids, in one segment."""
+    """Serialize a sequence of row ids, in one segment."""
     return rowids_pb2.RowIdSequence(segments=[_choose_segment(sequence)]).SerializeToString()
 
 
 def serialize_versions(sequence: RunSequence) -> bytes:
-    """Return the bytes of a sequence of row versions: one run for each range of one version."""
+    """Serialize a sequence of row versions: one run for each range of equal versions."""
     message = rowids_pb2.RowDatasetVersionSequence()
     bounds = zip(sequence.firsts.tolist(), sequence.begins.tolist(), sequence.ends.tolist(), strict=True)
     for version, start, stop in bounds:
@@ -282,7 +282,7 @@ def serialize_versions(sequence: RunSequence) -> bytes:
 
 
 def _choose_segment(sequence: RunSequence) -> rowids_pb2.U64Segment:
-    """Encode ids as the reference writer does: the smallest of the forms that can hold them."""
+    """Encode ids as the reference writer does: in the smallest form that can hold them."""
     segment = rowids_pb2.U64Segment()
     count = len(sequence)
     if not count:
@@ -290,7 +290,7 @@ def _choose_segment(sequence: RunSequence) -> rowids_pb2.U64Segment:
         return segment
     firsts, lengths = sequence.firsts, sequence.ends - sequence.begins
     lasts = firsts + (lengths - 1).astype(np.uint64)
-    # The exclusive end of a range cannot follow the highest id.
+    # A range has an exclusive end, and nothing follows the highest id.
     if bool((firsts[1:] <= lasts[:-1]).any()) or int(lasts[-1]) == _U64 - 1:
         segment.array.CopyFrom(_encode_array(sequence.to_numpy()))
         return segment
@@ -298,7 +298,7 @@ def _choose_segment(sequence: RunSequence) -> rowids_pb2.U64Segment:
     if span == count:
         segment.range.start, segment.range.end = start, start + span
         return segment
-    # The order decides ties, as in the reference writer.
+    # Ties are decided by this order, as in the reference writer.
     sizes = {
         "range_with_holes": 24 + 4 * (span - count),
         "range_with_bitmap": 24 + -(-span // 8),
@@ -325,7 +325,7 @@ def _fill_holes(segment: rowids_pb2.U64Segment.RangeWithHoles, firsts: Ids, last
 
 
 def row_ids_of_runs(firsts: Ids, lengths: Sequence[int] | npt.NDArray[np.int64]) -> RunSequence:
-    """Return the ids of runs of consecutive ids; empty runs vanish."""
+    """Return the ids of runs of consecutive ids; empty runs are dropped."""
     return _joined([(firsts, np.asarray(lengths, np.int64))], step=1, source="row ids")
 
 

@@ -1,4 +1,4 @@
-"""Schemas: a tree of fields with ids. Ids, not names or positions, tie columns to data files.
+"""Schemas as trees of fields with ids. The ids, not names or positions, tie columns to data files.
 
 Spec: table format, `Field`.
 """
@@ -27,14 +27,14 @@ EXTENSION_NAME = "ARROW:extension:name"
 EXTENSION_METADATA = "ARROW:extension:metadata"
 BLOB_KEY = "lance-encoding:blob"
 BLOB_EXTENSION = b"lance.blob.v2"
-# Where an Arrow field says which id it has. Stored schemas say it otherwise, and do not keep it.
+# The metadata key by which an Arrow field gives its id. Stored schemas have ids of their own, not this key.
 FIELD_ID_KEY = "lance:field_id"
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 PACKED_KEYS = ("lance-encoding:packed", "packed")
 
 STORED_JSON, SHOWN_JSON = b"lance.json", b"arrow.json"
-"""JSON as files hold it, in binaries, and as users see it, in strings."""
+"""The extension names of JSON: stored in files as binary, shown to users as strings."""
 _JSON_STORAGE = {
     "string": (SHOWN_JSON,),
     "large_string": (SHOWN_JSON,),
@@ -48,9 +48,10 @@ MAX_FIELD_ID = 2**31 - 1
 class Field:
     """One column, or one node of a nested column.
 
-    ``id`` is unique in a schema and never reused; ``-1`` marks children that a writer gave no id.
+    ``id`` is unique in a schema and never reused; ``-1`` marks children to which the writer gave no id.
     ``dictionary`` is the (offset, length) of the values of a 0.1 dictionary column in the file that the field
-    was read from; ``dictionary_values`` are these values, where they have been read or are to be written.
+    was read from; ``dictionary_values`` are these values, once they have been read or if they are to be
+    written.
     """
 
     id: int
@@ -65,12 +66,12 @@ class Field:
     primary_key_position: int | None = None
 
     def __hash__(self) -> int:
-        # fields are looked up for every window of a scan
+        # cached, since fields are looked up for every window of a scan
         return hash((self.id, self.name))
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the field has no children. (A packed struct or a blob is a leaf of a file all the same.)"""
+        """Whether the field has no children. (Packed structs and blobs have them, but only one column.)"""
         return not self.children
 
     @property
@@ -85,12 +86,12 @@ class Field:
 
     @property
     def is_packed(self) -> bool:
-        """Whether a struct is stored as one column; what asks for it means nothing for other types."""
+        """Whether this is a struct stored as one column; for other types the metadata keys have no effect."""
         return self.is_struct and any(self.metadata.get(key, b"").lower() == b"true" for key in PACKED_KEYS)
 
     @property
     def has_column(self) -> bool:
-        """Whether a 2.1 or 2.2 file has a column for this field, not for those below it."""
+        """Whether a 2.1 or 2.2 file has a column for this field itself, not for the fields below it."""
         return self.is_leaf or self.is_blob or self.is_packed
 
     @property
@@ -102,7 +103,7 @@ class Field:
         return self.logical_type in logical_types.LIST_TYPES
 
     def arrow_type(self) -> pa.DataType:
-        """Return the Arrow storage type (extension types are named in the field's metadata only).
+        """Return the Arrow storage type (extension types are named only in the field's metadata).
 
         Raises
         ------
@@ -116,9 +117,9 @@ class Field:
             raise type(err)(f"field {self.name!r}: {err}") from err
 
     def to_arrow(self) -> pa.Field:
-        """Return the Arrow field, of storage type, with its metadata. Raises as `arrow_type` does."""
+        """Return the Arrow field, of storage type and with metadata. Raises as `arrow_type` does."""
         data_type = self.arrow_type()
-        if pa.types.is_null(data_type) and not self.nullable:  # as keys of a map may be
+        if pa.types.is_null(data_type) and not self.nullable:  # keys of a map may be such a field
             raise UnsupportedFeatureError(f"field {self.name!r} is of the null type, and must not be null")
         return pa.field(self.name, data_type, self.nullable, _arrow_metadata(self.metadata))
 
@@ -133,22 +134,22 @@ class Field:
         return self.logical_type.startswith("dict:")
 
     def with_dictionaries(self, values: Mapping[int, pa.Array]) -> Field:
-        """Return the field, and all below it, with values of dictionaries by field id."""
+        """Return the field, and all below it, with the values of dictionaries, given by field id."""
         if self.has_dictionary:
             return dataclasses.replace(self, dictionary_values=values.get(self.id, self.dictionary_values))
         return self.with_children(child.with_dictionaries(values) for child in self.children)
 
     def leaves(self) -> Iterator[Field]:
-        """Yield the fields without children below this one (itself, if it has none)."""
+        """Yield the fields without children at or below this one."""
         return (node for node in self.walk() if node.is_leaf)
 
     def with_children(self, children: Iterable[Field]) -> Field:
-        """Return the field with other children; the id stays."""
+        """Return the field with other children and the same id."""
         changed = tuple(children)
         return dataclasses.replace(self, children=changed) if changed or self.children else self
 
     def only(self, ids: frozenset[int] | set[int]) -> Field | None:
-        """Return the field reduced to the leaves whose ids are given, or None when none is left."""
+        """Return the field reduced to the leaves with the given ids, or None if none of them is left."""
         if self.is_leaf:
             return self if self.id in ids else None
         if self.id in ids and not any(node.id in ids for child in self.children for node in child.walk()):
@@ -174,14 +175,14 @@ class Schema:
             yield from field.walk()
 
     def with_dictionaries(self, values: Mapping[int, pa.Array]) -> Schema:
-        """Return the schema with values of 0.1 dictionary columns by field id."""
+        """Return the schema with the values of 0.1 dictionary columns, given by field id."""
         return dataclasses.replace(
             self, fields=tuple(field.with_dictionaries(values) for field in self.fields)
         )
 
     @property
     def primary_key(self) -> tuple[int, ...]:
-        """The ids of the fields by which rows are meant to be unique, in the order of the key."""
+        """The ids of the primary key fields, in the order of the key; their values are meant to be unique."""
         keys = [(field.primary_key_position, field.id) for field in self.walk()]
         return tuple(id_ for position, id_ in sorted(key for key in keys if key[0] is not None))
 
@@ -200,7 +201,7 @@ class Schema:
         Raises
         ------
         ColumnNotFoundError
-            There is none; the message lists the names that exist.
+            There is no such field; the message lists the names that exist.
         """
         for field in self.fields:
             if field.name == name:
@@ -209,11 +210,11 @@ class Schema:
 
     @property
     def arrow_metadata(self) -> dict[bytes, bytes] | None:
-        """The metadata as an Arrow schema has it; None for none."""
+        """The metadata in the form that Arrow schemas use; None if there is none."""
         return _arrow_metadata(self.metadata)
 
     def to_arrow(self) -> pa.Schema:
-        """Return the Arrow schema, of storage types, with all metadata."""
+        """Return the Arrow schema, of storage types and with all metadata."""
         return pa.schema([field.to_arrow() for field in self.fields], self.arrow_metadata)
 
     @classmethod
@@ -239,7 +240,7 @@ class Schema:
         return cls(fields=_build_tree(list(messages), source), metadata=dict(metadata or {}))
 
     def to_proto(self) -> list[file_pb2.Field]:
-        """Return the flat list, parents before children: messages that are to be copied, not changed."""
+        """Return the flat list, parents before children. Copy messages before changing them."""
         known = _recent_messages.find(id(self.fields))
         if known is not None and known[0] is self.fields:
             return list(known[1])
@@ -250,7 +251,7 @@ class Schema:
         return list(messages)
 
 
-# Of schemas of many tables that are written together; each entry holds its fields, so that the id is theirs.
+# For writing many tables with the same schemas. An entry holds its fields, so that their `id()` stays theirs.
 _MAX_RECENT = 64
 _MESSAGE_BYTES = 512
 _recent_messages: Entries[tuple[tuple[Field, ...], list[file_pb2.Field]]] = PROCESS.part(_MAX_RECENT).entries(
@@ -259,9 +260,10 @@ _recent_messages: Entries[tuple[tuple[Field, ...], list[file_pb2.Field]]] = PROC
 
 
 def _arrow_metadata(metadata: Mapping[str, bytes]) -> dict[bytes, bytes] | None:
-    """Return what Arrow takes for metadata. It is stored as bytes, but engines rely on UTF-8.
+    """Return metadata that Arrow accepts. It is stored as bytes, but engines rely on UTF-8.
 
-    Keys are sorted, since maps of protobuf have no order, and what is written has that of the user.
+    Keys are sorted, since maps of protobuf have no order; schemas that are written keep the order of the
+    user.
     """
     items = sorted(metadata.items())
     return {key.encode(): value.decode("utf-8", "replace").encode() for key, value in items} or None
@@ -273,10 +275,10 @@ def _build_tree(messages: Sequence[file_pb2.Field], source: str) -> tuple[Field,
     top: list[int] = []
     blob_parent: int | None = None
     for position, message in enumerate(messages):
-        if "\0" in message.name:  # Arrow hands names over as C strings
+        if "\0" in message.name:  # Arrow passes names as C strings
             raise CorruptDataError(f"{source}: a NUL character in the name of field {message.name!r}")
         if message.id == -1 and message.parent_id == -1 and blob_parent is not None:
-            # descriptor children of a blob column carry no ids and follow their parent (2.2 files)
+            # (2.2 files) the descriptor children of a blob column have no ids and follow their parent
             children[messages[blob_parent].id].append(position)
             continue
         if message.id in depth:
@@ -348,7 +350,7 @@ def _flatten(field: Field, parent_id: int, out: list[file_pb2.Field]) -> None:
         message.unenforced_primary_key_position = field.primary_key_position
     out.append(message)
     for child in field.children:
-        # what has no id is no node of the tree: it follows its parent (2.2 files)
+        # (2.2 files) a child without an id is not a node of the tree; it follows its parent
         _flatten(child, -1 if child.id == -1 else field.id, out)
 
 
@@ -358,9 +360,9 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
     Raises
     ------
     UnsupportedFeatureError
-        A type that the format cannot hold, or one that is nested too deep.
+        The format cannot hold a type, or a type is nested too deeply.
     InvalidInputError
-        A key of metadata is not UTF-8.
+        A key or value of metadata is not UTF-8.
     """
     check_depth(schema)
     next_id = first_id
@@ -401,7 +403,7 @@ def check_field_id(field_id: int, source: str) -> None:
     Raises
     ------
     CorruptDataError
-        It is too high, since what ``source`` names says of impossible ids that they are in use.
+        The id is too high, because ``source`` claims that impossibly high ids are in use.
     """
     if field_id > MAX_FIELD_ID:
         raise CorruptDataError(
@@ -411,12 +413,12 @@ def check_field_id(field_id: int, source: str) -> None:
 
 
 def _decoded_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> dict[str, bytes]:
-    """Return Arrow metadata as it is stored: keys and values are texts.
+    """Return Arrow metadata in the form that is stored; keys and values must be texts.
 
     Raises
     ------
     InvalidInputError
-        One is no UTF-8, which other readers of Lance refuse.
+        A key or value is not UTF-8, which other readers of Lance refuse.
     """
     decoded: dict[str, bytes] = {}
     for key, value in (metadata or {}).items():
@@ -430,7 +432,7 @@ def _decoded_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> dict
 
 
 def _primary_key_position(metadata: Mapping[str, bytes]) -> int | None:
-    """Return the place in the primary key that metadata of an Arrow field names: 0 for one of no number."""
+    """Return the position in the primary key given by Arrow field metadata; 0 if the key has no position."""
     position = metadata.get(PRIMARY_KEY_POSITION, b"")
     if position.isdigit() and len(position) <= 10 and int(position) < 2**32:
         return int(position)
@@ -452,7 +454,7 @@ def _child_fields(data_type: pa.DataType) -> list[pa.Field]:
 
 
 def _legacy_encoding(logical_type: str) -> int:
-    """Return `Field.encoding`: readers of 2.x ignore it, writers to 0.1 tables need it."""
+    """Return `Field.encoding`, which writers to 0.1 tables need; readers of 2.x ignore it."""
     kind = logical_type.partition(":")[0]
     if kind in ("struct", "null", "map"):
         return int(file_pb2.Field.NONE)

@@ -1,4 +1,4 @@
-"""Transactions: the intent behind a commit, kept for the writers that come after it.
+"""Transactions: the intent of a commit, stored for later writers.
 
 Spec: table format, transactions.
 """
@@ -27,13 +27,13 @@ class Transaction:
     Attributes
     ----------
     read_version
-        The version the operation was computed from; 0 for creation.
+        The version that the operation was computed from; 0 for a new table.
     uuid
-        As text; unique for each attempt to change a table.
+        Text, unique for each attempt to change a table.
     properties
         Free form; ``__lance_commit_message`` is the commit message.
     origin
-        The message it was read from; what the model does not hold survives in it.
+        The message that the transaction was read from; it preserves unknown fields.
     """
 
     read_version: int
@@ -45,7 +45,7 @@ class Transaction:
 
     @property
     def file_name(self) -> str:
-        """The name of its file in the folder of transactions."""
+        """The name of the transaction's file in the folder of transactions."""
         return f"{self.read_version}-{self.uuid}.txn"
 
     @classmethod
@@ -55,7 +55,7 @@ class Transaction:
         Raises
         ------
         CorruptDataError
-            The bytes are no transaction.
+            The bytes are not a transaction.
         """
         message = parse_message(transaction_pb2.Transaction, data, source=source, what="the transaction")
         return cls(
@@ -68,7 +68,7 @@ class Transaction:
         )
 
     def serialize(self) -> bytes:
-        """Return the bytes, without framing."""
+        """Serialize the transaction, without framing."""
         return self.to_proto().SerializeToString()
 
     def to_proto(self) -> transaction_pb2.Transaction:

@@ -1,7 +1,6 @@
 """Murmur3 (x86, 32 bit, seed 0) of Arrow arrays: `murmur3` of one column, `murmur3_multi` of several.
 
-Equal values have equal hashes, whatever type of the same class holds them. Each value is hashed
-as its canonical bytes:
+Equal values of one class have equal hashes, whatever their type. Each value is hashed as its canonical bytes:
 
 ===========================================  ================================================================
 class                                        canonical bytes
@@ -10,24 +9,23 @@ integers of any width                        8 bytes, little endian, two's compl
 booleans                                     as the integers 0 and 1
 floats of any width                          as a double, 8 bytes, little endian; -0.0 as 0.0, every NaN as
                                              0x7ff8000000000000
-decimals of any width, precision and scale   trailing zeros of the fraction dropped; then the unscaled integer
-as
-                                             two's complement, big endian, in as few bytes as hold it,
-                                             followed by one byte with the scale that is left, unless that is
-                                             0
+decimals of any width, precision and scale   without trailing zeros of the fraction: the unscaled integer in
+                                             two's complement, big endian, in as few bytes as possible, then
+                                             one byte with the remaining scale, unless that is 0
 text of any layout, also dictionaries        UTF-8
 binary of any layout, also dictionaries      the bytes
 dates                                        days since 1970-01-01, as an integer
-timestamps of any unit, with or without zone microseconds since 1970-01-01 (UTC), rounded down, as an integer,
+timestamps of any unit, with a zone or not   microseconds since 1970-01-01 (UTC), rounded down, as an integer,
                                              modulo 2**64
 times of day, durations                      microseconds, rounded down, as an integer, modulo 2**64
 ===========================================  ================================================================
 
-Integers, dates, text and binary are as in Iceberg's bucket transform (vector: the integer 34 gives
+Integers, dates, text and binary hash as in Iceberg's bucket transform (test vector: the integer 34 gives
 2017239379). NULL hashes to NULL. `murmur3_multi` hashes the canonical bytes of its columns in order, one
-after the other; NULL contributes nothing, and only NULLs give NULL. Nested types have no hash.
+after another; NULL contributes no bytes, and the result is NULL only if all are NULL. Nested types have no
+hash.
 
-The kernels are compiled at first use; mmh3 computes the same and serves as their oracle in the tests.
+The kernels are compiled at first use; the tests compare them with mmh3, which computes the same.
 """
 
 from lance_df.hashing.arrays import canonical_bytes, murmur3, murmur3_multi, murmur3_of_lists

@@ -1,4 +1,4 @@
-"""Arrow arrays to canonical bytes to hashes; the package's docstring defines both."""
+"""Convert Arrow arrays to canonical bytes and hash these; the package's docstring defines both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def murmur3(values: pa.Array) -> pa.Int32Array:
     Raises
     ------
     InvalidInputError
-        The type is nested, or otherwise without canonical bytes.
+        The type is nested, or has no canonical bytes for another reason.
     """
     plain = _plain(values)
     if pa.types.is_null(plain.type):
@@ -44,12 +44,12 @@ def murmur3(values: pa.Array) -> pa.Int32Array:
 
 
 def murmur3_multi(columns: Sequence[pa.Array]) -> pa.Int32Array:
-    """Return the hash of each row over all columns; NULL where all of them are.
+    """Return the hash of each row over all columns; NULL if all of them are NULL.
 
     Raises
     ------
     InvalidInputError
-        There is no column, their lengths differ, or a type has no canonical bytes.
+        There is no column, the lengths differ, or a type has no canonical bytes.
     """
     if not columns or len({len(column) for column in columns}) != 1:
         raise InvalidInputError("murmur3_multi needs columns of equal length, at least one")
@@ -98,7 +98,7 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 def _as_int64(values: pa.Array) -> npt.NDArray[np.int64] | None:
-    """Return what hashes as 8 bytes; None for other types. Null slots hold anything."""
+    """Return values that hash as 8 bytes; None for other types. Null slots are arbitrary."""
     kind, kinds = values.type, pa.types
     if kinds.is_primitive(kind) and values.null_count:
         values = pa.Array.from_buffers(kind, len(values), [None, values.buffers()[1]], offset=values.offset)
@@ -162,7 +162,7 @@ def _has_offsets(data_type: pa.DataType) -> bool:
 
 
 def _as_bytes(plain: pa.Array) -> tuple[_Offsets, pa.Buffer | None]:
-    """Return offsets and data of the canonical bytes. Null slots hold anything."""
+    """Return offsets and data of the canonical bytes. Null slots are arbitrary."""
     values = plain if _has_offsets(plain.type) else _large_binary(plain)
     _, offsets, data = values.buffers()
     is_large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
@@ -172,7 +172,7 @@ def _as_bytes(plain: pa.Array) -> tuple[_Offsets, pa.Buffer | None]:
 
 
 def _hash_bytes(offsets: _Offsets, data: pa.Buffer | None, out: npt.NDArray[np.uint32]) -> None:
-    """Hash what lies between offsets, one after the other."""
+    """Hash the bytes between consecutive offsets."""
     content = np.frombuffer(data or b"", np.uint8)
     hashing.murmur3_bytes(offsets.view(np.uint8), offsets.itemsize, content, out)
 

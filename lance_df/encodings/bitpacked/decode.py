@@ -1,7 +1,7 @@
 """FastLanes bit-packing: blocks of 1024 values.
 
-Inline: ``width word | packed block`` a chunk. Out of line: whole blocks, then a tail that is packed too or
-stored as it is, whichever makes the size come out. Format: docs/format/bitpacked.md.
+Inline: ``width word | packed block`` in each chunk. Out of line: whole blocks, then a tail that is either
+packed too or stored plainly; the size of the buffer shows which. Format: docs/format/bitpacked.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AS_STORED = -1
 
 
 def decode_inline(encoding: InlineBitpacking, buffer: Chunked, counts: Counts) -> Bytes:
-    """Unpack one block of each chunk, of which the first ``counts[i]`` values count."""
+    """Unpack one block of each chunk, and keep its first ``counts[i]`` values."""
     word_bytes = _word_bytes(encoding.bits_per_value)
     buffer.require(word_bytes, "bit-packed values")
     if (counts > BLOCK).any():

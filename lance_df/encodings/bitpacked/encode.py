@@ -1,6 +1,6 @@
-"""FastLanes bit-packing: blocks of 1024 unsigned values, transposed so that every lane packs alone.
+"""FastLanes bit-packing: blocks of 1024 unsigned values, transposed so that lanes are packed independently.
 
-Format: docs/format/bitpacked.md. Packing is the mirror image of the decoder's unpacking.
+Format: docs/format/bitpacked.md. Packing is the inverse of the decoder's unpacking.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BLOCK_VALUES = 1024
 
 
 def bitpacking_cutter(words: Words) -> ValueCutter:
-    """Return how to store at least one unsigned word bit-packed, each block with its own width."""
+    """Return a cutter that bit-packs unsigned words (at least one), each block with its own width."""
     widths = bit_widths(words)
 
     def cut(items: int) -> ChunkedValues:
@@ -40,7 +40,7 @@ def bitpacking_cutter(words: Words) -> ValueCutter:
 
 
 def bit_widths(words: Words, block_values: int = BLOCK_VALUES) -> Counts:
-    """Return the bits that the largest value of each block of ``words`` needs; 0 for all zeros."""
+    """Return the bits that the largest value of each block of ``words`` needs; 0 if all values are 0."""
     words = words.reshape(-1)
     whole = len(words) // block_values * block_values
     used = np.bitwise_or.reduce(words[:whole].reshape(-1, block_values), axis=1)
@@ -72,7 +72,7 @@ def pack_blocks(blocks: Words, width: int) -> Words:
 
 
 def pad_to_blocks(values: Words, block_values: int = BLOCK_VALUES) -> Words:
-    """Return ``values`` as rows of one block each, the last one filled with zeros; a view if it is full."""
+    """Return ``values`` as rows of one block each, a view if no zeros are needed to fill the last one."""
     rest = -len(values) % block_values
     if rest:
         values = np.concatenate([values, np.zeros(rest, values.dtype)])
@@ -80,7 +80,7 @@ def pad_to_blocks(values: Words, block_values: int = BLOCK_VALUES) -> Words:
 
 
 def _cut(words: Words, widths: Counts) -> ChunkedValues:
-    """Store each block of 1024 words (of which the last one may be short) after its width."""
+    """Store each block of 1024 words (the last one may be shorter) after its width."""
     word_bits = words.itemsize * 8
     sizes = 1 + widths * (BLOCK_VALUES // word_bits)
     starts = np.cumsum(sizes) - sizes

@@ -1,11 +1,11 @@
-"""`Bitpacked` and `BitpackedForNonNeg`: integers in fewer bits than their type has.
+"""Decode `Bitpacked` and `BitpackedForNonNeg`: integers in fewer bits than their type has.
 
 ::
 
     bitpacked               a dense stream, least significant bit first, sign-extended when signed
     bitpacked_for_non_neg   FastLanes blocks of 1024 values of one width, 128 * width bytes each
 
-pylance reads both and writes neither in 2.0 files.
+pylance reads both, but writes neither of them in 2.0 files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bit-packed values of chunks in memory."""
+"""Read bit-packed values of chunks in memory."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class PackedValues(WordValues):
         return self._reader(self.chunks.page(self.width), partial(plain_array, self.data_type))
 
     def index_reader(self, coded: CodedValues, wrap: Wrap) -> RowReader:
-        """Return a reader of what indices, none of them null, are wrapped in."""
+        """Return a reader of indices without nulls, which wraps them."""
         width, size = coded.index_width(), len(coded.values)
         return self._reader(self.chunks.page(self.width, table_size=size, out_width=width), wrap, coded)
 
     def value_reader(self, coded: CodedValues, table: LookupTable) -> RowReader:
-        """Return a reader of the values that indices, none of them null, mean."""
+        """Return a reader of the values that indices without nulls refer to."""
         page = self.chunks.page(self.width, table=table.data, table_size=table.size, out_width=table.width)
         return self._reader(page, partial(plain_array, table.data_type, shared=table.shared), coded)
 

@@ -1,4 +1,4 @@
-"""Values whose bytes are split: the first bytes of all values of a chunk, then the second ones, and so on."""
+"""Decode byte stream split: the first bytes of all values of a chunk, then the second bytes, and so on."""
 
 from __future__ import annotations
 

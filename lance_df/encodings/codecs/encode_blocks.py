@@ -1,4 +1,4 @@
-"""Compressed blocks: the levels of each chunk, and dictionaries. Format: docs/format/index.md."""
+"""Encode compressed blocks: the levels of each chunk, and dictionaries. Format: docs/format/index.md."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def encode_levels(
     levels
         All levels of a page.
     ends
-        Where each chunk's levels stop (exclusive); the last one is ``len(levels)``.
+        The end (exclusive) of each chunk's levels; the last one is ``len(levels)``.
     max_level
         The highest level the page can hold.
     allow_runs
-        Whether readers know runs of levels (from 2.2 on).
+        Whether readers support runs of levels (from 2.2 on).
 
     Returns
     -------
-    The encoding, common to all chunks, and the block of each chunk.
+    The encoding, which all chunks share, and the block of each chunk.
     """
     width = max(1, max_level.bit_length())
     if allow_runs:
@@ -66,7 +66,7 @@ def _pack(levels: Levels, ends: Counts, width: int) -> ChunkBuffer:
     else:
         padded[: len(levels)] = levels
     packed = pack_blocks(padded.reshape(-1, BLOCK_VALUES), width).reshape(-1).view(np.uint8)
-    # a short tail is smaller as it is; the decoder distinguishes the two by the size
+    # a short tail is smaller unpacked; the decoder distinguishes the two by the size
     tails = counts % BLOCK_VALUES
     stored = np.where(tails > width * _WORDS_PER_BIT, 0, tails)
     block_bytes = width * BLOCK_VALUES // 8
@@ -78,7 +78,7 @@ def _pack(levels: Levels, ends: Counts, width: int) -> ChunkBuffer:
 
 
 def encode_dictionary(values: DictionaryValues, wanted: Compression | None) -> tuple[Encoding, bytes]:
-    """Encode the values of a dictionary as one block, compressed if wanted and worth it."""
+    """Encode the values of a dictionary as one block, compressed if requested and worthwhile."""
     encoding, block = _encode_block(values)
     if wanted is not None:
         compressed = compression.compress(wanted.scheme, block, level=wanted.level)

@@ -1,4 +1,4 @@
-"""What a field's metadata ask of its encoding, with the keys and meanings of Lance."""
+"""Read the encoding options in a field's metadata, with the keys and meanings of Lance."""
 
 from __future__ import annotations
 
@@ -32,30 +32,31 @@ class Compression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodingOptions:
-    """How a leaf is to be encoded.
+    """The options for encoding a leaf.
 
     Attributes
     ----------
     compression
-        Wanted around whatever encoding is chosen; None for what does without.
+        The compression around the chosen encoding; None for no compression.
     is_plain
-        Nothing may be compressed at all.
+        Whether all compression is turned off.
     use_fsst
-        Strings and binaries are coded with symbols, whatever comes of it.
+        Whether strings and binaries are always encoded with FSST, even if that saves nothing.
     run_threshold
-        Runs are stored if there are fewer of them than this share of the values; None to decide by size.
+        Run-length encoding is used if there are fewer runs than this share of the values; None to decide by
+        size.
     split_bytes
         Whether bytes of floats and integers are regrouped before they are compressed.
     dictionary_ratio
-        A dictionary has to make a page smaller than this share of its size; 0 for never.
+        A dictionary is used if it makes a page smaller than this share of its size; 0 for never.
     dictionary_divisor
-        A dictionary may have as many values as the page has rows, divided by this.
+        A dictionary may have at most the number of rows divided by this.
     dictionary_compression
-        Of the dictionary's values, from 2.2 on.
+        The compression of the dictionary's values, from 2.2 on.
     structure
-        The layout that is asked for; None to choose.
+        The requested layout; None to choose by size.
     chunk_bytes
-        What a chunk of strings aims at.
+        The target size of a chunk of strings.
     """
 
     compression: Compression | None = None
@@ -71,7 +72,7 @@ class EncodingOptions:
 
     @property
     def is_default(self) -> bool:
-        """Whether a field asks for nothing."""
+        """Whether a field has no encoding options."""
         return self is _DEFAULT
 
     @classmethod
@@ -81,8 +82,7 @@ class EncodingOptions:
         Raises
         ------
         InvalidInputError
-            A compression or structure that does not exist. Numbers that are none count as not given, as
-            with Lance.
+            A compression or structure does not exist. As in Lance, invalid numbers are ignored.
         """
         given = {
             key.removeprefix(_PREFIX): value.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Shorten strings: with symbols, or each on its own where they are long. Format: docs/format/index.md."""
+"""Compress strings: with FSST symbols, or long ones each by itself. Format: docs/format/index.md."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _MIN_BYTES = 32 * 1024
 _MIN_LENGTH = 5
-# Below this a string costs more to decode than its bytes cost to read.
+# Above this ratio, decoding a string costs more than reading the saved bytes.
 _WORTHWHILE_RATIO = 0.9
-# To find symbols takes longer than to code so much with them.
+# For fewer bytes, training symbols takes longer than encoding.
 _SMALL_BYTES = 4 * 1024 * 1024
-# Others may be better by now.
+# After so many uses, other symbols may be better.
 _USES = 15
 _TOLERANCE = 0.05
 _MAX_FORMER = 256
@@ -33,7 +33,7 @@ _LONG_SAMPLE = 4
 
 
 class _Symbols(NamedTuple):
-    """The symbols of a page, and the share of its size that it was coded to."""
+    """The symbols of a page, and the ratio of encoded to original size."""
 
     coder: SymbolCoder
     ratio: float
@@ -46,9 +46,10 @@ _former: dict[Field, _Symbols] = {}
 def with_symbols(
     values: VariableValues, options: EncodingOptions, *, is_text: bool, column: Field
 ) -> VariableValues:
-    """Return the values coded with symbols, if it is asked for, or the bytes of text become fewer.
+    """Encode values with FSST if requested, or if text becomes smaller by it.
 
-    Small pages take the symbols of a former page of the column, as long as these do about as well.
+    Small pages reuse the symbols of a former page of the column, as long as these compress about equally
+    well.
     """
     if options.is_plain or not len(values.data):
         return values
@@ -73,7 +74,7 @@ def _coded_as_before(values: VariableValues, column: Field) -> VariableValues | 
         return None
     coded = _coded(values, former.coder)
     ratio = len(coded.data) / len(values.data)
-    # texts that become much shorter are others, too, and may become shorter still
+    # also for a better ratio: the texts have changed, and new symbols may compress even better
     if abs(ratio - former.ratio) > former.ratio * _TOLERANCE:
         return None
     _former[column] = former._replace(uses_left=former.uses_left - 1)
@@ -91,7 +92,7 @@ def _may_shrink(values: VariableValues) -> bool:
 
 
 def with_compression(values: VariableValues, options: EncodingOptions) -> VariableValues | None:
-    """Return the values, each compressed alone, if they are long or it is asked for; None if it is no use."""
+    """Compress each value by itself if values are long or it is requested; None if that does not help."""
     lengths = np.diff(values.offsets)
     if options.is_plain or options.use_fsst or len(values.data) < _MIN_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""Choose how the numbers of a page are stored: as they are, bit-packed, or as runs, compressed or not."""
+"""Choose the encoding of the numbers of a page: plain, bit-packed or runs, compressed or not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MIN_COMPRESSED_BYTES = 4 * 1024
 
 
 def word_cutter(values: FixedValues, options: EncodingOptions) -> ValueCutter:
-    """Return the encoding of at least one value that takes the least space, without compression."""
+    """Return the encoding, without compression, that needs the least space for values (at least one)."""
     plain = value_cutter(values)
     if options.is_plain or values.width_bytes not in WORD_BYTES or values.row_encoding is not None:
         return plain
@@ -91,7 +91,7 @@ def _splits(values: FixedValues, options: EncodingOptions) -> bool:
 
 
 def _mean_entropy(values: FixedValues) -> float:
-    """Return the bits that a byte of the values holds, each place in a value for itself, on average."""
+    """Return the mean entropy per byte, in bits, with the statistics of each byte position kept apart."""
     rows = values.data.reshape(-1, values.width_bytes)
     rows = rows[:: max(1, len(rows) // _SAMPLE_WORDS)]
     return float(np.mean([_entropy(rows[:, byte_index]) for byte_index in range(values.width_bytes)]))
@@ -104,7 +104,7 @@ def _entropy(data: npt.NDArray[np.uint8]) -> float:
 
 
 def _split_bytes(values: FixedValues, items: int) -> ChunkedValues:
-    """Store byte 0 of all values of a chunk, then byte 1 of all of them, and so on."""
+    """Store byte 0 of all values of a chunk, then byte 1 of all values, and so on."""
     width = values.width_bytes
     rows = values.data.reshape(-1, width)
     whole = len(rows) // items * items

@@ -1,4 +1,4 @@
-"""Values of fixed width, whatever compresses them, as plain bytes.
+"""Decode values of fixed width, in any encoding, into plain bytes.
 
 Format: docs/format/index.md.
 """
@@ -36,18 +36,18 @@ def decode_fixed_width(
     buffers
         The value buffers of the chunks.
     bits_per_value
-        1 or a multiple of 8: what the type of the values asks for.
+        The width that the type of the values requires: 1 or a multiple of 8.
 
     Returns
     -------
-    All values back to back. A view of the first buffer where it is flat and of one chunk.
+    All values back to back; a view of the first buffer if it is flat and has one chunk.
 
     Raises
     ------
     CorruptDataError
         Buffers are missing or too short, or hold values of another width.
     UnsupportedFeatureError
-        The encoding is none for values of fixed width.
+        The encoding is not one for values of fixed width.
     """
     if isinstance(encoding, General):
         buffers = decompress_chunks(encoding, buffers, counts, bits_per_value=bits_per_value)
@@ -77,7 +77,7 @@ def decode_fixed_width(
 def decode_fixed_width_block(
     encoding: Encoding, block: Chunked, counts: Counts, *, bits_per_value: int
 ) -> Bytes:
-    """Decode blocks that stand for themselves: levels and dictionaries. See :func:`decode_fixed_width`."""
+    """Decode standalone blocks: levels and dictionaries. See :func:`decode_fixed_width`."""
     match encoding:
         case General():
             (block,) = decompress_chunks(encoding, (block,), counts, bits_per_value=bits_per_value)
@@ -92,7 +92,7 @@ def decode_fixed_width_block(
 
 
 def stored_bits(encoding: Encoding) -> int:
-    """Return the width of the values that ``encoding`` gives back."""
+    """Return the width of the values that ``encoding`` decodes to."""
     match encoding:
         case Flat(bits) | InlineBitpacking(bits) | OutOfLineBitpacking(bits):
             return bits

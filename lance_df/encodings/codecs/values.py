@@ -1,7 +1,7 @@
-"""Leaf values of any type: from the value buffers of chunks to Arrow arrays without nulls.
+"""Decode leaf values of any type: from the value buffers of chunks to Arrow arrays without nulls.
 
-What a type asks for selects the family of encodings: fixed width, variable width, fixed-size lists and packed
-structs of these. Validity of the values themselves is kept in levels; see `levels`.
+The type determines the family of encodings: fixed width, variable width, fixed-size lists, and packed structs
+of these. The validity of the values is stored in levels; see `levels`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def bits_per_offset(data_type: pa.DataType) -> int | None:
 def bits_per_value(data_type: pa.DataType) -> int:
     """Return the width of Arrow's values for types of fixed width."""
     if pa.types.is_fixed_size_binary(data_type):
-        return int(data_type.byte_width) * 8  # pyarrow's bit width has 32 bits
+        return int(data_type.byte_width) * 8  # pyarrow's bit width is limited to 32 bits
     try:
         return int(data_type.bit_width)
     except ValueError:
@@ -60,9 +60,9 @@ def decode_values(
     Raises
     ------
     CorruptDataError
-        The buffers do not hold such values.
+        The buffers do not hold values of the type.
     UnsupportedFeatureError
-        The encoding is none for the type.
+        The encoding is not one for the type.
     """
     types = pa.types
     if types.is_fixed_size_list(data_type):
@@ -89,7 +89,7 @@ def decode_dictionary(encoding: Encoding, data: Bytes, count: int, data_type: pa
 
 
 def decode_indices(encoding: Encoding, buffers: tuple[Chunked, ...], counts: Counts) -> pa.Array:
-    """Decode dictionary indices of whatever width the page has, as unsigned integers."""
+    """Decode dictionary indices of any width as unsigned integers."""
     bits = stored_bits(encoding)
     if (index_type := INDEX_TYPES.get(bits)) is None:
         raise CorruptDataError(f"dictionary indices of {bits} bits")
@@ -109,7 +109,7 @@ def decode_codes(
 
 
 def expand_codes(encoding: Fsst, codes: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Return the values that :func:`decode_codes` gave the codes of. Raises as :func:`decode_values`."""
+    """Return the values for codes returned by :func:`decode_codes`. Raises as :func:`decode_values`."""
     table = SymbolTable.parse(encoding.symbol_table)
     return checked_text(Strings(*table.expand(*Strings.of(codes))).to_arrow(data_type))
 
@@ -120,12 +120,12 @@ def fixed_width_array(data: Bytes, count: int, data_type: pa.DataType) -> pa.Arr
 
 
 def checked_text(strings: pa.Array) -> pa.Array:
-    """Return ``strings`` if they are binary, or all of them UTF-8: engines take that for granted.
+    """Return ``strings`` if they are binary or all UTF-8, which engines do not check.
 
     Raises
     ------
     CorruptDataError
-        One of them is not.
+        A string is not UTF-8.
     """
     if not (pa.types.is_string(strings.type) or pa.types.is_large_string(strings.type)) or not len(strings):
         return strings
@@ -136,12 +136,12 @@ def checked_text(strings: pa.Array) -> pa.Array:
 
 
 def list_sizes(encoding: Encoding, data_type: pa.DataType) -> tuple[list[FixedSizeList], Encoding]:
-    """Return the nested fixed-size list encodings, outer first, and that of the items inside them.
+    """Return the nested fixed-size list encodings, outermost first, and the encoding of their items.
 
     Raises
     ------
     CorruptDataError
-        They do not agree with the type.
+        The encodings contradict the type.
     """
     lists = []
     while pa.types.is_fixed_size_list(data_type):
@@ -202,7 +202,7 @@ def _decode_packed_struct(
 
 
 def split_rows(rows: Bytes, count: int, data_type: pa.DataType) -> pa.Array:
-    """Return a struct array of ``count`` rows of concatenated values of fixed width."""
+    """Split rows of concatenated fixed-width values into a struct array of ``count`` rows."""
     widths = [bits_per_value(child.type) // 8 for child in data_type]
     table = rows[: count * sum(widths)].reshape(count, sum(widths))
     stops = np.cumsum(widths)

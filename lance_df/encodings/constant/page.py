@@ -1,4 +1,4 @@
-"""`Constant`: one value of fixed width, stored in the encoding itself, for all rows."""
+"""Decode `Constant`: one value of fixed width, stored in the encoding itself, for all rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConstantDecoder(Decoder):
-    """Repeats ``value``: little-endian, as in a flat buffer."""
+    """Repeats ``value``, which is little-endian, as in a flat buffer."""
 
     data_type: pa.DataType
     num_values: int

@@ -1,4 +1,4 @@
-"""The values that a page stores once, and arrays of indices into them."""
+"""The values that a page stores once, and conversions of indices into arrays."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _TABLE_BITS = (8, 16, 32, 64, 128)
 
 @dataclass(frozen=True, slots=True)
 class LookupTable:
-    """Where kernels find the values that indices mean.
+    """The values of a dictionary in the form that kernels read.
 
     Attributes
     ----------
     data, size
-        The bytes of the values, and how many there are.
+        The bytes of the values, and the number of values.
     width
-        Bytes of a value: 1, 2, 4, 8 or 16.
+        The bytes of a value: 1, 2, 4, 8 or 16.
     data_type, shared
-        Of arrays of them: the type, and the buffers after the values.
+        The type of arrays of the values, and their buffers after the values buffer.
     """
 
     data: npt.NDArray[np.uint8]
@@ -45,7 +45,7 @@ class LookupTable:
 
     @classmethod
     def of(cls, values: pa.Array) -> LookupTable | None:
-        """Return the table of an array; None where values have other widths. Nulls count as values."""
+        """Return the table of an array, or None if its values have another width. Nulls count as values."""
         data_type = values.type
         if data_type == pa.string_view():
             width = _VIEW_BYTES
@@ -60,14 +60,14 @@ class LookupTable:
 
 
 class CodedValues:
-    """The values that a page stores once, and arrays of indices into them.
+    """The values that a page stores once; converts indices into arrays.
 
     Parameters
     ----------
     values
-        Without nulls, unless the first of them stands for null.
+        The values, without nulls unless the first one stands for null.
     null_first
-        Whether it does.
+        Whether the first value stands for null.
     """
 
     __slots__ = ("_filled", "_lookup", "_null_first", "_tables", "_types", "values")
@@ -82,16 +82,16 @@ class CodedValues:
         self._tables: dict[bool, LookupTable | None] = {}
 
     def table(self, form: Form) -> LookupTable | None:
-        """Return where kernels find the values; None where they are not of fixed width in this form."""
+        """Return the values for kernels, or None if they are not of fixed width in this form."""
         as_viewed = Form.VIEWS in form and self.values.type == pa.string()
         if as_viewed not in self._tables:
             values = self._filled.cast(pa.string_view()) if as_viewed else self._filled
-            # of threads that come at once the first is right: what another reads must not be freed
+            # the first table stays if several threads get here: one that is being read must not be freed
             return self._tables.setdefault(as_viewed, LookupTable.of(values))
         return self._tables[as_viewed]
 
     def finisher(self, form: Form) -> Callable[[pa.Array, npt.NDArray[np.bool_] | None], pa.Array]:
-        """Return what makes arrays of some indices, and of which of them have a meaning; None when all."""
+        """Return a function that makes arrays from indices and a mask of the valid ones (None: all)."""
         table = None if Form.DICTIONARY in form else self.table(form)
         out_width = self.index_width() if table is None else table.width
         table_bytes = _NO_BYTES if table is None else table.data
@@ -118,22 +118,22 @@ class CodedValues:
         return finish
 
     def index_width(self) -> int:
-        """Return the bytes of the narrowest indices of all values."""
+        """Return the number of bytes of the narrowest index type that can number all values."""
         return next(width for width in (1, 2, 4, 8) if len(self.values) <= 1 << 8 * width)
 
     def wrap(
         self, count: int, width: int, indices: pa.Buffer, bits: pa.Buffer | None = None, num_nulls: int = 0
     ) -> pa.Array:
-        """Return the dictionary array of indices that lie within."""
+        """Return the dictionary array of indices that are in range."""
         buffers = [bits, indices]
         return pa.DictionaryArray.from_buffers(self._types[width], count, buffers, self.values, num_nulls)
 
     def take(self, count: int, width: int, indices: pa.Buffer) -> pa.Array:
-        """Return the values of indices that lie within, none of them null."""
+        """Return the values of indices that are in range and not null."""
         return self._lookup.take(index_words(indices, width, count))
 
     def beyond(self, index: int) -> CorruptDataError:
-        """Return the error of an index beyond the values."""
+        """Return the error for an index beyond the values."""
         first = int(self._null_first)
         return CorruptDataError(
             f"dictionary index {index - first}, there are {len(self.values) - first} values"
@@ -147,14 +147,14 @@ class CodedValues:
         *,
         valid: npt.NDArray[np.bool_] | None = None,
     ) -> pa.Array:
-        """Return the values that any indices mean, as views only where the caller makes them.
+        """Return the values of indices, which are checked; the caller converts them to views.
 
         Parameters
         ----------
         data
             The memory of ``indices``.
         valid
-            Which indices have a meaning, where those of nulls have none; None when all have.
+            Which indices are valid, if those of nulls have no meaning; None if all are valid.
         """
         count = len(indices)
         if valid is not None and not valid.all():
@@ -180,11 +180,11 @@ class CodedValues:
 
 
 def _bytes_of(values: pa.Array, width: int) -> npt.NDArray[np.uint8]:
-    """Return the bytes of values of so many each."""
+    """Return the bytes of values of ``width`` bytes each."""
     data, start = values.buffers()[1], values.offset * width
     return np.frombuffer(data, np.uint8, len(values) * width, start) if len(values) else _NO_BYTES
 
 
 def index_words(data: pa.Buffer, width: int, count: int) -> npt.NDArray[np.unsignedinteger[Any]]:
-    """Return the indices of ``width`` bytes that lie in memory."""
+    """Return a view of the indices of ``width`` bytes in memory."""
     return np.frombuffer(data, f"<u{width}", count)

@@ -1,4 +1,4 @@
-"""Dictionary pages: indices into values that the page stores once. Format: docs/format/dictionary.md."""
+"""Decode dictionary pages: indices into values stored once. Format: docs/format/dictionary.md."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class Dictionary:
-    """The values of one page.
+    """The dictionary values of one page.
 
     Parameters
     ----------
     values
-        Without nulls.
+        The values, without nulls.
     data_type
-        What indices are looked up as: the type of ``values``, or a dictionary type, for which indices and
-        values are kept apart.
+        The type of the result: that of ``values``, or a dictionary type, in which case the indices are not
+        looked up.
     """
 
     __slots__ = ("_coded", "_data_type", "_lookup", "values")
@@ -37,18 +37,18 @@ class Dictionary:
 
     @property
     def coded(self) -> CodedValues:
-        """The values of a plain column, in every form that readers of plain columns return."""
+        """The values of a plain column, for every form that readers of plain columns return."""
         if self._coded is None:
             self._coded = CodedValues(self.values, null_first=False)
         return self._coded
 
     def look_up(self, indices: pa.Array, is_null: npt.NDArray[np.bool_] | None) -> pa.Array:
-        """Return the values that ``indices`` (unsigned) mean.
+        """Return the values of ``indices``, which are unsigned.
 
         Parameters
         ----------
         is_null
-            Which indices are of nulls, and so have no meaning; None when none are.
+            Which indices belong to nulls and have no meaning; None if none do.
 
         Raises
         ------

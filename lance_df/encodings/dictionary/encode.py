@@ -1,4 +1,4 @@
-"""Find the few values that a page repeats. Format: docs/format/dictionary.md."""
+"""Dictionary-encode pages that repeat few values. Format: docs/format/dictionary.md."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ CodableValues: TypeAlias = FixedValues | VariableValues
 
 @dataclass(frozen=True, slots=True)
 class CodedValues:
-    """Codes of 32 bits, and the values that they stand for; ``num_bytes`` says what both take, about.
+    """Codes of 32 bits and the values that they stand for; ``num_bytes`` estimates the size of both.
 
-    ``is_clear_win`` says that no other way of shortening the values can be expected to do better.
+    ``is_clear_win`` says that no other encoding can be expected to be smaller.
     """
 
     codes: FixedValues
@@ -44,16 +44,16 @@ _FEW_ROWS = 65_536
 def find_dictionary(
     values: CodableValues, valid: npt.NDArray[np.bool_] | None, options: EncodingOptions, *, num_bytes: int
 ) -> CodedValues | None:
-    """Return the values coded with a dictionary, if that saves enough.
+    """Dictionary-encode values if that saves enough.
 
     Parameters
     ----------
     values
-        Of 8 or 16 bytes, or of variable width.
+        Values of 8 or 16 bytes, or of variable width.
     valid
-        Where false the code is arbitrary; None for everywhere valid.
+        Which values are valid; codes of others are arbitrary. None if all are valid.
     num_bytes
-        What the values take without a dictionary.
+        The size of the values without a dictionary.
     """
     if options.is_plain or len(values) < _MIN_ROWS:
         return None
@@ -69,7 +69,7 @@ def find_dictionary(
     if len(dictionary) > most or coded_bytes > limit:
         return None
     indices = coded.indices
-    if indices.null_count:  # so that runs go on
+    if indices.null_count:  # nulls continue runs
         indices = pc.fill_null(pc.fill_null_forward(indices), 0)
     codes = leaf_values(indices)
     if not isinstance(codes, FixedValues):
@@ -97,12 +97,12 @@ def _dictionary_values(distinct: pa.Array, like: CodableValues) -> CodableValues
 
 
 def _guess_distinct(array: pa.Array) -> int:
-    """Guess the number of distinct values: how often two of a sample are equal shows it, roughly."""
+    """Estimate the number of distinct values from the number of equal values in a sample."""
     for size in _SAMPLE_ROWS:
         if size >= len(array):
             return _num_distinct(array)
         distinct = _num_distinct(array.take(_sample(len(array), size)))
-        # next to no equal values in so few say that there are too many for a page of few rows
+        # hardly any equal values in a small sample mean too many distinct values for a page of few rows
         if distinct > size - _FEW_EQUAL and len(array) <= _FEW_ROWS:
             break
     if distinct <= size // 2:
@@ -116,12 +116,12 @@ def _num_distinct(array: pa.Array) -> int:
 
 @lru_cache(maxsize=16)
 def _sample(num_rows: int, size: int) -> pa.Array:
-    """Return positions at random, for not every n-th row, which may go along with some period of the data."""
+    """Return random positions; every n-th row might coincide with a period of the data."""
     return pa.array(np.random.default_rng(0).integers(0, num_rows, size))
 
 
 def _coded_bytes(values: CodableValues, num_distinct: int) -> int:
-    """Return what so many distinct values and their codes would take."""
+    """Return the estimated size of a dictionary of ``num_distinct`` values and its codes."""
     return _size(values) * num_distinct // len(values) + _code_bytes(len(values), num_distinct)
 
 

@@ -1,4 +1,4 @@
-"""Dictionary indices in memory, of which 0 is null."""
+"""Read dictionary indices in memory, in which index 0 is null."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _NO_BYTES = np.empty(0, np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class LoadedDictionary:
-    """Indices, of which 0 is null, into values."""
+    """Indices into values, in which index 0 is null."""
 
     indices: LoadedFlat
     values: CodedValues
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows. See `LoadedPage`."""
+        """Return a reader of rows. See `LoadedPage`."""
         table = None if Form.DICTIONARY in form else self.values.table(form)
         read = viewed(partial(self._read, form=form), form)
         return read if table is None else self._value_reader(table, read)
@@ -73,5 +73,5 @@ class LoadedDictionary:
         return self.values.read(numbers, data, form)
 
     def page_take(self) -> PageTake:
-        """Return how kernels take single rows. See `LoadedPage`."""
+        """Return the object by which kernels take single rows. See `LoadedPage`."""
         return self.indices.page_take().decoding(self.values)

@@ -1,7 +1,7 @@
-"""`Dictionary`: indices into items that the page holds once.
+"""Decode `Dictionary`: indices into items that the page stores once.
 
-Of a column of dictionary type the indices are Arrow's own, and a null is an index of a null item. Of a column
-of any other type index 0 is null and index k is item k - 1.
+In a column of dictionary type, the indices are Arrow's own, and a null is the index of a null item. In a
+column of any other type, index 0 is null and index k is item k - 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryDecoder(Decoder):
-    """Dictionary arrays. ``indices`` decodes the index type."""
+    """Decodes a column of dictionary type. ``indices`` decodes the index type."""
 
     data_type: pa.DataType
     num_values: int
@@ -49,7 +49,7 @@ class DictionaryDecoder(Decoder):
 
 @dataclass(slots=True)
 class DictionaryCodedDecoder(Decoder):
-    """Plain values that the writer chose to store as a dictionary. ``indices`` decodes unsigned integers."""
+    """Decodes plain values that the writer stored as a dictionary. ``indices`` decodes unsigned integers."""
 
     data_type: pa.DataType
     num_values: int
@@ -63,7 +63,7 @@ class DictionaryCodedDecoder(Decoder):
         return read_rows(page, within, Form.PLAIN) if len(rows) else empty_array(self.data_type)
 
     def load(self, rows: Rows) -> IoPlan[tuple[LoadedPage, Rows]]:
-        """Plan indices of rows, and the items if they are not there yet. See `Decoder`."""
+        """Plan to load the indices of rows, and the items if they are not loaded yet. See `Decoder`."""
         within = RowRange(0, len(rows))
         if self._coded is not None:
             indices = yield from self.indices.read(rows)
@@ -75,7 +75,7 @@ class DictionaryCodedDecoder(Decoder):
         return LoadedArray(self._with_null(items).take(indices)), within
 
     def whole(self) -> IoPlan[LoadedPage | None]:
-        """Plan the page. See `Decoder`."""
+        """Plan to load the page. See `Decoder`."""
         if not isinstance(self.indices, FlatDecoder):
             return None
         indices = yield from self.indices.whole()
@@ -84,7 +84,7 @@ class DictionaryCodedDecoder(Decoder):
         return None if indices is None or coded is None else LoadedDictionary(indices, coded)
 
     def _keep(self, items: pa.Array) -> CodedValues | None:
-        """Return what indices mean; None where not only the first of them is null."""
+        """Return the values of indices, or None if any item other than the first is null."""
         if self._coded is None and not items.null_count and is_plain_type(self.data_type):
             self._coded = CodedValues(self._with_null(items), null_first=True)
         return self._coded

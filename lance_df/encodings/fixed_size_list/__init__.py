@@ -1,1 +1,1 @@
-"""Fixed-size lists: as many items for each row, back to back."""
+"""Fixed-size lists: an equal number of items for each row, back to back."""

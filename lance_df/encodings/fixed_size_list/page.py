@@ -1,4 +1,4 @@
-"""`FixedSizeList`: ``dimension`` items for each row, back to back, with nulls among the items."""
+"""Decode `FixedSizeList`: ``dimension`` items for each row, back to back, with nulls among the items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeListDecoder(Decoder):
-    """Lists over a decoder of the items. (Flat items are rows of one wide flat buffer instead.)"""
+    """Decodes lists with a decoder of their items. (Flat items are read as rows of a wide flat buffer.)"""
 
     data_type: pa.DataType
     num_values: int

@@ -1,4 +1,4 @@
-"""Flat values of chunks, as plain bytes: back to back, single bits restart on a byte in each chunk."""
+"""Decode flat values of chunks into plain bytes; bits restart at a byte boundary in each chunk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def checked_sizes(buffer: Chunked, counts: Counts, bits_per_value: int, what: str) -> Counts:
-    """Return the bytes that ``counts`` values take in each chunk, having checked that they are there."""
+    """Check that each chunk has its ``counts`` values; return the number of bytes that they take."""
     if len(counts) and int(counts.max()) > (1 << 62) // max(bits_per_value, 1):
         raise CorruptDataError(f"{what}: a chunk claims {int(counts.max())} values")
     sizes = (counts * bits_per_value + 7) // 8

@@ -1,4 +1,4 @@
-"""Values of equal width in memory, back to back."""
+"""Read values of equal width in memory, back to back."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedFlat:
-    """Values of a plain type, viewed.
+    """Values of a plain type, which arrays view.
 
     Attributes
     ----------
     width
-        Bytes of a value.
+        The number of bytes of a value.
     data
-        Its address is one at which Arrow views such values.
+        The values, aligned as Arrow requires for views.
     """
 
     data_type: pa.DataType
@@ -35,11 +35,11 @@ class LoadedFlat:
 
     @classmethod
     def of(cls, values: pa.Array) -> Self:
-        """Return the values of an array of fixed width that starts at offset 0 and has no nulls."""
+        """Return the values of a fixed-width array that starts at offset 0 and has no nulls."""
         return cls(values.type, values.type.byte_width, values.buffers()[1])
 
     def reader(self, form: Form = Form.PLAIN) -> RowReader:
-        """Return what reads rows. See `LoadedPage`."""
+        """Return a reader of rows. See `LoadedPage`."""
         del form
         data_type, width, part, array = self.data_type, self.width, self.data.slice, pa.Array.from_buffers
 
@@ -56,9 +56,9 @@ class LoadedFlat:
         return pa.Array.from_buffers(self.data_type, len(rows), [None, data], 0)
 
     def page_take(self) -> PageTake:
-        """Return how kernels take single rows. See `LoadedPage`."""
+        """Return the object by which kernels take single rows. See `LoadedPage`."""
         return whole_page(self.data, self.width, self.data_type)
 
     def bytes(self, start: int, stop: int) -> pa.Buffer:
-        """Return the bytes of rows."""
+        """Return the bytes of a range of rows."""
         return self.data.slice(start * self.width, (stop - start) * self.width)

@@ -1,4 +1,4 @@
-"""`Flat`: values of equal width back to back, one bit each for booleans.
+"""Decode `Flat`: values of equal width back to back, one bit each for booleans.
 
 ::
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FlatDecoder(Decoder):
-    """Values that can be read row by row."""
+    """Decodes values that can be read row by row."""
 
     data_type: pa.DataType
     num_values: int
@@ -51,7 +51,7 @@ class FlatDecoder(Decoder):
         return fixed_array(self.data_type, len(rows), data)
 
     def whole(self) -> IoPlan[LoadedFlat | None]:
-        """Plan the page; None where Arrow cannot view it. See `Decoder`."""
+        """Plan to load the page; None if Arrow cannot view it. See `Decoder`."""
         data_type = self.data_type
         if not is_plain_type(data_type) or not (width := bits_of(data_type) // 8):  # strings of no bytes
             return None
@@ -64,7 +64,7 @@ class FlatDecoder(Decoder):
 
 @dataclass(frozen=True, slots=True)
 class CompressedFlatDecoder(Decoder):
-    """Values that can be read all together only."""
+    """Decodes values that can only be read all together."""
 
     data_type: pa.DataType
     num_values: int
@@ -86,7 +86,7 @@ class CompressedFlatDecoder(Decoder):
 
 
 def select(values: pa.Array, rows: Rows) -> pa.Array:
-    """Return some rows of an array of all of them, as an array at offset 0."""
+    """Return some rows of an array of all rows, as an array at offset 0."""
     if isinstance(rows, RowRange):
         if len(rows) == len(values):
             return values
@@ -96,7 +96,7 @@ def select(values: pa.Array, rows: Rows) -> pa.Array:
 
 
 def bits_of(data_type: pa.DataType) -> int:
-    """Return the bits of a value; raises CorruptDataError for types whose values differ in width."""
+    """Return the bits of a value; raises CorruptDataError for types of variable width."""
     bits = fixed_width_bits(data_type)
     if bits is None:
         raise CorruptDataError(f"values of fixed width are stored, the type is {data_type}")

@@ -1,4 +1,4 @@
-"""Flat values of chunks in memory."""
+"""Read flat values of chunks in memory."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""FSST: strings as codes of symbols of up to 8 bytes."""
+"""FSST: strings encoded as codes of symbols of up to 8 bytes."""

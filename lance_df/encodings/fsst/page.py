@@ -1,4 +1,4 @@
-"""`Fsst`: binary values whose bytes are codes of a symbol table that the page's encoding holds."""
+"""Decode `Fsst`: binary values encoded as codes of a symbol table in the page's encoding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FsstDecoder(Decoder):
-    """Expands what ``codes`` reads."""
+    """Expands the codes that ``codes`` reads."""
 
     data_type: pa.DataType
     num_values: int

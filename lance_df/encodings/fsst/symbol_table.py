@@ -1,7 +1,7 @@
-"""Strings coded with symbols of up to 8 bytes.
+"""Parse FSST symbol tables, and expand strings encoded with symbols of up to 8 bytes.
 
-The table: ``u64 header | n symbols of 8 bytes | n lengths``; code 255 says that the next byte is meant as
-it is. Format: docs/format/fsst.md.
+The table: ``u64 header | n symbols of 8 bytes | n lengths``; code 255 is an escape: the next byte is a
+literal. Format: docs/format/fsst.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lance_df.records import dataclass
 MAGIC = 0x46535354
 MAX_SYMBOLS = 255
 _MAX_SYMBOL_BYTES = 8
-# kernels expand so many codes at a time, where there is room for all that they may stand for
+# kernels expand this many codes at a time, if there is room for all bytes that they may stand for
 _SLACK_BYTES = 8 * 4096
 _SAMPLE_CODES = 1024
 
@@ -30,7 +30,7 @@ Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 class SymbolTable:
     """256 symbols as little-endian words, and their lengths.
 
-    Without ``is_compressed`` the data are stored verbatim.
+    If ``is_compressed`` is false, the data are stored verbatim.
     """
 
     symbols: npt.NDArray[np.uint64]
@@ -44,7 +44,7 @@ class SymbolTable:
         Raises
         ------
         CorruptDataError
-            The magic is wrong, the table too short, or a symbol longer than 8 bytes.
+            The magic is wrong, the table is too short, or a symbol is longer than 8 bytes.
         """
         header = int.from_bytes(table[:8], "little")
         count = header & 0xFF
@@ -58,19 +58,19 @@ class SymbolTable:
         return cls(symbols, lengths, bool(header >> 24 & 0xFF))
 
     def expand(self, offsets: Offsets, codes: npt.NDArray[np.uint8]) -> tuple[Offsets, npt.NDArray[np.uint8]]:
-        """Return offsets (of the same width) and bytes of the values that ``codes`` stand for.
+        """Expand ``codes``; return the offsets (of the same width) and the bytes of the values.
 
         Parameters
         ----------
         offsets
-            Value i is ``codes[offsets[i]:offsets[i + 1]]``: they ascend within ``codes``.
+            Value i is ``codes[offsets[i]:offsets[i + 1]]``; offsets ascend within ``codes``.
 
         Raises
         ------
         CorruptDataError
             A value ends within an escape.
         InvalidInputError
-            The bytes are too many for offsets of 32 bits.
+            There are too many bytes for 32-bit offsets.
         """
         if not self.is_compressed:
             return offsets, codes
@@ -97,11 +97,11 @@ class SymbolTable:
         return ends, out[:total]
 
     def table(self) -> npt.NDArray[np.uint8]:
-        """Return the table as kernels take it."""
+        """Return the table in the form that kernels take."""
         return np.concatenate((self.symbols.view(np.uint8), self.lengths))
 
     def _likely_bytes(self, codes: npt.NDArray[np.uint8]) -> int:
-        """Return what ``codes`` probably expand to, and some more: a wrong guess costs a second pass."""
+        """Return a generous estimate of the expanded size; too low an estimate costs a second pass."""
         sample = codes[:: max(len(codes) // _SAMPLE_CODES, 1)]
         sampled = int(self.lengths[sample].sum()) * len(codes) // max(len(sample), 1)
         return sampled * 6 // 5
@@ -110,7 +110,7 @@ class SymbolTable:
 def expand(
     table: bytes, codes: pa.Buffer, ends: npt.NDArray[np.int64]
 ) -> tuple[pa.Buffer, npt.NDArray[np.int64]]:
-    """Return bytes and ends of the values of which ``ends`` (0, then the end of each) lie in ``codes``.
+    """Expand the codes of values with the given ends (0 first); return their bytes and ends.
 
     Raises as :meth:`SymbolTable.parse` and :meth:`SymbolTable.expand`.
     """

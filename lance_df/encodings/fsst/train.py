@@ -1,7 +1,8 @@
-"""Find symbols that shorten strings, and code strings with them. See `fsst` for the format.
+"""Train FSST symbols for strings, and encode strings with them. See `fsst` for the format.
 
-The symbols grow over a few rounds, as in the paper on FSST (Boncz, Neumann, Leis; VLDB 2020): a sample is
-coded with the symbols so far, and the best of these and of the joined pairs of adjacent ones are kept.
+The symbols grow over a few rounds, as in the paper on FSST (Boncz, Neumann, Leis; VLDB 2020): each round
+encodes a sample with the current symbols, and keeps the best of these and of the joined pairs of adjacent
+symbols.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _SAMPLE_BYTES = 32 * 1024
 _SAMPLE_PIECE = 128
 _SAMPLE_STEP = 97
 _COMPRESSED = 1 << 24
-# what a byte without a symbol costs is twice what it is, and would be worse for other data than the sample
+# an escaped byte takes two, and other data than the sample would need more of them
 _SINGLE_BYTE_WEIGHT = 8
 _MIN_COUNT = 3
 _MAX_CHAIN = 8
@@ -30,7 +31,7 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class SymbolCoder:
-    """Up to 255 symbols, and how to find the longest one that a text starts with."""
+    """Up to 255 symbols, indexed to find the longest one that a text starts with."""
 
     symbols: npt.NDArray[np.uint64]
     lengths: npt.NDArray[np.uint8]
@@ -41,7 +42,7 @@ class SymbolCoder:
 
     @classmethod
     def of(cls, symbols: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8]) -> SymbolCoder:
-        """Index symbols, given as little-endian words, by how they start."""
+        """Index symbols, given as little-endian words, by their first bytes."""
         masks = np.uint64(2**64 - 1) >> (64 - 8 * lengths.astype(np.uint64))
         short = np.full((256, 256), 1 << 9 | 256, np.int32)  # second byte, first byte
         codes = np.arange(len(symbols), dtype=np.int32)
@@ -65,7 +66,7 @@ class SymbolCoder:
         return out_offsets, out[:size]
 
     def serialize(self) -> bytes:
-        """Return the table as files hold it."""
+        """Return the table in the form that files store."""
         header = MAGIC << 32 | _COMPRESSED | len(self.symbols)
         parts = (header.to_bytes(8, "little"), self.symbols.astype("<u8").tobytes(), self.lengths.tobytes())
         return b"".join(parts).ljust(TABLE_BYTES, b"\0")
@@ -74,7 +75,7 @@ class SymbolCoder:
 def _first_of_each(
     codes: npt.NDArray[np.intp], hashes: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8]
 ) -> list[int]:
-    """Return the first few codes of each hash, shortest first, as long lists would be slow to search."""
+    """Return the first few codes of each hash, shortest first, since long lists would be slow to search."""
     order = np.argsort(hashes, kind="stable")
     firsts = np.searchsorted(hashes[order], hashes[order])
     chained = codes[order][np.arange(len(order)) - firsts < _MAX_CHAIN]
@@ -83,16 +84,16 @@ def _first_of_each(
 
 
 def train_symbols(offsets: Offsets, data: Bytes) -> tuple[SymbolCoder, float]:
-    """Find symbols for byte strings.
+    """Train symbols for byte strings.
 
     Parameters
     ----------
     offsets, data
-        At least one byte; value i is ``data[offsets[i]:offsets[i + 1]]``, offsets start with 0.
+        At least one byte. Value i is ``data[offsets[i]:offsets[i + 1]]``; offsets start with 0.
 
     Returns
     -------
-    The symbols, and the share of its size that a sample of the values is coded to.
+    The symbols, and the ratio of encoded to original size of a sample.
     """
     sample_offsets, sample = _sample(offsets, data)
     coder = SymbolCoder.of(np.zeros(0, np.uint64), np.zeros(0, np.uint8))
@@ -103,7 +104,7 @@ def train_symbols(offsets: Offsets, data: Bytes) -> tuple[SymbolCoder, float]:
 
 
 def _sample(offsets: Offsets, data: Bytes) -> tuple[Offsets, Bytes]:
-    """Return pieces of values from all over the data, and from all over the values."""
+    """Return pieces of values, spread over all data and over all values."""
     if len(data) <= _SAMPLE_BYTES:
         return offsets, data
     lengths = np.minimum(np.diff(offsets), _SAMPLE_PIECE)
@@ -129,7 +130,7 @@ def _next_round(coder: SymbolCoder, offsets: Offsets, codes: Bytes, *, keep_pair
     (units,) = np.nonzero(counts)
     candidates = [(words[units], lengths[units], counts[units])]
     if keep_pairs:
-        # most pairs are seen once, and nothing is gained by those
+        # most pairs occur once, and those save nothing
         first, second = np.divmod(np.flatnonzero(pairs.reshape(-1) > 1), 512)
         fits = lengths[first] + lengths[second] <= 8
         first, second = first[fits], second[fits]
@@ -141,7 +142,7 @@ def _next_round(coder: SymbolCoder, offsets: Offsets, codes: Bytes, *, keep_pair
 def _best(
     words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int32]
 ) -> SymbolCoder:
-    """Keep the candidates that save most; equal ones count together."""
+    """Keep the candidates that save most; counts of equal candidates are added up."""
     order = np.lexsort((lengths, words))
     words, lengths, counts = words[order], lengths[order], counts[order]
     differs = (words[1:] != words[:-1]) | (lengths[1:] != lengths[:-1])

@@ -1,4 +1,4 @@
-"""Coded strings of chunks in memory."""
+"""Read FSST-encoded strings of chunks in memory."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from lance_df.encodings.loaded_page import RowReader
     from lance_df.encodings.plan import RowPositions
 
-# what the positions of expanded codes within a chunk are counted with has 32 bits
+# the positions of expanded bytes within a chunk have 32 bits
 MAX_CODED_CHUNK = 1 << 27
 _MAX_SYMBOL_BYTES = 8
-# what offsets of 32 bits point with
+# the limit of 32-bit offsets
 _MAX_VIEWED = (1 << 31) - 1
 
 

@@ -1,11 +1,11 @@
-"""LZ4 and Zstandard as the format frames them, with the claimed size checked before memory is taken.
+"""LZ4 and Zstandard with the framing of the format; the claimed size is checked before memory is allocated.
 
 ::
 
     lz4   u32 uncompressed size | raw LZ4 block
     zstd  u64 uncompressed size | zstd frame        or a bare zstd frame
 
-Format: docs/format/general.md. An empty buffer stands for no bytes.
+Format: docs/format/general.md. An empty buffer means zero bytes.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ Scheme: TypeAlias = str
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_BARE_FLAG = 0x10
-# What one byte can expand to: a run of 255 in LZ4; a 4-byte run-length block of 128 KiB in Zstandard.
+# The most bytes that one byte can expand to: a run of 255 in LZ4; a 4-byte RLE block of 128 KiB in Zstandard.
 _MAX_RATIO = {"lz4": 255, "zstd": 32 * 1024}
 _SLACK_BYTES = 128 * 1024
-# Each LZ4 block ends in at least this many bytes that are stored as they are.
+# Each LZ4 block ends with at least this many literal bytes.
 _LZ4_LITERAL_TAIL = 5
 _STREAM_BYTES = 1024 * 1024
 
 
 def decompress(scheme: Scheme, buffer: bytes | pa.Buffer, *, max_bytes: int) -> pa.Buffer:
-    """Return the bytes that a compressed buffer stands for.
+    """Decompress a buffer.
 
     Parameters
     ----------
     scheme
         ``"lz4"`` or ``"zstd"``.
     buffer
-        The whole compressed buffer and nothing else.
+        Exactly the compressed buffer.
     max_bytes
-        The most that the result can have where it comes from.
+        The most bytes that a valid result can have.
 
     Raises
     ------
     CorruptDataError
-        The bytes cannot be decompressed, or claim to be more than ``max_bytes`` or than the scheme can pack.
+        The bytes cannot be decompressed, or claim a size above ``max_bytes`` or above what the scheme can
+        reach.
     UnsupportedFeatureError
         The scheme is unknown.
     MemoryError
@@ -69,7 +70,7 @@ def decompress(scheme: Scheme, buffer: bytes | pa.Buffer, *, max_bytes: int) -> 
 
 
 def compress(scheme: Scheme, buffer: bytes | pa.Buffer, *, level: int | None = None) -> bytes:
-    """Return ``buffer`` compressed and framed. ``level`` counts for Zstandard only."""
+    """Compress and frame ``buffer``. ``level`` applies to Zstandard only."""
     data = pa.py_buffer(buffer)
     if scheme == "lz4":
         return data.size.to_bytes(4, "little") + pa.compress(data, codec="lz4_raw", asbytes=True)
@@ -98,7 +99,7 @@ def _check_size(scheme: Scheme, size: int, compressed_bytes: int, max_bytes: int
 def _run_codec(codec: str, body: pa.Buffer, size: int) -> pa.Buffer:
     try:
         return pa.decompress(body, decompressed_size=size, codec=codec)
-    except MemoryError:  # Arrow's is an ArrowException too
+    except MemoryError:  # also ArrowMemoryError, which is an ArrowException too
         raise
     except (OSError, pa.ArrowException) as err:
         raise CorruptDataError(f"{body.size} bytes of {codec} do not decompress to {size} bytes") from err
@@ -113,7 +114,7 @@ def _decompress_lz4(body: pa.Buffer, size: int) -> pa.Buffer:
             f"{body.size} bytes of lz4 cannot hold {size} bytes, expected at least {tail} bytes"
         )
     result = _run_codec("lz4_raw", body, size)
-    # The codec does not say when it wrote fewer bytes than it was given room for.
+    # The codec does not report that it wrote fewer bytes than the buffer has.
     if body.slice(body.size - tail).to_pybytes() != result.slice(size - tail).to_pybytes():
         raise CorruptDataError(f"{body.size} bytes of lz4 do not decompress to {size} bytes")
     return result

@@ -1,4 +1,4 @@
-"""General-purpose compression around another encoding. Format: docs/format/general.md."""
+"""Decode general-purpose compression around another encoding. Format: docs/format/general.md."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lance_df.format.encodings_v2_1 import General, Scheme
 
 
-# What the chunks of a page together may hold where nothing else bounds it, unless they have more bytes
-# themselves: pages of pylance have 32 MiB, and a chunk holds a few KiB or two values.
+# The most bytes that the chunks of a page together may hold if nothing else bounds it, unless they have more
+# compressed: pages of pylance have 32 MiB, and a chunk holds a few KiB or two values.
 _MAX_PLAIN_BYTES = 256 * 1024 * 1024
 _MAX_PLAIN_RATIO = 255
 # of bit-packed values that fill a block of 1024, and of headers of blocks
@@ -30,33 +30,33 @@ def decompress(data: Bytes, scheme: Scheme, *, max_bytes: int | None = None) -> 
     Parameters
     ----------
     max_bytes
-        The most that it can hold. By default, what a scheme reaches at best.
+        The maximum size of the result. By default the best ratio that the scheme can reach.
     """
     limit = sys.maxsize if max_bytes is None else max_bytes
     return as_bytes(compression.decompress(scheme, pa.py_buffer(data), max_bytes=limit))
 
 
 def most_plain_bytes(compressed_bytes: int) -> int:
-    """Return what buffers of a page can hold if neither number nor width of their values bounds it."""
+    """Return the most bytes that buffers can hold if neither number nor width of values bounds it."""
     return max(_MAX_PLAIN_BYTES, _MAX_PLAIN_RATIO * compressed_bytes)
 
 
 def decompress_chunks(
     encoding: General, buffers: tuple[Chunked, ...], counts: Counts, *, bits_per_value: int | None
 ) -> tuple[Chunked, ...]:
-    """Decompress the first buffer of every chunk; the others are stored as they are.
+    """Decompress the first buffer of every chunk; the other buffers are not compressed.
 
     Parameters
     ----------
     counts
         The number of values of each chunk.
     bits_per_value
-        The width of one; None for values of variable width.
+        The width of a value; None for values of variable width.
 
     Raises
     ------
     CorruptDataError
-        There is no buffer; or one cannot be decompressed, or claims to hold more than such values take.
+        There is no buffer, or a buffer cannot be decompressed or claims to hold more than the values need.
     """
     if not buffers:
         raise CorruptDataError("general compression without a buffer")
@@ -64,7 +64,7 @@ def decompress_chunks(
     parts = []
     left = most_plain_bytes(int(first.sizes.sum()))
     for i, count in enumerate(counts.tolist()):
-        # a byte more for each value: lengths of runs may lie beside them
+        # one more byte for each value: the lengths of runs may be stored with them
         limit = left if bits_per_value is None else count * (bits_per_value + 8) // 8 + _SLACK_BYTES
         parts.append(decompress(first.chunk(i), encoding.scheme, max_bytes=limit))
         left -= len(parts[-1])

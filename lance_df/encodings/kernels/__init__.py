@@ -1,8 +1,8 @@
-"""Compiled loops over single values, in arrays that are passed as typed memoryviews.
+"""Compiled loops over single values; arrays are passed as typed memoryviews.
 
-Every kernel checks positions that come from a file against the length of the array it reads or writes, or
-says in its docstring what the caller must have checked. Kernels that can meet broken bytes return the
-number of the first broken chunk, value or row, and -1 when there is none.
+Every kernel checks positions that come from a file against the length of the array that it reads or writes,
+or its docstring says what the caller must have checked. Kernels that may meet broken bytes return the number
+of the first broken chunk, value or row, or -1 if there is none.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final
 
 from lance_df.encodings.kernels.builds import search_path
 
-# a module that is compiled is found before its source
+# a compiled module is found before its source
 __path__ = search_path(Path(__file__).parent, __spec__.loader)
 
 _SPEC = find_spec(f"{__name__}.fastlanes")
 COMPILED: Final = _SPEC is not None and not str(_SPEC.origin).endswith(".py")
-"""Whether kernels are compiled. Where there is a way with numpy too, it is faster than uncompiled kernels."""
+"""Whether kernels are compiled. If not, code that can use numpy instead should, since that is faster."""
 
 if not COMPILED and os.environ.get("LANCE_DF_KERNELS") != "python":
     _checkout = Path(__file__).parents[3]

@@ -1,4 +1,4 @@
-"""Where the compiled kernels are: of several builds the best one that the processor runs."""
+"""Find the compiled kernels: of several builds, the best one that the processor supports."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _BUILDS = {"avx2": ["avx2", "base"], "avx512": ["avx512", "avx2", "base"]}
 
 
 def search_path(package: Path, loader: Loader | None) -> list[str]:
-    """Return the folders in which modules of kernels are looked for, compiled ones first.
+    """Return the folders to search for modules of kernels, compiled ones first.
 
     Parameters
     ----------
     package
         The folder of the sources.
     loader
-        Of the package. Extension modules cannot be imported from a zip archive: those of one are unpacked to
-        a temporary folder, which is removed when the process ends.
+        The loader of the package. Extension modules cannot be imported from a zip archive, so they are
+        unpacked to a temporary folder, which is removed when the process ends.
     """
     archive = getattr(loader, "archive", None)
     compiled = package / _FOLDER if archive is None else _unpacked(archive, package)
@@ -47,7 +47,7 @@ def _unpacked(archive: str, package: Path) -> Path:
     owner = os.getpid()
 
     def remove() -> None:
-        if os.getpid() == owner:  # processes that are forked off use the folder
+        if os.getpid() == owner:  # forked processes still use the folder
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)

@@ -1,8 +1,8 @@
-"""Say for each value whether it is looked for, and find the least and the greatest of some strings.
+"""Test each value against a condition, and find the least and the greatest of some strings.
 
-``out`` has a byte for each value, which gets 1 where it is looked for; what is returned is how many are.
-``inverted`` asks for all others. Bounds are a lower one, and how far above it the upper one is: as unsigned
-numbers wrap around, one loop compares signed and unsigned ones.
+``out`` has a byte for each value, which is set to 1 if the value matches; the kernels return the number of
+matches. ``inverted`` negates the condition. Bounds are a lower one, and the distance from it to the upper
+one: since unsigned numbers wrap around, one loop compares both signed and unsigned numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def numbers_within(
     inverted: cython.bint,
     out: cython.uchar[::1],
 ) -> int:
-    """Compare integers of ``width`` bytes with bounds, which have no more."""
+    """Compare integers of ``width`` bytes with bounds of at most that width."""
     num_true: cython.Py_ssize_t
     with cython.nogil:
         _numbers_within(words, width, bounds[0], bounds[1], inverted, out)
@@ -80,7 +80,7 @@ def floats_within(
     inverted: cython.bint,
     out: cython.uchar[::1],
 ) -> int:
-    """Compare floats of ``width`` bytes, from 2 on, in the order of `lance_df.expr.floats`."""
+    """Compare floats of at least 2 bytes in the order of `lance_df.expr.floats`."""
     num_true: cython.Py_ssize_t
     with cython.nogil:
         _floats_within(words, width, bounds[0], bounds[1], inverted, out)
@@ -114,7 +114,7 @@ def _floats_within(
     others_64: cython.ulonglong = 0x7FFFFFFFFFFFFFFF
     sign_64: cython.ulonglong = 0x8000000000000000
     key_64: cython.ulonglong
-    # the other bits of what is negative are inverted, so that the order of numbers is that of floats
+    # the other bits of negative numbers are inverted, so that the order of integers is that of floats
     if width == 2:
         for i in range(out.shape[0]):
             key_16 = load_16(words, 2 * i)
@@ -142,7 +142,7 @@ def pairs_within(
     inverted: cython.bint,
     out: cython.uchar[::1],
 ) -> int:
-    """Compare numbers of 128 bits. These, like both bounds, have their lower word first."""
+    """Compare numbers of 128 bits. In numbers and bounds, the lower word comes first."""
     num_true: cython.Py_ssize_t
     with cython.nogil:
         _pairs_within(words, bounds[0], bounds[1], bounds[2], bounds[3], inverted, out)
@@ -195,17 +195,17 @@ def strings_equal(
     inverted: cython.bint,
     out: cython.uchar[::1],
 ) -> int:
-    """Compare strings with a word, given by its bytes.
+    """Compare strings with the bytes of a word.
 
     Parameters
     ----------
     offsets, width
-        Where in ``data`` each string begins, and where the last one ends, in ``width`` bytes: 4 or 8. The
+        The start of each string in ``data`` and the end of the last one, of ``width`` bytes (4 or 8). The
         caller has checked them.
     """
     num_true: cython.Py_ssize_t
     with cython.nogil:
-        # with constants the compiler makes a loop of its own for each
+        # with constants, the compiler makes a separate loop for each case
         if width == 4:
             if word.shape[0] > 8:
                 _strings_equal(offsets, 4, data, word, True, inverted, out)
@@ -243,7 +243,7 @@ def _strings_equal(
     end: cython.Py_ssize_t
     truth: cython.uchar
     i: cython.Py_ssize_t
-    # 8 bytes can be read of most strings, also where these are shorter
+    # 8 bytes can be read from most strings, even from shorter ones
     while near_end > 0 and _offset(offsets, width, near_end - 1) + 8 > data.shape[0]:
         near_end -= 1
     for i in range(near_end):
@@ -298,9 +298,9 @@ def look_up_truth(
     width: cython.Py_ssize_t,
     out: cython.uchar[::1],
 ) -> int:
-    """Write ``truth[indices[i]]``, which is 0 or 1; return how many are 1.
+    """Write ``truth[indices[i]]``, which is 0 or 1; return the number of ones.
 
-    ``indices`` have ``width`` bytes each. The caller has checked that they lie within.
+    ``indices`` have ``width`` bytes each. The caller has checked that they are in range.
     """
     num_true: cython.Py_ssize_t
     with cython.nogil:
@@ -342,7 +342,7 @@ def _look_up_truth(
 @cython.exceptval(check=False)
 @cython.overflowcheck(False)
 def _num_ones(truth: cython.const[cython.uchar][::1]) -> cython.Py_ssize_t:
-    """Return how many bytes are 1; the others are 0."""
+    """Return the number of bytes that are 1; the others are 0."""
     num_words: cython.Py_ssize_t = truth.shape[0] // 8
     first: cython.Py_ssize_t
     i: cython.Py_ssize_t
@@ -352,7 +352,7 @@ def _num_ones(truth: cython.const[cython.uchar][::1]) -> cython.Py_ssize_t:
     each: cython.ulonglong = 0x0001000100010001
     low: cython.ulonglong = 0xFFFF
     for first in range(0, num_words, 255):
-        # so many words do not overflow a byte
+        # the sum of this many words does not overflow a byte
         sums = 0
         for i in range(first, min(first + 255, num_words)):
             sums += load_64(truth, 8 * i)
@@ -374,7 +374,7 @@ def extreme_strings(
     Parameters
     ----------
     offsets, width
-        As of `strings_equal`; there is at least one string.
+        As in `strings_equal`; there is at least one string.
     """
     with cython.nogil:
         if width == 4:
@@ -401,7 +401,7 @@ def _extreme_strings(
     head: cython.ulonglong
     least_head: cython.ulonglong = _head(data, begin, end - begin)
     greatest_head: cython.ulonglong = least_head
-    # most strings are neither, which their first bytes show
+    # most strings are neither, as their first bytes show
     for row in range(1, offsets.shape[0] // width - 1):
         begin = end
         end = _offset(offsets, width, row + 1)
@@ -423,7 +423,7 @@ def _extreme_strings(
 def _head(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, length: cython.Py_ssize_t
 ) -> cython.ulonglong:
-    """Return the first 8 bytes of a string, the first as the highest, 0 for what it does not have."""
+    """Return the first 8 bytes of a string, the first one as the highest; missing bytes are 0."""
     size: cython.Py_ssize_t = min(length, 8)
     unused: cython.Py_ssize_t = 32 - 4 * size  # of all bits, half of these
     even: cython.ulonglong = 0x00FF00FF00FF00FF

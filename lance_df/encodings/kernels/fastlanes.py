@@ -1,7 +1,7 @@
 """Pack and unpack FastLanes blocks of 1024 values, and read pages of them. Format: docs/format/bitpacked.md.
 
-A block of values of 8, 16, 32 or 64 bits is read as words of 64 bits: 16 of them are a line, in which values
-of any size are shifted at once. The packed rows of a block, and its values, are whole lines.
+A block of values of 8, 16, 32 or 64 bits is read as words of 64 bits. 16 words are a line, in which values of
+any size are shifted at once. The packed rows and the values of a block are whole lines.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ else:
     )
 
 
-# for the values of whole blocks, of which not all are wanted, or which are looked up
+# for the values of whole blocks, if not all of them are wanted, or if they are looked up
 _ROOM = cython.declare(cython.Py_ssize_t, 16384)
 
 
@@ -85,7 +85,7 @@ def _unpack(
     mask: cython.ulonglong
     low: cython.ulonglong
     high: cython.ulonglong
-    # a line that is written after it is read whole needs no check of whether both arrays overlap
+    # a line that is read whole before it is written needs no check of whether the arrays overlap
     line: cython.ulonglong[16]
     if not cython.compiled:
         line = [0] * 16
@@ -133,11 +133,11 @@ def _unpack_block(
     out: cython.uchar[::1],
     to: cython.Py_ssize_t,
 ) -> cython.void:
-    """Unpack 1024 values of ``bits`` bits, of which ``width`` are stored, from one byte to another.
+    """Unpack 1024 values of ``bits`` bits, of which ``width`` are stored, from ``at`` to ``to``.
 
     The caller has checked that the ``width`` lines and the room for the values exist.
     """
-    # with constants the compiler makes a loop of its own for each
+    # with constants, the compiler makes a separate loop for each case
     if bits == 8:
         _unpack(data, at, width, 8, out, to)
     elif bits == 16:
@@ -211,7 +211,7 @@ def _pack(
     for row in range(bits if width else 0):
         base = at + _line_of_row(row, bits)
         left = bits - shift
-        # bits of a value that are shifted beyond it belong to the next line, not to its neighbour
+        # bits that are shifted out of a value belong to the next line, not to the neighbouring value
         low = _repeat(ones >> (64 - left), bits)
         for i in range(16):
             line[i] |= (load_64(words, base + 8 * i) & low) << shift
@@ -237,14 +237,14 @@ def pack_blocks(
     bits: cython.Py_ssize_t,
     out: cython.uchar[::1],
 ) -> None:
-    """Pack each 1024 values of ``bits`` bits into ``widths[i]`` bits a value.
+    """Pack each 1024 values of ``bits`` bits into ``widths[i]`` bits per value.
 
     Parameters
     ----------
     words
-        The bytes of 1024 values for each width; none of them needs more bits.
+        The bytes of 1024 values for each width; no value needs more bits.
     starts, out
-        The first of the ``128 * widths[i]`` bytes that each block is written to.
+        The first byte of each block in the output, which takes ``128 * widths[i]`` bytes, and the output.
     """
     block: cython.Py_ssize_t
     at: cython.Py_ssize_t = 0
@@ -264,7 +264,7 @@ def pack_blocks(
 def read_packed(
     page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: cython.uchar[::1]
 ) -> cython.Py_ssize_t:
-    """Read values of a bit-packed block in each chunk, or what they are the indices of."""
+    """Read values of a bit-packed block in each chunk, or the values that they index."""
     broken: cython.Py_ssize_t
     scratch: cython.uchar[::1] = out
     if not _are_whole_blocks(page, start, stop):
@@ -278,7 +278,7 @@ def read_packed(
 @cython.nogil
 @cython.exceptval(check=False)
 def _are_whole_blocks(page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.bint:
-    """Return whether values are those of whole blocks, which are unpacked where they are wanted."""
+    """Return whether values are whole blocks, which are unpacked directly into the output."""
     chunk: cython.Py_ssize_t = chunk_of(page, start)
     if page.table_size >= 0 or page.items[chunk] != start:
         return False
@@ -326,7 +326,7 @@ def _read_packed(
             if end == 0:
                 begin = (start - first) * width
             end += (start - first + count) * width
-            # as many indices as there is room for are looked up at once
+            # as many indices as there is room for are looked up together
             if start + count == stop or end + 1024 * width > _ROOM:
                 num_indices = (end - begin) // width
                 beyond = look_up_words(
@@ -355,10 +355,10 @@ def read_valid(
     header: cython.Py_ssize_t,
     out: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
-    """Write 1 for values of definition level 0, 0 for those of level 1. Format: docs/format/mini_block.md.
+    """Write 1 for values of definition level 0, and 0 for level 1. Format: docs/format/mini_block.md.
 
-    The levels are bit-packed out of line to ``width`` bits, at most 16, as many as values. ``header`` bytes
-    come before them in each chunk. Where one is higher than 1, returns -2 less the highest.
+    There is one level for each value, bit-packed out of line to ``width`` bits (at most 16). ``header`` bytes
+    precede them in each chunk. If a level is above 1, returns -2 minus the highest level.
     """
     broken: cython.Py_ssize_t
     scratch: cython.uchar[::1] = bytearray(2048)
@@ -406,7 +406,7 @@ def _read_valid(
             return chunk
         num_blocks = num_levels // 1024
         tail = num_levels % 1024
-        # levels after the last whole block are packed too, or stored as they are, which the size shows
+        # levels after the last whole block are packed too or stored plainly, as the size shows
         is_stored = tail > 0 and size // 2 * 2 == num_blocks * block_bytes + tail * 2
         if not is_stored and (num_blocks + (tail > 0)) * block_bytes > size:
             return chunk
@@ -438,7 +438,7 @@ def _write_valid(
     out: cython.uchar[::1],
     to: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Write which levels of 16 bits are 0, and return the highest."""
+    """Write which 16-bit levels are 0, and return the highest level."""
     i: cython.Py_ssize_t
     level: cython.ushort
     highest: cython.ushort = 0

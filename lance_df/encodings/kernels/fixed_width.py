@@ -1,4 +1,4 @@
-"""Expand runs, and put split bytes together. Format: docs/format/rle.md."""
+"""Expand runs, and join split bytes. Format: docs/format/rle.md."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def expand_runs(
     Parameters
     ----------
     values, value_starts, width
-        The bytes of values, where those of each chunk start, and how many each takes: 1, 2, 4 or 8.
+        The bytes of values, the start of those of each chunk, and the bytes of each value: 1, 2, 4 or 8.
     lengths, length_starts, num_runs
-        The length of each run, where those of each chunk start, and how many they are. The caller has checked
-        that so many values and lengths exist.
+        The length of each run, the start of those of each chunk, and their number. The caller has checked
+        that this many values and lengths exist.
     counts, out
-        The values of each chunk, and the bytes of all, of which the caller has checked that there are enough.
+        The number of values of each chunk, and the output, which the caller has checked to be large enough.
     """
     broken: cython.Py_ssize_t
     with cython.nogil:
@@ -72,7 +72,7 @@ def _expand_runs(
     to: cython.Py_ssize_t = 0
     last_store: cython.Py_ssize_t = out.shape[0] // width - 8
     word: cython.ulonglong
-    # times a value it fills a word
+    # multiplied by a value, this fills a word
     repeat: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
     repeat = repeat // (repeat >> (64 - 8 * width))
     for chunk in range(counts.shape[0]):
@@ -84,7 +84,7 @@ def _expand_runs(
                 break
             word = load_word(values, value, width) * repeat
             end = min(stop, to + lengths[length])
-            # a fixed number of stores needs no branches; what is too much is overwritten by the next run
+            # a fixed number of stores needs no branches; the next run overwrites surplus ones
             while to <= last_store:
                 for k in range(width):
                     store_64(out, to * width + 8 * k, word)
@@ -111,7 +111,7 @@ def split_byte_streams(
 ) -> None:
     """Write the values of all chunks to ``out``, ``width`` bytes each.
 
-    Chunk i holds ``width`` planes of ``counts[i]`` bytes from ``starts[i]`` on; the caller has checked that,
+    Chunk i has ``width`` planes of ``counts[i]`` bytes from ``starts[i]`` on. The caller has checked this,
     and that ``out`` has room for them.
     """
     chunk: cython.Py_ssize_t

@@ -1,7 +1,7 @@
 """Expand FSST codes. Format: docs/format/fsst.md.
 
 A table is 256 symbols of 8 bytes (first byte first), then their lengths, at most 8, a byte each. Code 255 is
-no symbol, its length is 0: it says that the next byte is meant as it is.
+an escape of length 0: the next byte is a literal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ else:
     from lance_df.encodings.kernels.pages import Page, chunk_of, value_size, value_start
     from lance_df.encodings.kernels.strings import offsets_start
 
-# so many codes are expanded before the values that end within them are looked at: these stay in the cache
+# so few codes are expanded before the values that end in them are processed that they stay in the cache
 _PIECE = cython.declare(cython.Py_ssize_t, 2048)
 
 
@@ -40,17 +40,17 @@ def _expand(
     marks: cython.p_int,
     state: cython.p_longlong,
 ) -> cython.Py_ssize_t:
-    """Expand ``count`` codes from ``at`` on; return where their bytes end in ``out``.
+    """Expand ``count`` codes from ``at`` on; return the end of their bytes in ``out``.
 
     Parameters
     ----------
     out, to
-        Has room for 8 bytes a code from ``to`` on.
+        The output, with room for 8 bytes for each code from ``to`` on.
     marks
-        Receives where the bytes of each code start, from ``to`` on, -1 for an escaped byte; and at last where
-        the last ones end.
+        Receives the start of the bytes of each code, counted from ``to``, or -1 for an escaped byte; and
+        finally the end of the last ones.
     state
-        Item 3 is set to whether the last code is an escape, item 4 receives the bits of escaped bytes.
+        Item 3 is set to whether the last code is an escape; the bits of escaped bytes are added to item 4.
     """
     i: cython.Py_ssize_t = 0
     k: cython.Py_ssize_t
@@ -128,17 +128,17 @@ def _expand_values(
     out: cython.uchar[::1],
     state: cython.p_longlong,
 ) -> cython.bint:
-    """Expand values until all are done or ``out`` may be too small; return whether they are sound.
+    """Expand values until all are done or ``out`` may be too small; return whether they are valid.
 
     Parameters
     ----------
     base
-        Where offsets of codes count from.
+        The position from which offsets of codes count.
     offsets, at, width, count
-        The offset from byte ``at`` on is the first one of ``count + 1``. The caller has checked that the
-        first is no more than the last, and that ``codes`` has what is before that.
+        The first of ``count + 1`` offsets is at byte ``at``. The caller has checked that the first offset is
+        at most the last one, and that ``codes`` extends to the last one.
     ends, to_end
-        Receive where each value ends, as many bytes each.
+        Receive the end of each value, in ``width`` bytes.
     state
         Values done; codes done, as an offset; bytes written; whether an escape is last; escaped bytes.
     """
@@ -162,7 +162,7 @@ def _expand_values(
         first = state[2]
         state[2] = _expand(table, codes, base + begin, size, out, state[2], marks, state)
         if state[3]:
-            # it goes with the byte that follows
+            # an escape is left for the next step, with the byte that follows it
             size -= 1
             if begin + size + 1 == high:
                 return False
@@ -201,17 +201,17 @@ def expand_fsst(
     out: cython.uchar[::1],
     state: cython.longlong[::1],
 ) -> bool:
-    """Expand values; return False where they end within escapes, or offsets do not ascend or lie within.
+    """Expand values; return False if one ends within an escape, or offsets are not ascending and in range.
 
     Parameters
     ----------
     offsets, width
-        Bytes of offsets, ``width`` each. Value i is ``codes[offsets[i]:offsets[i + 1]]``.
+        The bytes of offsets, of ``width`` bytes each. Value i is ``codes[offsets[i]:offsets[i + 1]]``.
     ends
-        Receives where each value ends in ``out``, as many bytes each.
+        Receives the end of each value in ``out``, in ``width`` bytes.
     state
-        The values done, 0 at first; the codes done, the first offset at first; the bytes written, 0 at
-        first. Not all are done where ``out`` may be too small: then go on with more room.
+        The number of values done, initially 0; the codes done, initially the first offset; the bytes written,
+        initially 0. If ``out`` may be too small, not all values are done: then call again with more room.
     """
     is_sound: cython.bint
     count: cython.Py_ssize_t = offsets.shape[0] // width - 1
@@ -265,17 +265,17 @@ def read_codes(
     out: cython.uchar[::1],
     state: cython.longlong[::1],
 ) -> cython.Py_ssize_t:
-    """Expand strings of rows by the table of the page.
+    """Expand strings of rows with the table of the page.
 
     Parameters
     ----------
     page, start, stop
-        As `pages` says.
+        See `pages`.
     out_offsets
-        Receives offsets, the first of them 0.
+        Receives the offsets, starting with 0.
     state
-        The row to go on from, the bytes written, and what has bit 7 set where an escaped byte is no ASCII.
-        Not all rows are done where ``out`` may be too small for 8 bytes a code of the next chunk.
+        The row to continue from, the bytes written, and a number whose bit 7 is set if an escaped byte is not
+        ASCII. Not all rows are done if ``out`` may be too small for 8 bytes for each code of the next chunk.
 
     Returns
     -------
@@ -366,20 +366,20 @@ def expand_strings(
     out_offsets: cython.longlong[::1],
     out: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
-    """Expand single values by the table of the page.
+    """Expand single values with the table of the page.
 
     Parameters
     ----------
     starts, ends
-        Where the codes of each lie in the chunks, as :func:`strings.find_strings` says.
+        The position of the codes of each value in the chunks, from :func:`strings.find_strings`.
     out_offsets
-        Receives where each value starts in ``out``, and where the last one ends.
+        Receives the start of each value in ``out``, and the end of the last one.
     out
-        Room for 8 bytes a code.
+        The output, with room for 8 bytes for each code.
 
     Returns
     -------
-    The bits of escaped bytes, or -1 where a value ends within an escape.
+    The bits of escaped bytes, or -1 if a value ends within an escape.
     """
     literals: cython.Py_ssize_t
     if (

@@ -1,8 +1,8 @@
-"""Code strings with the symbols of a table, and count what a better table would hold.
+"""Encode strings with the symbols of a table, and count candidates for a better table.
 
 Format: docs/format/fsst.md.
 
-A table, as all kernels here take it:
+All kernels here take a table in this form:
 
 symbols
     Up to 255 symbols as little-endian words, each followed by the bits that it takes up.
@@ -34,9 +34,9 @@ def encode_fsst(
     out: cython.uchar[::1],
     out_offsets: cython.longlong[::1],
 ) -> cython.Py_ssize_t:
-    """Write the codes of each value to ``out``, which has room for two codes a byte; return their number.
+    """Write the codes of each value to ``out``, with room for two codes per byte; return their number.
 
-    The caller has made the table, and knows that offsets ascend and lie within ``data``.
+    The caller has made the table, and has checked that offsets ascend and lie within ``data``.
     """
     size: cython.Py_ssize_t
     with cython.nogil:
@@ -103,7 +103,7 @@ def _encode(
             entry = short[word & 0xFFFF]
             step = entry >> 9
             if left == 1 and step == 2:
-                # the zero that stands for what is behind the end is no part of the value
+                # the zeros that stand for bytes beyond the end are not part of the value
                 entry = short[(word & 0xFF) | 0xFF00]
                 step = entry >> 9
                 if step == 2:
@@ -131,17 +131,17 @@ def count_fsst(
 ) -> None:
     """Count units and pairs of adjacent units in the codes of values.
 
-    A unit is a symbol (its code) or an escaped byte (256 and the byte). A longer symbol counts as its first
-    byte, too, so that a table can shrink again.
+    A unit is a symbol (its code) or an escaped byte (256 and the byte). A longer symbol also counts as its
+    first byte, so that a table can shrink again.
 
     Parameters
     ----------
     codes, offsets
         Value i has the codes from ``offsets[i]`` to ``offsets[i + 1]``, as :func:`encode_fsst` writes them.
     counts, pairs
-        512 numbers, and 512 rows of them, one after the other; added to.
+        512 numbers, and 512 rows of 512 numbers; counts are added to them.
     firsts
-        The first byte of each symbol of two bytes and more, -1 for shorter ones.
+        The first byte of each symbol of two bytes or more, -1 for shorter ones.
     """
     with cython.nogil:
         _count(codes, offsets, counts, pairs, firsts)

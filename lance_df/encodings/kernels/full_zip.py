@@ -1,4 +1,4 @@
-"""Walk over the records of full-zip pages. Format: docs/format/full_zip.md."""
+"""Parse the records of full-zip pages. Format: docs/format/full_zip.md."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ def parse_records(
     Parameters
     ----------
     data
-        The caller has checked that all rows lie within.
+        The bytes; the caller has checked that all rows lie within them.
     row_starts, row_stops
-        Where the records of each row lie.
+        The bounds of the records of each row.
     word_bytes, definition_bits
-        Size of the control word: 0, 1, 2 or 4; and its low bits that are the definition level.
+        The size of the control word (0, 1, 2 or 4), and the number of its low bits that are the definition
+        level.
     length_bytes, value_bytes
-        Where values vary in width, the size of the length in front of each that is not null, 4 or 8: null
-        ones have neither. 0 where all are of ``value_bytes``.
+        If values vary in width, the size (4 or 8) of the length before each value; nulls have neither length
+        nor value. 0 if all values have ``value_bytes``.
     max_visible
         A slot owns a value iff its definition level is at most this.
     rep, df, starts, lengths
-        Receive the levels of each slot, and the position of each value, and its length where lengths vary; a
-        row that does not fit is broken.
+        Receive the levels of each slot, the position of each value, and its length if lengths vary; a row
+        that does not fit is broken.
     """
     counts: cython.longlong[2]
     broken: cython.Py_ssize_t
@@ -84,7 +85,7 @@ def _parse_records(
     lengths: cython.longlong[::1],
     counts: cython.p_longlong,
 ) -> cython.Py_ssize_t:
-    """Do so; ``counts`` receives how many slots and values there are. Return the broken row or -1."""
+    """Implement `parse_records`; ``counts`` receives slots and values. Return the broken row or -1."""
     row: cython.Py_ssize_t
     at: cython.Py_ssize_t
     stop: cython.Py_ssize_t
@@ -151,9 +152,9 @@ def parse_packed_rows(
     Parameters
     ----------
     starts, lengths
-        Where each row lies in ``data``; the caller has checked that. A row of no bytes has no children.
+        The range of each row in ``data``, which the caller has checked. A row without bytes has no children.
     fixed_bytes, length_bytes
-        For each child its size, or -1 and the size of the length in front of it: 4 or 8.
+        For each child its size, or -1 and the size of the length before it: 4 or 8.
     out_starts, out_lengths
         Shape (children, rows).
     """

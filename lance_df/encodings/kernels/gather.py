@@ -1,7 +1,7 @@
-"""Take values out of arrays by position.
+"""Take values from arrays by position.
 
-Positions are unsigned little-endian integers of 1, 2, 4 or 8 bytes, and callers have checked that they lie
-within: those of dictionary indices come from a file.
+Positions are unsigned little-endian integers of 1, 2, 4 or 8 bytes, and callers have checked that they are in
+range (dictionary indices come from a file).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ else:
     )
 
 
-# of each byte the bits that are set, ascending
+# for each byte, the bits that are set, ascending
 _BITS_OF = cython.declare(cython.longlong[2048])
 _NUM_BITS = cython.declare(cython.Py_ssize_t[256])
 
@@ -56,19 +56,19 @@ _fill_tables()
 def find_positions(
     mask: cython.const[cython.uchar][::1], wanted: cython.bint, out: cython.longlong[::1]
 ) -> cython.Py_ssize_t:
-    """Write the positions of the bytes 0 or 1 that are ``wanted``; return how many there are.
+    """Write the positions of the bytes (0 or 1) equal to ``wanted``; return their number.
 
     Parameters
     ----------
     mask
-        Holds nothing but 0 and 1.
+        Bytes that are 0 or 1.
     out
-        By 8 longer than what is found, which the caller has counted.
+        The output, longer by 8 than the number of positions, which the caller has counted.
 
     Raises
     ------
     ValueError
-        There are more.
+        There are more positions.
     """
     total: cython.Py_ssize_t
     with cython.nogil:
@@ -92,7 +92,7 @@ def _find_positions(
     flip: cython.ulonglong = 0x0101010101010101
     if wanted:
         flip = 0
-    # where one in so many is wanted, it pays to look whether any of several is
+    # if few are wanted, it pays off to check first whether any of several is
     if out.shape[0] * 16 < count:
         while i + 32 <= count:
             if (
@@ -129,7 +129,7 @@ def _find_positions(
 def _note(
     eight: cython.ulonglong, base: cython.Py_ssize_t, total: cython.Py_ssize_t, out: cython.longlong[::1]
 ) -> cython.Py_ssize_t:
-    """Write the positions of those of eight bytes that are 1; return how many there are then."""
+    """Write the positions of those of eight bytes that are 1; return the new total."""
     i: cython.int
     everything: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
     ones: cython.ulonglong = 0x0101010101010101
@@ -151,9 +151,9 @@ def copy_between(
     dropped: cython.const[cython.longlong][::1],
     out: cython.uchar[::1],
 ) -> None:
-    """Write values of ``width`` bytes but for those at ascending positions.
+    """Write values of ``width`` bytes except those at ascending positions.
 
-    ``data`` holds whole values, among them those at ``dropped``; ``out`` has room for the others.
+    ``data`` has whole values, including those at ``dropped``; ``out`` has room for the others.
     """
     i: cython.Py_ssize_t
     begin: cython.Py_ssize_t = 0
@@ -174,7 +174,7 @@ def gather_bits(
     positions: cython.const[cython.longlong][::1],
     out: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
-    """Write the bits at ``offset + positions[i]``; return how many are set. ``out`` has whole bytes."""
+    """Write the bits at ``offset + positions[i]``; return the number of set bits. ``out`` has whole bytes."""
     total: cython.Py_ssize_t
     with cython.nogil:
         total = _gather_bits(bits, offset, positions, out)
@@ -239,9 +239,9 @@ def gather_values(
     width
         Bytes of a value: 1, 2, 4, 8 or 16.
     positions, position_bytes
-        The bytes of all, and of each.
+        The bytes of all positions, and the bytes of each.
     out
-        Has room for as many values.
+        The output, with room for the values.
     """
     count: cython.Py_ssize_t = positions.shape[0] // position_bytes
     if out.shape[0] < count * width:
@@ -261,7 +261,7 @@ def _gather(
     count: cython.Py_ssize_t,
     out: cython.uchar[::1],
 ) -> cython.void:
-    # with constants the compiler makes a loop of its own for each
+    # with constants, the compiler makes a separate loop for each case
     if width == 1:
         _gather_width(values, 1, positions, position_bytes, count, out)
     elif width == 2:
@@ -317,7 +317,7 @@ def _gather_by(
         for i in range(count):
             _copy_pair(values, 16 * _at(positions, i, position_bytes), out, 16 * i)
         return
-    # what is read before any of it is written is read at once
+    # reading four values before writing any lets the processor read them together
     while i + 4 <= count:
         a = load_word(values, width * _at(positions, i, position_bytes), width)
         b = load_word(values, width * _at(positions, i + 1, position_bytes), width)
@@ -399,7 +399,7 @@ def _look_up_pairs(
 
 @cython.cclass
 class Values:
-    """The bytes of the values of an array: those of many arrays are read without asking each for them."""
+    """The bytes of an array's values, so that many arrays are read without requesting the buffer of each."""
 
     data: cython.const[cython.uchar][::1]
 
@@ -415,19 +415,18 @@ def gather_scattered(
     shifts: cython.const[cython.longlong][::1],
     out: cython.uchar[::1],
 ) -> None:
-    """Write values that are scattered over arrays back to back.
+    """Write values scattered over several arrays back to back.
 
     Parameters
     ----------
     sources, width
         The values of each array, and the bytes of one: 1, 2, 4, 8 or 16.
     orders, counts
-        The positions in one array after another, and how many they are of each: together as many as
-        ``orders``.
+        The positions in one array after another, and their number in each array.
     shifts
-        What is added to the number of the buffer in each Arrow's view of an array, or 0; for ``width`` 16.
+        The number to add to the buffer index of each string view of an array, or 0; for ``width`` 16.
     out
-        Has room for all.
+        The output, with room for all values.
     """
     part: cython.Py_ssize_t
     start: cython.Py_ssize_t = 0
@@ -438,7 +437,7 @@ def gather_scattered(
     for part in range(counts.shape[0]):
         source = sources[part]
         stop = start + counts[part]
-        # to let other threads run takes longer than to copy a few
+        # letting other threads run takes longer than copying a few values
         if stop - start < 1024:
             _gather_part(source.data, width, orders, start, stop, shifts[part], out)
         else:
@@ -509,7 +508,7 @@ def _gather_shifted(
     for i in range(start, stop):
         first = load_64(views, 16 * orders[i])
         second = load_64(views, 16 * orders[i] + 8)
-        # what is short stands in the view itself
+        # short values are in the view itself
         second = (second + (shift if first & length > 12 else 0)) & everything
         store_64(out, 16 * i, first)
         store_64(out, 16 * i + 8, second)

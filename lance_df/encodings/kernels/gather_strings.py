@@ -1,7 +1,7 @@
-"""Take strings out of arrays by position.
+"""Take strings from arrays by position.
 
-Positions are unsigned little-endian integers of 1, 2, 4 or 8 bytes, and callers have checked that they lie
-within: those of dictionary indices come from a file.
+Positions are unsigned little-endian integers of 1, 2, 4 or 8 bytes, and callers have checked that they are in
+range (dictionary indices come from a file).
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ def gather_ends(
     position_bytes: cython.Py_ssize_t,
     out: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
-    """Write 0 and the ends of values that come to lie back to back; return the last end.
+    """Write 0 and the ends of values when stored back to back; return the last end.
 
     Parameters
     ----------
     offsets, offset_bytes
-        The bytes of all, which ascend, and of each: 4 or 8.
+        The bytes of all offsets, which ascend, and the bytes of each: 4 or 8.
     positions, position_bytes
-        The same of the values.
+        The same for the positions.
     out
-        Has room for as many offsets as there are positions and one more. Ends that do not fit are cut off.
+        The output, with room for one offset more than positions. Ends that do not fit are truncated.
     """
     count: cython.Py_ssize_t = positions.shape[0] // position_bytes
     total: cython.Py_ssize_t
@@ -125,7 +125,7 @@ def gather_spans(
 ) -> None:
     """Write values ``data[offsets[p]:offsets[p + 1]]`` back to back; neighbours are copied at once.
 
-    The caller has checked that positions and offsets lie within, and that ``out`` is as long as they are.
+    The caller has checked that positions and offsets are in range, and that ``out`` is as long as the values.
     """
     count: cython.Py_ssize_t = positions.shape[0] // position_bytes
     with cython.nogil:
@@ -151,7 +151,7 @@ def _gather_spans(
     to: cython.Py_ssize_t = 0
     are_joined: cython.bint = 0
     if count:
-        # of few short values it takes longer to find out which are neighbours than to copy each
+        # for a few short values, finding neighbours takes longer than copying each value
         position = _at(positions, count - 1, position_bytes) - _at(positions, 0, position_bytes)
         are_joined = out.shape[0] > 64 * count or position < count + count // 8
     while i < count:
@@ -178,14 +178,14 @@ def gather_padded(
     out_offsets: cython.uchar[::1],
     out: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
-    """Write short values back to back; return their bytes.
+    """Write short values back to back; return their total size.
 
     Parameters
     ----------
     rows, row_bytes, lengths
-        Values as rows of 16, 24 or 32 bytes, padded, and how many bytes of them count.
+        Values as padded rows of 16, 24 or 32 bytes, and the number of bytes of each value.
     positions, position_bytes
-        The bytes of all, and of each.
+        The bytes of all positions, and the bytes of each.
     offset_bytes, out_offsets, out
         Room for one offset more than positions, and for the bytes of a row more than the values take.
     """

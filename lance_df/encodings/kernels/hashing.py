@@ -1,4 +1,4 @@
-"""Hash values: with murmur3, x86, 32 bits, seed 0, and with xxHash64, seed 0.
+"""Hash values with murmur3 (x86, 32 bits, seed 0) and with xxHash64 (seed 0).
 
 Spec: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md, XXH64.
 """
@@ -55,7 +55,7 @@ def _finish(state: cython.uint, length: cython.uint) -> cython.uint:
 
 
 def murmur3_words(words: cython.const[cython.uchar][::1], out: cython.uint[::1]) -> None:
-    """Hash each 8 bytes, the first of them for the first of ``out``."""
+    """Hash each 8 bytes into one item of ``out``."""
     with cython.nogil:
         _murmur3_words(words, out)
 
@@ -90,12 +90,12 @@ def murmur3_bytes(
     data: cython.const[cython.uchar][::1],
     out: cython.uint[::1],
 ) -> None:
-    """Hash what lies in ``data`` between each offset and the next.
+    """Hash the bytes of ``data`` between each offset and the next.
 
     Parameters
     ----------
     offsets, width
-        One more than values, in ``width`` bytes: 4 or 8. The caller has checked them.
+        One offset more than values, of ``width`` bytes (4 or 8). The caller has checked them.
     """
     with cython.nogil:
         if width == 4:
@@ -134,7 +134,7 @@ def _murmur3_bytes(
         starts, lengths, words, states = [0] * 64, [0] * 64, [0] * 64, [0] * 64
     first = 0
     while first + 64 <= out.shape[0]:
-        # of 64 values that are not very different in length the same words are hashed at once
+        # the same words of 64 values are hashed together, if the values are of similar length
         begin = _offset(offsets, width, first)
         end = _offset(offsets, width, first + 64)
         if end - begin > 64 * 64:
@@ -185,7 +185,7 @@ def _murmur3_bytes(
 @cython.nogil
 @cython.exceptval(check=False)
 def _mask(num_bytes: cython.uint) -> cython.uint:
-    """Return what leaves so many of four bytes, without a branch."""
+    """Return a mask that keeps ``num_bytes`` of four bytes, without a branch."""
     third: cython.uint = 0xFF0000
     fourth: cython.uint = 0xFF000000
     mask: cython.uint = 0xFF if num_bytes > 0 else 0
@@ -210,7 +210,7 @@ def _murmur3_at(
     while at + 4 <= end:
         state = _mix_state(state ^ _mix_key(load_32(data, at)))
         at += 4
-    if end - begin > 4 and at < end:  # the last four bytes, without those that are hashed already
+    if end - begin > 4 and at < end:  # the last four bytes, without those that are already hashed
         key = load_32(data, end - 4) >> (8 * (at + 4 - end))
     else:
         for k in range(at, end):
@@ -225,12 +225,12 @@ def decimal_bytes(
     lengths: cython.longlong[::1],
     out: cython.uchar[::1],
 ) -> None:
-    """Write lengths and canonical bytes of numbers of four words, in two's complement.
+    """Write the lengths and canonical bytes of numbers of four words, in two's complement.
 
     Parameters
     ----------
     out
-        33 bytes for each number.
+        The output, of 33 bytes for each number.
     """
     i: cython.Py_ssize_t
     with cython.nogil:
@@ -249,7 +249,7 @@ def _decimal_bytes(
     out: cython.uchar[::1],
     to: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Return how many bytes of a number are written."""
+    """Write the canonical bytes of a number; return how many there are."""
     k: cython.Py_ssize_t
     length: cython.Py_ssize_t
     num_words: cython.Py_ssize_t = 4
@@ -293,7 +293,7 @@ def _decimal_bytes(
     for k in range(4):
         words[k] = ((words[k] ^ sign) + carry) & ones
         carry &= words[k] == 0
-    # without bytes that only repeat the sign
+    # leave out bytes that only repeat the sign
     length = min(8 * num_words + 1, 32)
     while (
         length > 1
@@ -322,7 +322,7 @@ def xxhash64_bytes(
     data: cython.const[cython.uchar][::1],
     out: cython.ulonglong[::1],
 ) -> None:
-    """Hash what lies in ``data`` between each offset and the next. The caller has checked these."""
+    """Hash the bytes of ``data`` between each offset and the next. The caller has checked the offsets."""
     i: cython.Py_ssize_t
     with cython.nogil:
         for i in range(out.shape[0]):
@@ -335,7 +335,7 @@ def xxhash64_bytes(
 @cython.exceptval(check=False)
 @cython.overflowcheck(False)
 def _times(word: cython.ulonglong, prime: cython.Py_ssize_t, added: cython.ulonglong) -> cython.ulonglong:
-    """Multiply a word with one of the five primes."""
+    """Multiply a word by one of the five primes."""
     ones: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
     first: cython.ulonglong = 0x9E3779B185EBCA87
     second: cython.ulonglong = 0xC2B2AE3D27D4EB4F

@@ -1,4 +1,4 @@
-"""Hash keys, count them, and sort out those that cannot be among others by marks, one for many places."""
+"""Hash and count keys, and drop those that cannot be in a set, by marks that stand for many values each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def mix_words(
 ) -> None:
     """Mix one more word, of ``width`` bytes, into each hash, in place."""
     with cython.nogil:
-        # with constants the compiler makes a loop of its own for each
+        # with constants, the compiler makes a separate loop for each case
         if width == 1:
             _mix_words(hashed, words, 1, multiplier)
         elif width == 2:
@@ -72,10 +72,10 @@ def marked_positions(
     marks: cython.const[cython.uchar][::1],
     out: cython.longlong[::1],
 ) -> int:
-    """Write the positions of hashes whose upper bits are marked; return how many there are.
+    """Write the positions of hashes whose upper bits are marked; return their number.
 
-    The caller has checked that there is a bit for each value of the bits above ``shift``, in whole words of 8
-    bytes, and that ``out`` is as long as ``hashed``.
+    The caller has checked that ``marks`` has a bit for each value of the bits above ``shift``, in whole words
+    of 8 bytes, and that ``out`` is as long as ``hashed``.
     """
     total: cython.Py_ssize_t
     with cython.nogil:
@@ -111,10 +111,10 @@ def near_positions(
     marks: cython.const[cython.uchar][::1],
     out: cython.longlong[::1],
 ) -> int:
-    """Write the positions of numbers in marked ranges above ``lowest``; return how many there are.
+    """Write the positions of numbers in marked ranges above ``lowest``; return their number.
 
-    Numbers have ``width`` bytes, and those beyond the marks count as the last of these. The caller has
-    checked that ``out`` is as long as there are numbers.
+    Numbers have ``width`` bytes; those beyond the marks use the last mark. The caller has checked that
+    ``out`` has room for all numbers.
     """
     total: cython.Py_ssize_t
     with cython.nogil:
@@ -145,7 +145,7 @@ def _near_positions(
 ) -> cython.Py_ssize_t:
     i: cython.Py_ssize_t
     ones: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
-    # with its sign inverted a number is as far above the lowest one as it is itself
+    # inverting the sign bit of all numbers keeps their distance to the lowest one
     sign: cython.ulonglong = is_signed << (8 * width - 1)
     index: cython.ulonglong
     last: cython.ulonglong = marks.shape[0] - 1
@@ -165,8 +165,8 @@ def count_codes(codes: cython.const[cython.uchar][::1], counts: cython.longlong[
     Parameters
     ----------
     counts
-        Four times 256 numbers, to which those of every fourth code are added: equal codes in a row then wait
-        for each other less. The caller has checked that these are as many.
+        Four times 256 numbers, each for every fourth code, so that equal codes in a row wait less for each
+        other. The caller has checked the length.
     """
     with cython.nogil:
         _count_codes(codes, counts)

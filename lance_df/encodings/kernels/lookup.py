@@ -1,4 +1,4 @@
-"""Look indices of any width up in tables of values of any width."""
+"""Look up indices of any width in tables of values of any width."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _highest(
     width: cython.Py_ssize_t,
     zero: Word,
 ) -> cython.ulonglong:
-    """Return the highest of some words, which have the type of ``zero``; 0 of none."""
+    """Return the highest of some words of the type of ``zero``; 0 if there are none."""
     i: cython.Py_ssize_t
     word: Word
     highest: Word = zero
@@ -53,7 +53,7 @@ def _has_zero(
     width: cython.Py_ssize_t,
     zero: Word,
 ) -> cython.bint:
-    """Return whether one of some words, which have the type of ``zero``, is 0."""
+    """Return whether any of some words of the type of ``zero`` is 0."""
     i: cython.Py_ssize_t
     word: Word
     one: Word = 1
@@ -77,7 +77,7 @@ def _keep_valid(
     valid: cython.const[cython.uchar][::1],
     out: cython.uchar[::1],
 ) -> cython.void:
-    """Copy ``count`` words from the word ``start`` on, those that are not valid as 0."""
+    """Copy ``count`` words, of the type of ``zero``, from word ``start`` on; invalid ones become 0."""
     i: cython.Py_ssize_t
     word: Word
     for i in range(count):
@@ -146,7 +146,7 @@ def _write(
     out: cython.uchar[::1],
     to: cython.Py_ssize_t,
 ) -> cython.void:
-    # with constants the compiler makes a loop of its own for each
+    # with constants, the compiler makes a separate loop for each case
     if table.shape[0] == 0:
         if out_width == width:
             copy_bytes(out, to, words, at, count * width)
@@ -186,7 +186,7 @@ def look_up_words(
 ) -> cython.Py_ssize_t:
     """Look up ``count`` indices from byte ``at`` on, and write from byte ``to`` on; see `look_up`.
 
-    Returns -1, or where an index is not below ``table_size``, -2 less the highest.
+    Returns -1, or -2 minus the highest index if an index is not below ``table_size``.
     """
     zero_8: cython.uchar = 0
     zero_16: cython.ushort = 0
@@ -228,23 +228,22 @@ def look_up(
     out_width: cython.Py_ssize_t,
     out: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
-    """Write what indices mean: the values of a table, or where there is none, the indices themselves.
+    """Write the values of indices in a table, or without a table the indices themselves.
 
-    Returns -1; where an index is not below ``table_size``, -2 less it; and otherwise, without ``valid``, 0
-    where one of them is 0.
+    Returns -2 minus the index if an index is not below ``table_size``; otherwise 0 if ``valid`` is empty and
+    an index is 0; otherwise -1.
 
     Parameters
     ----------
     words, width
-        The bytes of unsigned indices, and those of one: 1, 2, 4 or 8.
+        The bytes of unsigned indices, and the bytes of each: 1, 2, 4 or 8.
     valid
-        A byte for each of them, 1, or 0 where it has no meaning, and 0 is looked up instead. Empty where all
-        have.
+        A byte for each index: 1 if it is valid, or 0 to look up 0 instead. Empty if all are valid.
     table, table_size
-        The bytes of the values, none where indices are wanted; and how many values there are.
+        The bytes of the values (empty to write the indices), and the number of values.
     out_width, out
-        Bytes of what is written for each index: 1, 2, 4 or 8, or where these are values, 16; and room for
-        all of them.
+        The bytes written for each index (1, 2, 4 or 8, or for values also 16), and the output, with room for
+        all.
     """
     status: cython.Py_ssize_t
     scratch: cython.uchar[::1] = bytearray(8192 if valid.shape[0] else 0)
@@ -278,7 +277,7 @@ def _look_up(
     has_zero: cython.bint = False
     status: cython.Py_ssize_t
     beyond: cython.Py_ssize_t = -1
-    # so many indices stay in the first cache until they are looked up
+    # this many indices stay in the first-level cache until they are looked up
     while start < count:
         size = min(count - start, 1024)
         at = start * width

@@ -1,7 +1,7 @@
-"""Words at any byte of an array, little-endian, and how kernels run uncompiled.
+"""Read and write little-endian words at any byte of an array, and run kernels uncompiled.
 
 Compiled kernels have these functions from ``memory.pxd``. A checked build checks the last byte of each word;
-that the first one is not before the array is up to the caller.
+the caller must ensure that the first byte is not before the array.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def store_word(data: memoryview, at: int, word: int, width: int) -> None:
 
 
 def copy_bytes(out: memoryview, to: int, data: memoryview, at: int, size: int) -> None:
-    """Copy ``size`` bytes, from ``at`` of ``data`` on to ``to`` of ``out``; they do not overlap."""
+    """Copy ``size`` bytes from ``at`` in ``data`` to ``to`` in ``out``; the ranges must not overlap."""
     _check(out, to, size)
     _check(data, at, size)
     out[to : to + size] = data[at : at + size]
 
 
 def copy_ahead(out: memoryview, to: int, data: memoryview, at: int, size: int) -> None:
-    """Do the same where what lies behind, in ``out``, is written later: it may be overwritten."""
+    """As `copy_bytes`, but bytes that follow in ``out`` may be overwritten, as they are written later."""
     copy_bytes(out, to, data, at, size)
     out[to + size : to + 32] = bytes(len(out[to + size : to + 32]))
 
@@ -85,10 +85,10 @@ def _check(data: memoryview, at: int, size: int) -> None:
 
 
 def run_uncompiled(names: dict[str, Any]) -> None:
-    """Have the kernels of a module take arrays, as the compiled ones do.
+    """Make the kernels of a module accept arrays, as compiled ones do.
 
-    Within, arrays are memoryviews, whose items are Python's integers: nothing wraps around, and what does not
-    fit into an array is an error.
+    In a kernel, arrays are memoryviews whose items are Python integers: nothing wraps around, and a value
+    that does not fit into an array is an error.
     """
     for name, value in list(names.items()):
         if getattr(value, "__module__", None) != names["__name__"]:

@@ -1,8 +1,8 @@
 """Read ranges of rows of mini-block pages in memory. Format: docs/format/mini_block.md.
 
-Readers take rows ``start`` to ``stop`` (exclusive), of which there are some, and which exist; and the bytes
-``out`` of as many values. They return -1, the first chunk that does not hold its values, or, where an index
-is beyond the table, -2 less that index.
+Readers take rows ``start`` to ``stop`` (exclusive), at least one, all of which exist, and ``out``, the bytes
+of as many values. They return -1, or the first chunk that does not hold its values, or -2 minus an index that
+is beyond the table.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ else:
 
 
 class Page:
-    """The chunks of a page, each of which holds levels and values.
+    """The chunks of a page, each with levels and values.
 
     Parameters
     ----------
     data
         The bytes of all chunks.
     positions
-        Where each of them starts, multiples of 8, and where the last one ends; the caller has checked that
-        these ascend and lie within.
+        The start of each chunk, a multiple of 8, and the end of the last one; the caller has checked that
+        they ascend and lie within ``data``.
     items
-        The first value of each chunk, and of what follows the last: ascending from 0.
+        The first value of each chunk, followed by the number of all values; ascending from 0.
     levels
-        How many level buffers come before the values of a chunk: 0 or 1, for `chunk_buffers` also 2.
+        The number of level buffers before the values of a chunk: 0 or 1, for `chunk_buffers` also 2.
     wide
-        Whether sizes of value buffers have 32 bits, not 16.
+        Whether sizes of value buffers have 32 bits instead of 16.
     width
-        Bytes of a value, or of an offset, as it is stored.
+        The bytes of a stored value or offset.
     table
-        The bytes of the values that indices are looked up in; none where they are wanted themselves.
+        The bytes of the values in which indices are looked up; empty to read the indices themselves.
     table_size
-        How many these are, -1 where the values are no indices.
+        The number of these values; -1 if the stored values are not indices.
     out_width
-        Bytes of what is written for each value.
+        The bytes that are written for each value.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Page:
         self.out_width = out_width
 
     def with_table_size(self, table_size: cython.Py_ssize_t) -> Page:
-        """Return the same page of indices into so many values."""
+        """Return the same page with indices into ``table_size`` values."""
         return Page(
             self.data,
             self.positions,
@@ -117,7 +117,7 @@ def chunk_of(page: Page, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def value_start(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return where the only value buffer of a chunk starts, if its header lies within."""
+    """Return the start of the only value buffer of a chunk, if the chunk contains its header."""
     start: cython.Py_ssize_t = page.positions[chunk] + 8
     size: cython.Py_ssize_t
     if page.levels and start <= page.positions[chunk + 1]:
@@ -130,7 +130,7 @@ def value_start(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def value_size(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return the bytes of the only value buffer of a chunk, -1 where it does not lie within the chunk."""
+    """Return the bytes of the only value buffer of a chunk; -1 if the buffer exceeds the chunk."""
     start: cython.Py_ssize_t = page.positions[chunk]
     stop: cython.Py_ssize_t = page.positions[chunk + 1]
     low: cython.ulonglong = 0xFFFFFFFF
@@ -146,7 +146,7 @@ def value_size(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
 def read_flat(
     page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: cython.uchar[::1]
 ) -> cython.Py_ssize_t:
-    """Read values that lie back to back in each chunk."""
+    """Read values that are stored back to back in each chunk."""
     broken: cython.Py_ssize_t
     with cython.nogil:
         broken = _read_flat(page, start, stop, out)
@@ -182,7 +182,7 @@ def _read_flat(
 @cython.nogil
 @cython.exceptval(check=False)
 def packed_width(page: Page, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return the bits of a value, which a bit-packed buffer begins with; -1 where its block does not fit."""
+    """Return the bit width at the start of a bit-packed buffer; -1 if its block does not fit."""
     word: cython.ulonglong
     if size < page.width:
         return -1
@@ -197,7 +197,7 @@ def packed_width(page: Page, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> 
 @cython.nogil
 @cython.exceptval(check=False)
 def run_values(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return where the values of runs start, if the header of the chunk lies within."""
+    """Return the start of the values of runs, if the chunk contains its header."""
     start: cython.Py_ssize_t = page.positions[chunk]
     size: cython.Py_ssize_t = load_16(page.data, start + 2)
     start += 16 if page.wide else 8
@@ -208,7 +208,7 @@ def run_values(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def run_value_bytes(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return the bytes of the values of runs, if the header of the chunk lies within."""
+    """Return the bytes of the values of runs, if the chunk contains its header."""
     at: cython.Py_ssize_t = page.positions[chunk] + 2 + 2 * page.levels
     return load_32(page.data, at) if page.wide else load_16(page.data, at)
 
@@ -217,7 +217,7 @@ def run_value_bytes(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def count_runs(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return how many runs a chunk has whose header and buffers lie within; otherwise none."""
+    """Return the number of runs of a chunk that contains its header and buffers; otherwise 0."""
     stop: cython.Py_ssize_t = page.positions[chunk + 1]
     at: cython.Py_ssize_t = page.positions[chunk]
     size: cython.Py_ssize_t
@@ -236,7 +236,7 @@ def count_runs(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def run_lengths(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return where the lengths of runs start, if the header of the chunk lies within."""
+    """Return the start of the lengths of runs, if the chunk contains its header."""
     return run_values(page, chunk) + ((run_value_bytes(page, chunk) + 7) & ~7)
 
 
@@ -249,7 +249,7 @@ def read_runs(
     """
     broken: cython.Py_ssize_t
     with cython.nogil:
-        # with constants the compiler makes a loop of its own for each
+        # with constants, the compiler makes a separate loop for each case
         if page.width == 1:
             broken = _read_runs(page, start, stop, out, 1)
         elif page.width == 2:
@@ -320,7 +320,7 @@ def _expand_runs(
     out: cython.uchar[::1],
     to: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Write ``left`` values after the first ``skipped``; return how many of them the runs do not have."""
+    """Skip ``skipped`` values and write the next ``left``; return how many of them the runs lack."""
     run: cython.Py_ssize_t = 0
     count: cython.Py_ssize_t
     i: cython.Py_ssize_t
@@ -334,7 +334,7 @@ def _expand_runs(
         skipped = 0
         word = load_word(data, value + run * width, width)
         if count <= 8 <= left:
-            # a fixed number of stores needs no branches; the next run overwrites what is too much
+            # a fixed number of stores needs no branches; the next run overwrites surplus ones
             repeated = _repeated(word, width)
             for i in range(width):
                 store_64(out, to + 8 * i, repeated)
@@ -354,7 +354,7 @@ def _expand_runs(
 @cython.exceptval(check=False)
 @cython.overflowcheck(False)
 def _repeated(word: cython.ulonglong, width: cython.Py_ssize_t) -> cython.ulonglong:
-    """Return 8 bytes of one word again and again."""
+    """Return 8 bytes that repeat one word."""
     ones_8: cython.ulonglong = 0x0101010101010101
     ones_16: cython.ulonglong = 0x0001000100010001
     ones_32: cython.ulonglong = 0x0000000100000001
@@ -373,17 +373,16 @@ def chunk_buffers(
     starts: cython.longlong[:, ::1],
     sizes: cython.longlong[:, ::1],
 ) -> cython.Py_ssize_t:
-    """Find the buffers of chunks; return the first chunk that they do not fit into, or -1.
+    """Find the buffers of chunks; return the first chunk that does not contain its buffers, or -1.
 
     Parameters
     ----------
     page
-        Where it has one level buffer, values and levels of a chunk must be as many.
+        The page. If it has one level buffer, a chunk must have equal numbers of values and levels.
     chunks
-        Which are meant; they exist.
+        The numbers of the chunks, which exist.
     starts, sizes
-        Receive a row for each buffer, levels first: where it starts in the page, a multiple of 8, and its
-        bytes.
+        Receive a row for each buffer, levels first: its start in the page, a multiple of 8, and its size.
     """
     broken: cython.Py_ssize_t
     with cython.nogil:

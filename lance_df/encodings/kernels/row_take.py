@@ -1,4 +1,4 @@
-"""Take single rows out of many pages in memory, without decoding the others.
+"""Take single rows from many pages in memory without decoding other rows.
 
 Format: docs/format/mini_block.md.
 """
@@ -47,7 +47,7 @@ else:
         value_start,
     )
 
-# How values of a page are stored: back to back as a whole, and in chunks back to back, bit-packed, as runs.
+# How a page stores values: all back to back; or in chunks back to back, bit-packed, or as runs.
 WHOLE = 0
 FLAT = 1
 PACKED = 2
@@ -68,28 +68,28 @@ def take_rows(
     begin: cython.Py_ssize_t,
     out: cython.uchar[::1],
 ) -> tuple:
-    """Write values of rows, or where pages have dictionaries, indices of 32 bits into all of these.
+    """Write the values of rows or, for pages with dictionaries, 32-bit indices into all dictionaries.
 
-    Returns where it stopped, the number of a row and of its page, and what is wrong with that: the chunk that
-    does not hold its values; -2 less an index that is beyond those of the page; or -1 where the page is None,
-    or nothing is: then all rows are written, and the number of the row is that of all.
+    Returns the number of the row at which it stopped, the number of its page, and the reason: the chunk that
+    does not hold its values; -2 minus an index that is beyond the values of the page; or -1. In case of -1,
+    either the page is None, or all rows are written and the first number is that of all rows.
 
     Parameters
     ----------
     pages
-        `Page` objects, of one width of values, or None. What they look up is not read.
+        `Page` objects whose values have one width, or None. The values that they look up are not read.
     kinds, bases
-        How values of each page are stored, and what is added to its indices.
+        How each page stores its values, and the number to add to its indices.
     starts
-        The first row of each page, and what follows the last.
+        The first row of each page, followed by the end of the last page.
     rows
-        Ascending, all of them in one of the pages.
+        The rows, ascending and all within the pages.
     targets
-        Where the value of each belongs.
+        The position of the value of each row in ``out``.
     begin
-        The first row that is wanted.
+        The number of the row to begin with.
     out
-        Room for all of them.
+        The output, with room for all values.
     """
     num_rows: cython.Py_ssize_t = rows.shape[0]
     number: cython.Py_ssize_t = 0
@@ -132,7 +132,7 @@ def _put(
     target: cython.Py_ssize_t,
     out: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
-    """Copy the value at a byte, or if it is an index, what it is among all; return what readers do."""
+    """Copy a value or, for an index, add ``base`` to it; return the same as readers do."""
     width: cython.Py_ssize_t = page.width
     if page.table_size >= 0:
         return _put_index(page, load_word(page.data, at, width), base, target, out)
@@ -189,7 +189,7 @@ def _take_whole(
 @cython.nogil
 @cython.exceptval(check=False)
 def _next_chunk(page: Page, chunk: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return the chunk of a row beyond a chunk: one of the next, mostly."""
+    """Return the chunk of a row that is beyond a chunk: usually one of the next chunks."""
     if chunk < 0:
         return chunk_of(page, row)
     while chunk + 1 < page.num_chunks and page.items[chunk + 1] <= row:
@@ -276,7 +276,7 @@ def _take_packed(
                 return chunk
             at += width
             mask = ones >> (64 - bits) if bits else 0
-        # a value is in one lane of one packed row of words; where, the unpacking of whole blocks says too
+        # a value is in one lane of one packed row of words; the position follows from how blocks are unpacked
         row -= low
         eighth = row % 128 // lanes * lanes // 16
         eighth = ((eighth & 1) << 2) | (eighth & 2) | (eighth >> 2)

@@ -1,4 +1,4 @@
-"""Find rows that are equal to the one before, and add up their numbers. Nothing here branches for a row."""
+"""Find runs of equal rows and add up their numbers, without a branch for each row."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def find_runs(
     out_keys: cython.uchar[::1],
     out_ends: cython.longlong[::1],
 ) -> int:
-    """Write the key of each run of equal keys and where it ends; return how many runs there are.
+    """Write the key and the end of each run of equal keys; return the number of runs.
 
     Parameters
     ----------
     keys, width
-        Of 4 or 8 bytes each. The caller has checked that there are some.
+        Keys of 4 or 8 bytes each. The caller has checked that there is at least one.
     longest
-        A run begins at all multiples of this power of two.
+        Runs also begin at all multiples of this power of two.
     begins
-        Gets 1 for each key where a run begins, and 0 elsewhere.
+        Receives 1 for each key at which a run begins, and 0 elsewhere.
     out_keys, out_ends
-        As many as there are keys.
+        Outputs with room for as many items as there are keys.
     """
     count: cython.Py_ssize_t
     with cython.nogil:
@@ -80,9 +80,9 @@ def add_up_runs(
 ) -> None:
     """Write the sum of each run of rows, sign-extended to ``width`` words: 1 or 2.
 
-    The number of row ``i`` is at ``i * step``. The caller has checked that there are so many numbers, that
-    ``begins`` is 1 where a run begins, first of all at row 0, and 0 elsewhere, and that ``out`` has the words
-    of each run.
+    The number of row ``i`` is at ``i * step``. The caller has checked that this many numbers exist, that
+    ``begins`` is 1 where a run begins, including row 0, and 0 elsewhere, and that ``out`` has room for all
+    runs.
     """
     with cython.nogil:
         _add_up_runs(numbers, step, begins, width, out)
@@ -127,7 +127,7 @@ def _add_up_runs(
 @cython.nogil
 @cython.exceptval(check=False)
 def _signed(word: cython.ulonglong) -> cython.longlong:
-    """Return the number that a word is in two's complement."""
+    """Return a word as a signed number in two's complement."""
     if cython.compiled:
         return word
     return word - (word >> 63 << 64)

@@ -1,7 +1,7 @@
 """Read strings and string views. Format: docs/format/variable.md.
 
-A view is two words: the size, and up to 12 bytes of the value; or, of a longer one, 4 of them, the number of
-a buffer, which is 0 here, and where the value starts in it.
+A view is two words: the size and up to 12 bytes of the value; or for a longer value, its first 4 bytes, the
+number of a buffer (0 here), and the start of the value in the buffer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ else:
     )
     from lance_df.encodings.kernels.pages import Page, chunk_of, value_size, value_start
 
-# which bits of the two words of a view belong to a value of so many bytes; those of longer ones come last
+# for each size, masks of the bits of a view's words that belong to the value; longer values come last
 _first_bits = cython.declare(cython.ulonglong[14])
 _rest_bits = cython.declare(cython.ulonglong[14])
 _byte = cython.declare(cython.ulonglong, 0xFF)
@@ -55,7 +55,7 @@ def _write_view(
     start: cython.Py_ssize_t,
     size: cython.Py_ssize_t,
 ) -> cython.void:
-    """Write the view of a value at ``at``, of which 12 bytes may be read; its buffer has it at ``start``."""
+    """Write the view of a value at ``at``, with 12 readable bytes; in its buffer it is at ``start``."""
     kind: cython.Py_ssize_t = min(size, 13)
     high: cython.ulonglong = start
     word: cython.ulonglong = size
@@ -76,7 +76,7 @@ def _write_short_view(
     at: cython.Py_ssize_t,
     size: cython.Py_ssize_t,
 ) -> cython.void:
-    """Do the same for a value of at most 12 bytes."""
+    """Write the view of a value of at most 12 bytes."""
     word: cython.ulonglong = size
     store_64(out, to, word | (load_64(data, at) << 32 & _first_bits[size]))
     store_64(out, to + 8, load_64(data, at + 4) & _rest_bits[size])
@@ -94,7 +94,7 @@ def _write_last_view(
     start: cython.Py_ssize_t,
     size: cython.Py_ssize_t,
 ) -> cython.void:
-    """Do the same without reading what follows the value."""
+    """Write the view of a value without reading bytes after the value."""
     first: cython.ulonglong = size
     rest: cython.ulonglong = start
     byte: cython.ulonglong
@@ -118,7 +118,7 @@ def _write_last_view(
 def _offset(
     offsets: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, width: cython.Py_ssize_t
 ) -> cython.ulonglong:
-    """Return the offset from byte ``at`` on: a negative one is huge."""
+    """Return the offset from byte ``at`` on; a negative one becomes a huge number."""
     if width == 4:
         return load_32(offsets, at)
     return load_64(offsets, at)
@@ -140,18 +140,18 @@ def _views(
     out: cython.uchar[::1],
     to: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Write views of values; return whether their offsets ascend, and are less than 2**31.
+    """Write views of values; return whether their offsets ascend and are less than 2**31.
 
     Parameters
     ----------
     offsets, at, width
-        The offset from byte ``at`` on is that of the first value. The last one is no more than ``data`` has.
+        The offset of the first value is at byte ``at``. The last offset does not exceed ``data``.
     data, base
         Offsets count from byte ``base``.
     start
-        What that is counted as in the views.
+        The position of byte ``base`` in the views.
     out, to
-        Where the views go.
+        The output, and the position of the first view in it.
     """
     i: cython.Py_ssize_t
     safe: cython.Py_ssize_t = count
@@ -166,7 +166,7 @@ def _views(
     length: cython.uint
     longest: cython.uint = 0
     shortest: cython.uint = 0xFFFFFFFF
-    # differences of 32 bits wrap around where offsets do not ascend
+    # 32-bit differences wrap around if offsets do not ascend
     if width == 4:
         for i in range(count):
             word = load_32(offsets, at + 4 * i)
@@ -190,7 +190,7 @@ def _views(
             store_64(out, to + 16 * i, 1 | byte << 32)
             store_64(out, to + 16 * i + 8, 0)
         return True
-    # the last values have no 12 bytes that may be read
+    # fewer than 12 bytes may be readable at the last values
     while safe:
         high = _offset(offsets, at + width * (safe - 1), width)
         if base + high + 12 <= data.shape[0]:
@@ -235,7 +235,7 @@ def _views_32(
 def _has_other_bytes(
     data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, size: cython.Py_ssize_t
 ) -> cython.bint:
-    """Return whether some bytes are no ASCII."""
+    """Return whether any byte is not ASCII."""
     i: cython.Py_ssize_t
     words: cython.ulonglong = 0
     bytes_: cython.uchar = 0
@@ -255,7 +255,8 @@ def string_views(
     Parameters
     ----------
     offsets
-        Value i is ``data[offsets[i]:offsets[i + 1]]``, both of 4 bytes. What lies beyond is refused.
+        Value i is ``data[offsets[i]:offsets[i + 1]]``; offsets have 4 bytes. Offsets beyond ``data`` are
+        refused.
     out
         The 16 bytes of each view.
     """
@@ -280,16 +281,16 @@ def view_ends(
     is_checked: cython.bint,
     out: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
-    """Write views of values of 2.0 files, that count from the first of them.
+    """Write views of values of 2.0 files; positions count from the first value.
 
     Parameters
     ----------
     ends
-        Where each value of a page ends in ``data``, 8 bytes each: those of nulls are above ``limit``.
+        The end of each value of a page in ``data``, in 8 bytes; those of nulls are above ``limit``.
     start, stop
-        A range of some values that exist.
+        A range of values, at least one, that exist.
     limit
-        Ends are no more than that, which is less than 2**31 and no more than ``data`` has.
+        The maximum of valid ends, which is less than 2**31 and not beyond ``data``.
     is_checked
         Whether bytes are known to be UTF-8.
     out
@@ -297,7 +298,7 @@ def view_ends(
 
     Returns
     -------
-    -1; -2 where some bytes are not ASCII; -3 where some values are null, or broken.
+    -1; -2 if some bytes are not ASCII; -3 if some values are null or broken.
     """
     status: cython.Py_ssize_t
     if not 0 <= start < stop <= ends.shape[0] // 8 or limit > data.shape[0]:
@@ -349,10 +350,10 @@ def read_ends(
     width: cython.Py_ssize_t,
     out: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
-    """Write offsets of ``width`` bytes, the first of them 0, of values of 2.0 files.
+    """Write the offsets, of ``width`` bytes and starting with 0, of values of 2.0 files.
 
-    The others are as :func:`view_ends` has them. Returns the last offset, or -3; what does not fit into 4
-    bytes is cut off.
+    Other arguments are as in :func:`view_ends`. Returns the last offset, or -3; offsets that do not fit into
+    4 bytes are truncated.
     """
     size: cython.Py_ssize_t
     if not 0 <= start < stop <= ends.shape[0] // 8 or out.shape[0] < width * (stop - start + 1):
@@ -384,7 +385,7 @@ def _read_ends(
     is_broken: cython.bint = False
     if low > high or high > bound or load_64(ends, at) < low:
         return -3
-    # loops over neighbours without a way out take many at a time
+    # a loop over neighbours without an early exit processes many of them at a time
     for i in range(count - 1):
         is_broken |= load_64(ends, at + 8 * i + 8) < load_64(ends, at + 8 * i)
     if is_broken:
@@ -404,7 +405,7 @@ def _read_ends(
 @cython.nogil
 @cython.exceptval(check=False)
 def offsets_start(page: Page, chunk: cython.Py_ssize_t, start: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return the byte of the offset of a row of a chunk, -1 where not all offsets of the chunk exist."""
+    """Return the byte of the offset of a row in a chunk; -1 if not all offsets of the chunk exist."""
     if page.items[chunk + 1] - page.items[chunk] >= value_size(page, chunk) // page.width:
         return -1
     return value_start(page, chunk) + (start - page.items[chunk]) * page.width
@@ -413,10 +414,10 @@ def offsets_start(page: Page, chunk: cython.Py_ssize_t, start: cython.Py_ssize_t
 def read_views(
     page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: cython.uchar[::1]
 ) -> cython.Py_ssize_t:
-    """Write views that count from the chunk of the first row, of chunks of less than 2**31 bytes.
+    """Write views whose positions count from the chunk of the first row; chunks have less than 2**31 bytes.
 
-    Offsets have 4 bytes. Returns -1; -2 where all is well, but some bytes are no ASCII; or the first broken
-    chunk. `pages` says more.
+    Offsets have 4 bytes. Returns -1; -2 if offsets are valid but some bytes are not ASCII; or the first
+    broken chunk. See `pages`.
     """
     status: cython.Py_ssize_t
     with cython.nogil:
@@ -459,7 +460,7 @@ def _read_views(
 
 
 def room_for_strings(page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return how many bytes the values of the chunks of rows take, or -1 less the first broken chunk."""
+    """Return the bytes of the values in the chunks of rows, or -1 minus the first broken chunk."""
     chunk: cython.Py_ssize_t
     room: cython.Py_ssize_t = 0
     with cython.nogil:
@@ -481,9 +482,9 @@ def read_strings(
     out_offsets: cython.uchar[::1],
     out: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
-    """Write offsets, and bytes, for which there is room as :func:`room_for_strings` says.
+    """Write offsets and bytes; :func:`room_for_strings` returns the room that bytes need.
 
-    Returns -1 or the first broken chunk; `pages` says more.
+    Returns -1 or the first broken chunk; see `pages`.
     """
     broken: cython.Py_ssize_t
     if out_offsets.shape[0] < (stop - start + 1) * page.width:
@@ -538,9 +539,9 @@ def _read_strings(
         room = out.shape[0] - to
         if high < low or high > size or high - low > room:
             return chunk
-        # what is added to each offset, modulo 2**64
+        # the number that is added to each offset, modulo 2**64
         shift = (to - low) & mask
-        # loops over neighbours without a way out take many at a time
+        # a loop over neighbours without an early exit processes many of them at a time
         for i in range(count):
             is_broken |= _offset(data, offsets + width * (i + 1), width) < _offset(
                 data, offsets + width * i, width
@@ -567,9 +568,9 @@ def find_strings(
     starts: cython.longlong[::1],
     ends: cython.longlong[::1],
 ) -> cython.Py_ssize_t:
-    """Find values without reading them: ``starts`` and ``ends`` receive where they lie in the chunks.
+    """Find values without reading them: ``starts`` and ``ends`` receive their bounds in the chunks.
 
-    ``rows`` ascend. Returns -1, or the first chunk that does not hold a value that it should.
+    ``rows`` ascend. Returns -1, or the first chunk that lacks one of its values.
     """
     broken: cython.Py_ssize_t
     if starts.shape[0] < rows.shape[0] or ends.shape[0] < rows.shape[0]:

@@ -1,4 +1,4 @@
-"""Values of variable width: copy spans of bytes, join values, or the chunks of a page.
+"""Copy spans of bytes, and join values of variable width or the chunks of a page.
 
 Format: docs/format/variable.md.
 """
@@ -31,7 +31,7 @@ def copy_spans(
     out: cython.uchar[::1],
     out_starts: cython.const[cython.longlong][::1],
 ) -> None:
-    """Copy span i of ``data`` to ``out_starts[i]`` of ``out``. The caller has checked that all lie within."""
+    """Copy span i of ``data`` to ``out_starts[i]`` in ``out``. The caller has checked the ranges."""
     i: cython.Py_ssize_t
     with cython.nogil:
         for i in range(starts.shape[0]):
@@ -46,14 +46,14 @@ def join_variable(
     out_offsets: cython.uchar[::1],
     out: cython.uchar[::1],
 ) -> None:
-    """Join values that lie anywhere in ``data``. The caller has checked spans and sizes.
+    """Join values from anywhere in ``data``. The caller has checked spans and sizes.
 
     Parameters
     ----------
     offset_bytes, out_offsets
-        The bytes of an offset, 4 or 8, and of all: one more than values.
+        The bytes of an offset (4 or 8), and the output for the offsets: one more than values.
     out
-        As long as the values together.
+        The output, as long as the values together.
     """
     with cython.nogil:
         if offset_bytes == 4:
@@ -97,12 +97,12 @@ def gather_variable(
     Parameters
     ----------
     offset_bytes
-        Of an offset: 4 or 8.
+        The bytes of an offset: 4 or 8.
     starts, sizes
-        First byte and bytes of each chunk. The caller has checked that they lie within, and that chunk i has
-        room for ``counts[i] + 1`` offsets.
+        The first byte and the size of each chunk. The caller has checked that they are in range, and that
+        chunk i has room for ``counts[i] + 1`` offsets.
     out_offsets, out
-        Room for all values and one offset more, and for the bytes between first and last offsets.
+        Outputs, with room for one offset more than values, and for the bytes between first and last offsets.
     """
     broken: cython.Py_ssize_t
     with cython.nogil:
@@ -139,7 +139,7 @@ def _gather_variable(
         first = load_word(data, at, offset_bytes)
         last = load_word(data, at + counts[chunk] * offset_bytes, offset_bytes)
         size = sizes[chunk]
-        # as unsigned numbers those below 0 are beyond the end too
+        # as unsigned numbers, negative ones are beyond the end too
         if last < first or last > size:
             return chunk
         size = out.shape[0] - to
@@ -168,14 +168,14 @@ def _shift(
     out: cython.uchar[::1],
     value: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Write offsets as counted from ``first`` being at ``to``; return whether some descend."""
+    """Write offsets shifted from ``first`` to ``to``; return whether some descend."""
     i: cython.Py_ssize_t
     is_broken: cython.uint = 0
     lower: cython.uint
     upper: cython.uint
     shift: cython.uint
     fits: cython.ulonglong = 0xFFFFFFFF
-    # loops over neighbours of one width and without a way out take many at a time
+    # a loop over neighbours of one width without an early exit processes many of them at a time
     if offset_bytes == 4:
         for i in range(count):
             lower = load_word(data, at + 4 * i, 4)

@@ -1,4 +1,4 @@
-"""Find strings that hold some words, one after the other."""
+"""Find strings that contain some words, one after another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _is_near(
     half_byte: cython.uchar,
     last_byte: cython.uchar,
 ) -> cython.bint:
-    """Return whether a word may begin at one of 32 bytes: three of its bytes are where they would be."""
+    """Return whether a word may begin at one of 32 bytes, judging by three of its bytes."""
     i: cython.Py_ssize_t
     near: cython.uchar = 0
     for i in range(32):
@@ -78,7 +78,7 @@ def _find(
     word: cython.Py_ssize_t,
     size: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Return where between two bytes a word begins first, -1 where there is none."""
+    """Return the first position of a word between two bytes; -1 if there is none."""
     half: cython.Py_ssize_t = size >> 1
     last: cython.Py_ssize_t = size - 1
     first_byte: cython.uchar = words[word]
@@ -126,7 +126,7 @@ def _holds(
     words: cython.const[cython.uchar][::1],
     sizes: cython.const[cython.longlong][::1],
 ) -> cython.bint:
-    """Return whether the bytes from one to another hold all words, in order and none within another."""
+    """Return whether the bytes of a range contain all words, in order and without overlaps."""
     i: cython.Py_ssize_t
     word: cython.Py_ssize_t = 0
     for i in range(sizes.shape[0]):
@@ -147,19 +147,19 @@ def find_words(
     rarest: cython.Py_ssize_t,
     out: cython.uchar[::1],
 ) -> int:
-    """Set the byte of each string that holds all words, in order; return how many do.
+    """Set the byte of each string that contains all words in order; return the number of these.
 
     Parameters
     ----------
     offsets, width, data
-        Where in ``data`` each string begins, and where the last one ends, in ``width`` bytes: 4 or 8. The
+        The start of each string in ``data`` and the end of the last one, of ``width`` bytes (4 or 8). The
         caller has checked them.
     words, sizes
-        The words back to back, none of them empty, and their sizes.
+        The words back to back, none of them empty, and the size of each.
     rarest
-        The number of the word that is looked for first.
+        The number of the word to search first.
     out
-        A byte for each string, 0.
+        A byte for each string, initially 0.
     """
     total: cython.Py_ssize_t
     with cython.nogil:
@@ -196,7 +196,7 @@ def _find_words(
         while _offset(offsets, width, row + 1) <= at:
             row += 1
         row_end = _offset(offsets, width, row + 1)
-        if at + size > row_end:  # the next string has the end of the word
+        if at + size > row_end:  # the end of the word is in the next string
             at += 1
             continue
         if sizes.shape[0] == 1 or _holds(data, _offset(offsets, width, row), row_end, words, sizes):

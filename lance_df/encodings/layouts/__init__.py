@@ -1,1 +1,1 @@
-"""Layouts of 2.1 and 2.2 pages: which buffers a page has, and where its rows lie in them."""
+"""The layouts of 2.1 and 2.2 pages: the buffers of a page, and the position of its rows in them."""

@@ -1,4 +1,4 @@
-"""A page of 2.1 or 2.2: how it is laid out, and its bytes."""
+"""An encoded page of 2.1 or 2.2: its layout and its bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LaidOutPage:
-    """The description of a page, its buffers in order, and its ``Page.length``."""
+    """The layout of a page, its buffers in order, and its ``Page.length``."""
 
     layout: PageLayout
     buffers: tuple[Buffer, ...]

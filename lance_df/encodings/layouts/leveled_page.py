@@ -1,4 +1,4 @@
-"""Pages of 2.1 and 2.2 whose bytes are in memory: values, and levels that say what lies above them."""
+"""Pages of 2.1 and 2.2 in memory: values, and the levels of the lists, structs and nulls above them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class LeveledPage(ABC):
-    """A `LoadedPage` that has slots, of which arrays are made where it knows no shorter way."""
+    """A `LoadedPage` with slots, from which arrays are made unless a subclass has a faster way."""
 
     __slots__ = ()
 
     @abstractmethod
     def slots(self, rows: Rows) -> Slots:
-        """Return levels and values of rows. Raises as readers do."""
+        """Return the levels and values of rows. Raises as readers do."""
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows with nothing but a leaf. See `LoadedPage`."""
+        """Return a reader of rows of a leaf without ancestors. See `LoadedPage`."""
 
         def read(start: int, stop: int) -> pa.Array:
             return path_array(self.slots(RowRange(start, stop)), ())
@@ -36,10 +36,10 @@ class LeveledPage(ABC):
         return viewed(read, form)
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
-        """Return single rows with nothing but a leaf. See `LoadedPage`."""
+        """Return single rows of a leaf without ancestors. See `LoadedPage`."""
         del form
         return path_array(self.slots(rows), ())
 
     def page_take(self) -> PageTake | None:
-        """Return None: kernels take no rows of such pages. See `LoadedPage`."""
+        """Return None, since kernels cannot take rows of such pages. See `LoadedPage`."""
         return None

@@ -1,4 +1,4 @@
-"""The contract of the decoder of a 2.1 or 2.2 page."""
+"""The interface of decoders of 2.1 and 2.2 pages."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 class PageDecoder(Protocol):
-    """Loads rows of one page; keeps what it learns of the page as a whole."""
+    """Loads rows of one page; caches what concerns the whole page."""
 
     def load(self, rows: Rows) -> IoPlan[tuple[LeveledPage, Rows]]:
-        """Plan the bytes that ``rows`` need, which are relative to the page and lie within it.
+        """Plan to load the bytes that ``rows`` need; rows are relative to the page and lie within it.
 
         Returns
         -------
-        What reads them, and the same rows as that numbers them.
+        A reader of the loaded rows, and ``rows`` as the reader numbers them.
         """
         ...
 
     def whole(self) -> IoPlan[LeveledPage | None]:
-        """Plan the page of a plain column of a file in memory; None where rows have to be loaded."""
+        """Plan to load a page of a plain column of a file in memory; None if only rows can be loaded."""
         ...

@@ -1,1 +1,1 @@
-"""Decoders of 0.1 pages. A page is a position and a count; its size is implied, and nothing is aligned."""
+"""Decoders of 0.1 pages. Only the position and the count of a page are stored; nothing is aligned."""

@@ -1,7 +1,7 @@
 """Encode columns into pages of 0.1 files, many batches at a time.
 
-Spec: file format 0.1, chapter 5. Only strings and binaries, and columns of type null, can be null: any other
-null is stored as zeros, an empty list, or a struct of whatever its children hold.
+Spec: file format 0.1, chapter 5. Only strings, binaries and columns of type null can be null. Other nulls are
+stored as zeros, as empty lists, or as structs of the values of their children.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Field
 
 Bounds: TypeAlias = npt.NDArray[np.int64]
-"""The first row (or item) of each batch, and the number of all."""
+"""The first row (or item) of each batch, followed by the total number."""
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -44,12 +44,12 @@ class LegacyPage:
     Attributes
     ----------
     data
-        Bytes to store.
+        The bytes to store.
     count
-        What the page table says of it: values, or offsets of lists.
+        The count in the page table: of values, or of offsets of lists.
     offsets
-        Of strings and binaries only: where each value starts and ends in ``data``. They are stored behind
-        ``data`` as positions in the file, and the page starts with them.
+        Only for strings and binaries: the bounds of the values in ``data``. They are stored after ``data`` as
+        positions in the file, and the position of the page is their start.
     """
 
     data: _Bytes
@@ -58,7 +58,7 @@ class LegacyPage:
 
 
 FieldPages: TypeAlias = tuple[int, Sequence[LegacyPage]]
-"""A field's id, and its page of each batch."""
+"""The id of a field, and its page in each batch."""
 
 
 def encode_column(field: Field, array: pa.Array, bounds: Bounds) -> Iterator[FieldPages]:
@@ -67,20 +67,20 @@ def encode_column(field: Field, array: pa.Array, bounds: Bounds) -> Iterator[Fie
     Parameters
     ----------
     array
-        Of storage type. The indices of dictionaries refer to the values that the whole table shares.
+        The array, of storage type. Dictionary indices refer to the values that the whole table shares.
     bounds
-        How the rows fall into batches.
+        The first row of each batch, followed by the total number.
 
     Raises
     ------
     InvalidInputError
-        A null where the schema allows none.
+        A value is null, but the schema does not allow it.
     """
     yield from _encode(field, field.name, array, bounds, None)
 
 
 def encode_values(array: pa.Array) -> LegacyPage:
-    """Return values of strings, binaries or numbers, the values of a dictionary, as one page."""
+    """Encode strings, binaries or numbers (the values of a dictionary) as one page."""
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     (page,) = _leaf_pages(array, np.array([0, len(array)], np.int64), valid)
     return page

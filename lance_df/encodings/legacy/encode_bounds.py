@@ -1,8 +1,7 @@
-"""Compute the statistics of 0.1 batches: nulls, and bounds of what is not null.
+"""Compute the statistics of 0.1 batches: null counts, and bounds of the other values.
 
-Spec: file format 0.1, 6.3. They are the same as pylance's, but that a bound never cuts off a value: of texts,
-pylance looks for the largest among those that are cut already, and cutting whole code points can change the
-order.
+Spec: file format 0.1, 6.3. They are those of pylance, except that every value is within the bounds: pylance
+looks for the largest text after cutting, and cutting at code points can change the order.
 
 =================  ===============================================================================
 integers, dates    without values: the limits of the type
@@ -35,7 +34,7 @@ _DECIMAL_LIMIT = 1 << 127
 
 
 def has_bounds(data_type: pa.DataType) -> bool:
-    """Whether pylance keeps statistics of a type; times, timestamps and durations have none."""
+    """Whether pylance stores bounds for a type; it does not for times, timestamps and durations."""
     types = pa.types
     return bool(
         is_variable(data_type)
@@ -49,21 +48,21 @@ def has_bounds(data_type: pa.DataType) -> bool:
 
 
 def null_counts(array: pa.Array, bounds: Bounds) -> npt.NDArray[np.int64]:
-    """Return the nulls of each batch."""
+    """Return the number of nulls of each batch."""
     if not array.null_count:
         return np.zeros(len(bounds) - 1, np.int64)
     return np.add.reduceat(array.is_null().to_numpy(zero_copy_only=False), bounds[:-1], dtype=np.int64)
 
 
 def min_max(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
-    """Return the lower and the upper bound of each batch, which none of is empty.
+    """Return the lower and the upper bound of each batch; no batch may be empty.
 
     Parameters
     ----------
     array
-        Of a type that :func:`has_bounds`.
+        An array of a type for which :func:`has_bounds` is true.
     bounds
-        How the rows fall into batches.
+        The first row of each batch, followed by the total number.
     """
     data_type = array.type
     if is_variable(data_type):
@@ -118,7 +117,7 @@ def _flags(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _of_decimals(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
-    """Compare as 64-bit integers what fits these, the rest in Arrow."""
+    """Compute bounds of decimals: as 64-bit integers if they fit, otherwise with Arrow."""
     words = np.frombuffer(array.buffers()[1], "<i8").reshape(-1, 2)[array.offset : array.offset + len(array)]
     if array.null_count:
         words = np.where(array.is_valid().to_numpy(zero_copy_only=False)[:, None], words, 0)
@@ -135,7 +134,7 @@ def _of_decimals(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
 def _widened(
     data_type: pa.DataType, numbers: npt.NDArray[np.int64], empty: list[int], limit: int
 ) -> pa.Array:
-    """Return 64-bit integers as decimals, with a limit of 128 bits, beyond the precision, for some."""
+    """Convert 64-bit integers to decimals; empty ones become a limit of 128 bits, beyond the precision."""
     words = np.stack([numbers, numbers >> 63], axis=1).astype("<i8")
     words[empty] = np.frombuffer(limit.to_bytes(16, "little", signed=True), "<i8")
     return pa.Array.from_buffers(data_type, len(words), [None, pa.py_buffer(words)])
@@ -184,7 +183,7 @@ def _of_texts(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
 
 
 def _cut(value: bytes, *, is_text: bool) -> bytes:
-    """Return the first bytes; of a text only whole code points."""
+    """Return the first bytes of a value; of a text, only whole code points."""
     end = _PREFIX_BYTES
     while is_text and end < len(value) and value[end] & 0xC0 == 0x80:
         end -= 1
@@ -192,7 +191,7 @@ def _cut(value: bytes, *, is_text: bool) -> bytes:
 
 
 def _next(value: bytes, *, is_text: bool) -> bytes | None:
-    """Return something larger of the same length, or None."""
+    """Return a larger value of the same length, or None."""
     return _next_text(value) if is_text else _next_bytes(value)
 
 
@@ -203,7 +202,7 @@ def _next_bytes(value: bytes) -> bytes | None:
 
 
 def _next_text(value: bytes) -> bytes | None:
-    """Return a larger text of the same length, or None: the last byte that can grow grows, as in pylance."""
+    """Return a larger text of the same length, or None; as in pylance, the last byte that can grow grows."""
     for index in reversed(range(len(value))):
         for byte in range(value[index] + 1, 256):
             larger = value[:index] + bytes([byte]) + value[index + 1 :]

@@ -1,10 +1,10 @@
-"""List pages: offsets into the items of the same batch. There are no null lists.
+"""Read list pages: offsets into the items of the same batch. There are no null lists.
 
 ::
 
     offset 0 = 0 | offset 1 | ... | offset n        i32 for list, i64 for large_list
 
-Spec: file format 0.1, 5.6. The page table counts the offsets: one more than lists.
+Spec: file format 0.1, 5.6. The page table counts the offsets, which are one more than the lists.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 def read_list_bounds(
     wanted: Wanted, *, large: bool, num_items: npt.NDArray[np.int64]
 ) -> IoPlan[list[Bounds]]:
-    """Plan to read where lists start and end among the items of their batch.
+    """Plan to read the bounds of lists in the items of their batch.
 
     Parameters
     ----------
     wanted, large
         The lists, and whether their offsets have 64 bits.
     num_items
-        Items of the batch, for each row slice or point.
+        The number of items of the batch, for each row slice or point.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Offsets: a page of one number more than it has rows. Row k lies between offset k and offset k + 1."""
+"""Read offsets: a page has one more number than rows, and row k is between offset k and offset k + 1."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import IoPlan
 
 Bounds: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-"""Where rows start and end."""
+"""The starts and the ends of rows."""
 
 
 def read_bounds(row_slice: RowSlice, width: int) -> IoPlan[Bounds]:
-    """Plan to read where the rows of a range start and end, from offsets of ``width`` bytes.
+    """Plan to read the bounds of a range of rows from offsets of ``width`` bytes.
 
     Raises
     ------
     CorruptDataError
-        While it runs: they do not ascend.
+        When the plan runs: the offsets do not ascend.
     """
     buffer = row_slice.bytes_of(row_slice.num_values + 1, 8 * width)
     data = yield from fetch_fixed(buffer, width, RowRange(row_slice.rows.start, row_slice.rows.stop + 1))
@@ -35,7 +35,7 @@ def read_bounds(row_slice: RowSlice, width: int) -> IoPlan[Bounds]:
 
 
 def read_point_bounds(points: Points, width: int) -> IoPlan[Bounds]:
-    """Plan to do the same for single rows of many pages."""
+    """Plan to read the bounds of single rows of many pages."""
     starts = points.offsets(8 * width) // 8
     wanted = np.union1d(starts, starts + width)
     data = yield from fetch_anywhere(points.stop, wanted, wanted + width)

@@ -1,4 +1,4 @@
-"""What decoders of 0.1 are given: ranges of rows of some pages, or single values of many pages."""
+"""The input of decoders of 0.1: ranges of rows of some pages, or single values of many pages."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowSlice:
-    """The wanted ``rows`` of the page at ``position``, which holds ``num_values``.
+    """The wanted ``rows`` of the page at ``position``, which has ``num_values`` values.
 
-    ``stop`` is where every page must have ended: the size of the file.
+    Every page must end before ``stop``, the size of the file.
     """
 
     position: int
@@ -34,7 +34,7 @@ class RowSlice:
     rows: RowRange
 
     def bytes_of(self, num_values: int, bits: int) -> ByteRange:
-        """Return the range of that many values; raises CorruptDataError if it leaves the file."""
+        """Return the range of ``num_values`` values; raises CorruptDataError if it leaves the file."""
         stop = self.position + (num_values * bits + 7) // 8
         if not 0 <= self.position <= stop <= self.stop:
             raise CorruptDataError(
@@ -46,19 +46,19 @@ class RowSlice:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Single values: the ``rows`` of the pages at ``positions``, one entry each, all inside their pages."""
+    """Single values: for each, its row within the page that starts at ``positions``; all exist."""
 
     positions: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
     stop: int
 
     def offsets(self, bits: int) -> npt.NDArray[np.int64]:
-        """Return the bit at which each value starts, counted from the file's start.
+        """Return the position of each value, in bits from the start of the file.
 
         Raises
         ------
         CorruptDataError
-            A value does not end in the file.
+            A value ends outside the file.
         """
         if (self.rows >= self.stop * 8 // max(bits, 1)).any() or (self.positions > self.stop).any():
             raise self._outside(bits)
@@ -75,7 +75,7 @@ Wanted: TypeAlias = Sequence[RowSlice] | Points
 
 
 def count_values(wanted: Wanted) -> int:
-    """Return how many values are wanted."""
+    """Return the number of wanted values."""
     if isinstance(wanted, Points):
         return len(wanted.rows)
     return sum(len(row_slice.rows) for row_slice in wanted)
@@ -101,12 +101,12 @@ def fetch_values(wanted: Wanted, bits: int) -> IoPlan[pa.Buffer]:
 def fetch_anywhere(
     stop: int, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> IoPlan[pa.Buffer]:
-    """Return spans of a file of ``stop`` bytes back to back, in whatever order they lie.
+    """Return spans of a file of ``stop`` bytes back to back, in any order.
 
     Raises
     ------
     CorruptDataError
-        Spans overlap, or lie outside.
+        Spans overlap, or lie outside the file.
     """
     order = None if (starts[1:] >= ends[:-1]).all() else np.argsort(starts, kind="stable")
     low, high = (starts, ends) if order is None else (starts[order], ends[order])
@@ -122,7 +122,7 @@ def fetch_anywhere(
 
 
 def join(parts: Sequence[pa.Buffer]) -> pa.Buffer:
-    """Return buffers as one."""
+    """Join buffers into one."""
     return parts[0] if len(parts) == 1 else pa.py_buffer(b"".join(parts))
 
 
@@ -145,7 +145,7 @@ def _fetch_bits(row_slices: Sequence[RowSlice], bits: int) -> IoPlan[pa.Buffer]:
     )
     if len(parts) == 1:
         return parts[0]
-    # Pages start on a fresh byte, rows do not.
+    # Pages are aligned to bytes, rows are not.
     unpacked = [
         np.unpackbits(np.frombuffer(part, np.uint8), count=len(rows), bitorder="little")
         for part, rows in zip(parts, wanted, strict=True)

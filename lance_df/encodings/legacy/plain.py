@@ -1,10 +1,10 @@
-"""Plain pages: values of equal width back to back, booleans as bits. There are no nulls.
+"""Read plain pages: values of equal width back to back, booleans as bits. There are no nulls.
 
 ::
 
     value 0 | value 1 | ...
 
-Spec: file format 0.1, 5.1. The items of fixed-size lists stand for the lists.
+Spec: file format 0.1, 5.1. Fixed-size lists are stored as their items.
 """
 
 from __future__ import annotations

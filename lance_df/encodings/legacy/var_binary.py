@@ -1,11 +1,11 @@
-"""Var-binary pages: strings and binaries.
+"""Read var-binary pages: strings and binaries.
 
 ::
 
     bytes of value 0, 1, ...
     i64 offset 0 | ... | i64 offset n           absolute positions in the file; the page starts here
 
-Spec: file format 0.1, 5.2. In a nullable column a value without bytes is null.
+Spec: file format 0.1, 5.2. In a nullable column, an empty value is null.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def read_var_binary(data_type: pa.DataType, wanted: Wanted, *, nullable: bool) -> IoPlan[pa.Array]:
-    """Plan to read strings or binaries. A single range of rows views the bytes."""
+    """Plan to read strings or binaries. For a single range of rows, the bytes are views."""
     if isinstance(wanted, Points):
         starts, stops = yield from read_point_bounds(wanted, 8)
         data = yield from fetch_anywhere(wanted.stop, starts, stops)

@@ -1,10 +1,10 @@
-"""Repetition and definition levels: what the slots of a page say about lists and nulls.
+"""Decode repetition and definition levels, by which the slots of a page represent lists and nulls.
 
 A *slot* is one entry of the level streams; a *visible* one owns a leaf value, which may be null. Definition
-level 0 is a value; the levels of the layers follow, inner-most first. A slot has the level of the
-outer-most layer that is null or empty. Repetition levels count list layers, inner-most first: a slot with
-level k starts a new list at list layer k and all inside it, so that a row starts at the highest level.
-Format: docs/format/levels.md.
+level 0 is a value; the levels of the layers follow, innermost first. A slot has the level of the outermost
+layer that is null or empty. Repetition levels count list layers, innermost first: a slot with level k starts
+a new list at list layer k and in all layers within it, so a row starts at the highest level. Format:
+docs/format/levels.md.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ Levels: TypeAlias = npt.NDArray[np.uint16]
 
 @dataclass(frozen=True, slots=True)
 class LevelScheme:
-    """What the level numbers of a page mean.
+    """The meaning of the level numbers of a page.
 
     Attributes
     ----------
     max_repetition
-        Number of list layers; rows start at slots of this level. 0: no repetition levels, a slot is a row.
+        The number of list layers; rows start at slots of this level. 0: no repetition levels, each slot is a
+        row.
     max_definition
-        The highest level that has a meaning. 0: no definition levels.
+        The highest level with a meaning. 0: no definition levels.
     max_visible
-        Slots up to this definition level own a value.
+        Slots with at most this definition level own a value.
     lists_at
-        For each definition level the number of list layers at or inside the layer that owns it.
+        For each definition level, the number of list layers at or within the layer that owns it.
     """
 
     layers: Layers
@@ -55,7 +56,7 @@ class LevelScheme:
 
     @classmethod
     def of(cls, layers: Layers) -> LevelScheme:
-        """Number the levels of ``layers``."""
+        """Assign level numbers to ``layers``."""
         num_lists, lists_at, max_visible = 0, [0], None
         for layer in layers:
             if layer.is_list:
@@ -73,7 +74,7 @@ class LevelScheme:
         )
 
     def check(self, repetition: Levels | None, definition: Levels | None) -> None:
-        """Raise `CorruptDataError` for levels without a meaning, and for streams that are missing."""
+        """Raise `CorruptDataError` for levels without a meaning, and for missing streams."""
         for name, levels, highest in (
             ("repetition", repetition, self.max_repetition),
             ("definition", definition, self.max_definition),
@@ -89,7 +90,7 @@ class LevelScheme:
 class Slots:
     """Levels and values of some rows of a page, in row order.
 
-    ``values`` has one entry, never null, for each visible slot. Levels that are absent are all 0.
+    ``values`` has one entry, never null, for each visible slot. Absent levels are all 0.
     """
 
     scheme: LevelScheme
@@ -98,13 +99,13 @@ class Slots:
     values: pa.Array
 
     def visible(self) -> npt.NDArray[np.bool_] | None:
-        """Return which slots own a value; None when all do."""
+        """Return which slots own a value; None if all do."""
         if self.definition is None or not self.scheme.max_repetition:
             return None
         return self.definition <= self.scheme.max_visible
 
     def nulls(self) -> npt.NDArray[np.bool_] | None:
-        """Return which values are null; None when none are."""
+        """Return which values are null; None if none are."""
         if self.definition is None:
             return None
         return self.definition[self.definition <= self.scheme.max_visible] > 0
@@ -115,7 +116,7 @@ class Slots:
         Raises
         ------
         CorruptDataError
-            There are not, or a level has no meaning.
+            The numbers differ, or a level has no meaning.
         """
         self.scheme.check(self.repetition, self.definition)
         levels = self.definition if self.definition is not None else self.repetition
@@ -132,21 +133,21 @@ class Slots:
         return self
 
     def select(self, rows: Rows, row_of_slot: Counts | None) -> Slots:
-        """Return the slots of ``rows``, as `select_levels` does, with their values."""
+        """Return the slots of ``rows`` with their values. See `select_levels`."""
         slots, chosen = self.select_levels(rows, row_of_slot)
         if isinstance(chosen, RowRange):
             return replace(slots, values=self.values.slice(chosen.start, len(chosen)))
         return replace(slots, values=take(self.values, chosen))
 
     def select_levels(self, rows: Rows, row_of_slot: Counts | None) -> tuple[Slots, Rows]:
-        """Return the slots of ``rows`` with nulls for values, and which values are theirs.
+        """Return the slots of ``rows`` with nulls for values, and the positions of their values.
 
         Parameters
         ----------
         rows
             Rows as ``row_of_slot`` numbers them; without lists, slots.
         row_of_slot
-            The row that each slot belongs to, ascending; None when there are no lists.
+            The row of each slot, ascending; None if there are no lists.
         """
         slots = rows if row_of_slot is None else _slots_of_rows(rows, row_of_slot)
         index = slice(slots.start, slots.stop) if isinstance(slots, RowRange) else slots
@@ -177,5 +178,5 @@ def decode_levels(encoding: Encoding, blocks: Chunked, counts: Counts) -> Levels
 
 
 def rows_of_slots(repetition: Levels, max_repetition: int, first_row: int) -> Counts:
-    """Return the row of each slot, where the first slot that starts a row starts row ``first_row``."""
+    """Return the row of each slot; the first slot that starts a row starts row ``first_row``."""
     return np.cumsum(repetition == max_repetition, dtype=np.int64) + (first_row - 1)

@@ -1,8 +1,8 @@
-"""Arrow arrays to leaf columns: repetition and definition levels, and the values that the slots own.
+"""Convert Arrow arrays to leaf columns: repetition and definition levels, and the values of the slots.
 
 Format: docs/format/levels.md. A nested array is walked from the root to its leaves. On the way down every
-slot carries a *mark*: 0, or the number of the outer-most layer at which it is null or empty, counted from the
-root, so that the work is shared by all leaves below; a leaf translates marks to levels, which count from it.
+slot carries a *mark*: 0, or the number of the outermost layer at which it is null or empty. Marks count from
+the root, so all leaves below share the work; a leaf translates marks to levels, which count from the leaf.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Levels: TypeAlias = npt.NDArray[np.uint16]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafColumn:
-    """A leaf of one run of rows, ready to become a page.
+    """A leaf of some rows, ready to become a page.
 
     Attributes
     ----------
@@ -41,15 +41,15 @@ class LeafColumn:
     path
         Dotted name, for messages.
     values
-        One value for each visible slot, in order. Where a slot is null the value is arbitrary.
+        One value for each visible slot, in order. The value of a null slot is arbitrary.
     layers
-        Inner-most first.
+        The layers, innermost first.
     repetition, definition
-        One level for each slot; None when no layer needs them.
+        One level for each slot; None if no layer needs them.
     max_visible
-        A slot is visible, that is owns a value, iff its definition level is at most this.
+        A slot is visible, that is, owns a value, iff its definition level is at most this.
     num_rows
-        What ``Page.length`` says: top-level rows, times the dimension below a fixed-size list of structs.
+        The ``Page.length``: top-level rows, times the dimension below a fixed-size list of structs.
     """
 
     field: Field
@@ -74,13 +74,13 @@ class LeafColumn:
         return sum(layer.num_levels for layer in self.layers)
 
     def visible(self) -> npt.NDArray[np.bool_] | None:
-        """Which slots own a value; None for all of them."""
+        """Which slots own a value; None if all do."""
         if self.definition is None or self.repetition is None:
             return None
         return self.definition <= self.max_visible
 
     def valid(self) -> npt.NDArray[np.bool_] | None:
-        """Which values are not null; None for all of them."""
+        """Which values are not null; None if all are."""
         if self.definition is None:
             return None
         visible = self.definition if self.repetition is None else self.definition[self.visible()]
@@ -92,7 +92,7 @@ class _Kind(Enum):
     LIST = auto()
 
 
-_LIST_LAYERS = {  # by whether there are null and empty lists
+_LIST_LAYERS = {  # by whether null lists and empty lists occur
     (False, False): RepDefLayer.ALL_VALID_LIST,
     (True, False): RepDefLayer.NULLABLE_LIST,
     (False, True): RepDefLayer.EMPTYABLE_LIST,
@@ -104,8 +104,8 @@ _LIST_LAYERS = {  # by whether there are null and empty lists
 class _Slots:
     """The state of the walk above one array.
 
-    ``marks`` is None while no slot is null or empty, ``starts`` (the repetition, counted from the root) while
-    no list was passed, ``visible`` while every slot has an entry in the array that comes next.
+    ``marks`` is None until a slot is null or empty, ``starts`` (the repetition, counted from the root) until
+    a list was passed, and ``visible`` as long as every slot has an entry in the next array.
     """
 
     kinds: tuple[_Kind, ...]
@@ -133,7 +133,7 @@ def leaf_columns(field: Field, array: pa.Array) -> Iterator[LeafColumn]:
     Raises
     ------
     InvalidInputError
-        A null where the schema allows none.
+        A value is null, but the schema does not allow it.
     """
     if not (field.children or array.null_count or pa.types.is_dictionary(array.type)):
         yield _flat_leaf(field, array)
@@ -143,7 +143,7 @@ def leaf_columns(field: Field, array: pa.Array) -> Iterator[LeafColumn]:
 
 
 def _flat_leaf(field: Field, array: pa.Array) -> LeafColumn:
-    """Return a column that is its values and nothing else."""
+    """Return a column without levels."""
     return LeafColumn(
         field=field,
         path=field.name,
@@ -173,7 +173,7 @@ def _walk(field: Field, path: str, array: pa.Array, slots: _Slots) -> Iterator[L
 
 
 def _mark_nulls(field: Field, path: str, array: pa.Array, slots: _Slots) -> _Slots:
-    """Pass an item layer: slots that were fine so far and are null here get its mark."""
+    """Pass an item layer: mark the slots that become null at this layer."""
     mark = slots.num_marks + 1
     below = replace(slots, kinds=(*slots.kinds, _Kind.ITEM))
     if not array.null_count:
@@ -193,7 +193,7 @@ def _mark_nulls(field: Field, path: str, array: pa.Array, slots: _Slots) -> _Slo
 
 
 def _enter_lists(field: Field, path: str, array: pa.Array, slots: _Slots) -> tuple[_Slots, pa.Array]:
-    """Pass a list layer: every list becomes its items, and every null or empty one a slot without a value."""
+    """Pass a list layer: each list becomes its items, and each null or empty list a slot without a value."""
     null_mark = slots.num_marks + 1
     level = sum(kind is _Kind.LIST for kind in slots.kinds) + 1
     offsets = list_offsets(array)
@@ -229,7 +229,7 @@ def _enter_lists(field: Field, path: str, array: pa.Array, slots: _Slots) -> tup
 
 
 def _spread(array: pa.Array, slots: _Slots) -> tuple[_Slots, pa.Array]:
-    """Give every slot of a fixed-size list as many slots as it has items."""
+    """Replace every slot of a fixed-size list by one slot for each of its items."""
     size = array.type.list_size
     below = replace(
         slots,
@@ -265,7 +265,7 @@ def _leaf(field: Field, path: str, values: pa.Array, slots: _Slots) -> LeafColum
 
 
 def _with_null_indices(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Say of nulls in the dictionary that the rows are null: stored dictionaries hold none."""
+    """Move nulls from the dictionary to the indices, since stored dictionaries have no nulls."""
     if not array.dictionary.null_count:
         return array
     coded = array.dictionary_decode().dictionary_encode()
@@ -273,11 +273,11 @@ def _with_null_indices(array: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def _layers(slots: _Slots) -> tuple[RepDefLayer, ...]:
-    """Choose the kind of each layer, inner-most first, by what occurs.
+    """Choose the kind of each layer, innermost first, by the nulls and empty lists that occur.
 
-    Where structs lie around lists, every layer is declared with all it may hold, the same in every page:
-    pylance 14 misreads pages of one column that disagree, and all-valid lists around nullable items (file
-    format, 4.3.2).
+    If there are structs around lists, every layer is declared with all it may contain, in every page: pylance
+    14 misreads pages of one column that disagree, and all-valid lists around nullable items (file format,
+    4.3.2).
     """
     num_items = next((i for i, kind in enumerate(slots.kinds[::-1]) if kind is _Kind.LIST), len(slots.kinds))
     if _Kind.ITEM in slots.kinds[: len(slots.kinds) - num_items]:
@@ -290,7 +290,7 @@ def _layers(slots: _Slots) -> tuple[RepDefLayer, ...]:
     lists = [
         _LIST_LAYERS[null, empty] for null, empty in present[1 : 2 * num_lists + 1].reshape(-1, 2).tolist()
     ]
-    # what is in a null struct is null, too, whatever Arrow arrays have there
+    # everything within a null struct is null too, whatever the Arrow arrays contain
     nullable = np.logical_or.accumulate(present[2 * num_lists + 1 :])
     items = [RepDefLayer.NULLABLE_ITEM if null else RepDefLayer.ALL_VALID_ITEM for null in nullable]
     return (*reversed(items), *reversed(lists))
@@ -301,7 +301,7 @@ def _level_of_mark(kinds: tuple[_Kind, ...], layers: tuple[RepDefLayer, ...]) ->
     below = sum(layer.num_levels for layer in layers)
     for kind, layer in zip(kinds, reversed(layers), strict=True):
         below -= layer.num_levels
-        # marks that the layer has no level for do not occur
+        # marks for which the layer has no level do not occur
         table += [below + 1] if kind is _Kind.ITEM else [below + 1, below + layer.num_levels]
     return np.array(table, np.uint16)
 

@@ -20,16 +20,16 @@ def merge(shape: Shape, paths: Sequence[pa.Array | None], count: int) -> pa.Arra
     ----------
     paths
         One array for each leaf, depth first; None for empty structs, which take the shape of their siblings.
-        Lists and structs above leaves have no offsets of their own.
+        The lists and structs above leaves start at offset 0.
     count
-        Values in the result.
+        The number of values of the result.
 
     Raises
     ------
     CorruptDataError
         Leaves disagree about their common ancestors.
     UnsupportedFeatureError
-        Lists of nothing but empty structs, whose lengths are not stored.
+        Lists contain only empty structs, so their lengths are not stored.
     """
     if isinstance(shape, Leaf):
         (values,) = paths
@@ -85,7 +85,7 @@ def _list(shape: Group, paths: Sequence[pa.Array | None], known: Sequence[pa.Arr
 
 
 def _like(array: pa.Array, data_type: pa.DataType, children: Sequence[pa.Array]) -> pa.Array:
-    """Return an array with validity and offsets of ``array``, and other children."""
+    """Return an array with the validity and offsets of ``array``, and with other children."""
     num_buffers = 2 if not (pa.types.is_struct(data_type) or pa.types.is_fixed_size_list(data_type)) else 1
     buffers = array.buffers()[:num_buffers]
     return pa.Array.from_buffers(

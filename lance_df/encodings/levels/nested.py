@@ -1,8 +1,8 @@
-"""From the slots of one leaf to nested Arrow arrays, and from the arrays of sibling leaves to one.
+"""Build nested Arrow arrays from the slots of one leaf, and merge the arrays of sibling leaves.
 
-A *path array* holds everything above one leaf: lists, structs with a single child, fixed-size lists. The
-path arrays of the leaves below a field have the same shape, since every leaf repeats the levels of its
-ancestors; they are merged from the root down. Format: docs/format/levels.md.
+A *path array* has everything above one leaf: lists, structs with a single child, fixed-size lists. The path
+arrays of the leaves below a field have the same shape, since every leaf repeats the levels of its ancestors;
+they are merged from the root down. Format: docs/format/levels.md.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _NULL_LIST_LAYERS = (RepDefLayer.NULLABLE_LIST, RepDefLayer.NULL_AND_EMPTY_LIST)
 
 
 def path_array(slots: Slots, ancestors: Sequence[Ancestor]) -> pa.Array:
-    """Return the array of the outer-most ancestor, or of the leaf itself when it has none.
+    """Return the array of the outermost ancestor, or of the leaf itself if it has none.
 
     Parameters
     ----------
     slots
-        Of whole rows.
+        The slots of whole rows.
     ancestors
-        Inner-most first.
+        The ancestors, innermost first.
 
     Raises
     ------
     CorruptDataError
-        The layers of the page are not those of the path, or the levels contradict each other.
+        The layers of the page are not those of the ancestors, or the levels contradict each other.
     """
     layers = slots.scheme.layers
     expected = [False, *(ancestor.kind in ("list", "large_list") for ancestor in ancestors)]
@@ -80,7 +80,7 @@ def path_array(slots: Slots, ancestors: Sequence[Ancestor]) -> pa.Array:
 
 
 def empty_path_array(data_type: pa.DataType, ancestors: Sequence[Ancestor]) -> pa.Array:
-    """Return the array of no rows over a leaf of ``data_type``."""
+    """Return an empty array of a leaf of ``data_type`` with these ancestors."""
     kinds = (ancestor.kind in ("list", "large_list") for ancestor in ancestors)
     layers = tuple(RepDefLayer.ALL_VALID_LIST if is_list else RepDefLayer.ALL_VALID_ITEM for is_list in kinds)
     scheme = LevelScheme.of((RepDefLayer.ALL_VALID_ITEM, *layers))
@@ -88,7 +88,7 @@ def empty_path_array(data_type: pa.DataType, ancestors: Sequence[Ancestor]) -> p
 
 
 class _Unravelling:
-    """The streams on their way outwards: ``levels`` definition levels and ``lists`` list layers are done."""
+    """Level streams on the way outwards: ``levels`` definition levels and ``lists`` list layers are done."""
 
     def __init__(self, slots: Slots) -> None:
         self.repetition: Levels | None = slots.repetition
@@ -98,7 +98,7 @@ class _Unravelling:
         self._lists_at = slots.scheme.lists_at
 
     def item_layer(self, layer: RepDefLayer) -> npt.NDArray[np.bool_] | None:
-        """Return which entries are valid, None when all are."""
+        """Return which entries are valid; None if all are."""
         if not layer.num_levels:
             return None
         max_level = self.levels
@@ -108,7 +108,7 @@ class _Unravelling:
         return self.definition[self._lists_at[self.definition] <= self.lists] <= max_level
 
     def keep_every(self, size: int) -> None:
-        """Go from the items of fixed-size lists to the lists: the ``size`` slots of each agree about it."""
+        """Go from items of fixed-size lists to the lists, keeping one of the ``size`` equal slots of each."""
         if self.repetition is not None:
             self.repetition = self.repetition[::size]
         if self.definition is not None:

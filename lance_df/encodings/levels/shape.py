@@ -1,4 +1,4 @@
-"""How a field is made of leaf columns: which there are, what lies above them, how they are merged.
+"""Describe how a field is read: its leaf columns, their ancestors, and how they are merged.
 
 Only leaves have columns; packed structs and blobs count as leaves. Format: docs/format/levels.md.
 """
@@ -24,20 +24,20 @@ Kind: TypeAlias = Literal["struct", "list", "large_list", "map", "fixed_size_lis
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column.
+    """A column of the file.
 
     Attributes
     ----------
     name
-        Dotted, for messages.
+        The dotted name, for messages.
     stored_type
         Arrow type of the values in the file.
     data_type
-        Arrow type of what is asked for: of a packed struct, perhaps only some children.
+        The requested Arrow type; of a packed struct, possibly with only some children.
     selected_children
-        Positions, in the stored packed struct, of the children of ``data_type``; None to keep it as it is.
+        Positions, in the stored packed struct, of the children of ``data_type``; None for all.
     ancestors
-        Inner-most first.
+        The ancestors, innermost first.
     """
 
     column: int
@@ -49,12 +49,12 @@ class Leaf:
 
     @property
     def is_empty_struct(self) -> bool:
-        """Whether there is nothing to read: writers store no validity for such leaves."""
+        """Whether there is nothing to read, since writers store no validity for such leaves."""
         return pa.types.is_struct(self.stored_type) and self.stored_type.num_fields == 0
 
     @property
     def page_rows_per_row(self) -> int:
-        """How many rows of a page make up a top-level row.
+        """The number of page rows for each top-level row.
 
         Pages count the items of fixed-size lists of structs.
         """
@@ -93,11 +93,11 @@ def shape_of(
     Parameters
     ----------
     field
-        Perhaps reduced to some of its children.
+        The field, possibly reduced to some of its children.
     column_of
-        The column of a field, None for fields that have none of their own.
+        Returns the column of a field, or None if the field has no column of its own.
     stored
-        The field of the file with a given id: packed structs are stored with all their children.
+        Returns the field of the file with a given id; packed structs are stored with all their children.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Definition levels of values that have no lists above them: which values are null."""
+"""Read the validity of values without lists above them from their definition levels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Validity:
                 self._page = chunks.page(bits)
 
     def read(self, start: int, stop: int) -> Mask:
-        """Return a mask of values from a first to a last (exclusive), whose chunks are decoded."""
+        """Return the mask of the values from a first to a last (exclusive); their chunks are decoded."""
         if self._page is not None:
             valid = np.empty(stop - start, np.bool_)
             status = fastlanes.read_valid(self._page, start, stop, self._header, valid.view(np.uint8))
@@ -55,7 +55,7 @@ class Validity:
         return self._are_valid(RowRange(start, stop))
 
     def take(self, rows: RowPositions) -> Mask:
-        """Return a mask of single values of chunks that are decoded."""
+        """Return the mask of single values; their chunks are decoded."""
         return self._are_valid(rows)
 
     def _are_valid(self, rows: Rows) -> Mask:
@@ -66,7 +66,7 @@ class Validity:
 
 
 def definition_levels(chunks: Chunks, rows: Rows) -> Levels:
-    """Return the definition levels of rows, each of which is a value."""
+    """Return the definition levels of rows; each row is one value."""
     if not len(rows):
         return np.empty(0, np.uint16)
     if isinstance(rows, RowRange):
@@ -86,7 +86,7 @@ def _levels_of(chunks: Chunks, numbers: Counts) -> Levels:
 
 
 def _header_bytes(layout: MiniBlockLayout) -> int:
-    """Return the bytes before the first buffer of chunks with definition levels."""
+    """Return the number of bytes before the first buffer of chunks with definition levels."""
     size_bytes = 4 if layout.has_large_chunk else 2
     return (4 + size_bytes * layout.num_buffers + 7) & ~7
 

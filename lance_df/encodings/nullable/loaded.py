@@ -1,4 +1,4 @@
-"""Nullable values in memory."""
+"""Read nullable values in memory."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedNullable:
-    """Values, and bits that say which of them are valid."""
+    """Values, and the bitmap of the valid ones."""
 
     values: LoadedFlat
     validity: pa.Buffer
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows. See `LoadedPage`."""
+        """Return a reader of rows. See `LoadedPage`."""
         del form
         values, data_type, bits = self.values, self.values.data_type, self.validity
 
         def read(start: int, stop: int) -> pa.Array:
-            # arrays start within a byte of the bits
+            # arrays may start at any bit of a byte
             whole, count = start & ~7, stop - start
             valid = bits.slice(whole >> 3, ((stop + 7) >> 3) - (whole >> 3))
             return pa.Array.from_buffers(
@@ -48,4 +48,4 @@ class LoadedNullable:
         return with_validity(self.values.take(rows), bitmap(bits))
 
     def page_take(self) -> None:
-        """Return None: nulls are elsewhere. See `LoadedPage`."""
+        """Return None, since nulls are stored apart. See `LoadedPage`."""

@@ -1,4 +1,4 @@
-"""`Nullable`: which values are valid.
+"""Decode `Nullable`: values and their validity.
 
 ::
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SomeNullsDecoder(Decoder):
-    """Values beside a bitmap. ``validity`` decodes booleans."""
+    """Decodes values beside a bitmap. ``validity`` decodes booleans."""
 
     data_type: pa.DataType
     num_values: int
@@ -42,7 +42,7 @@ class SomeNullsDecoder(Decoder):
         return with_validity(values, valid.buffers()[1])
 
     def load(self, rows: Rows) -> IoPlan[tuple[LoadedPage, Rows]]:
-        """Plan the bytes of rows. See `Decoder`."""
+        """Plan to load the bytes of rows. See `Decoder`."""
         if not isinstance(self.values, FlatDecoder) or not is_plain_type(self.data_type):
             return (yield from Decoder.load(self, rows))
         around = RowRange(rows.start & ~7, rows.stop) if isinstance(rows, RowRange) else rows
@@ -51,7 +51,7 @@ class SomeNullsDecoder(Decoder):
         return LoadedNullable(LoadedFlat.of(values), valid.buffers()[1]), within
 
     def whole(self) -> IoPlan[LoadedPage | None]:
-        """Plan the page. See `Decoder`."""
+        """Plan to load the page. See `Decoder`."""
         if not isinstance(self.values, FlatDecoder) or not isinstance(self.validity, FlatDecoder):
             return None
         values = yield from self.values.whole()
@@ -62,7 +62,7 @@ class SomeNullsDecoder(Decoder):
 
 @dataclass(frozen=True, slots=True)
 class AllNullsDecoder(Decoder):
-    """Nothing but nulls."""
+    """Returns only nulls."""
 
     data_type: pa.DataType
     num_values: int

@@ -1,1 +1,1 @@
-"""Packed structs: the values of all fields of a row beside each other."""
+"""Packed structs: the values of all fields of a row are stored together."""

@@ -1,4 +1,4 @@
-"""Packed structs: the values of all fields of a row beside each other.
+"""Encode packed structs: the values of all fields of a row are stored together.
 
 Format: docs/format/packed_struct.md.
 """
@@ -41,14 +41,14 @@ _ROW_OFFSET_BITS = 32
 def packed_values(
     array: pa.StructArray, valid: npt.NDArray[np.bool_] | None, path: str
 ) -> FixedValues | VariableValues:
-    """Return the rows of a struct array, as values of fixed width if all fields are plain numbers.
+    """Return the rows of a struct array, of fixed width if all fields are plain numbers.
 
-    Where ``valid`` is false a row is zero or empty.
+    If ``valid`` is false, the row is zero or empty.
 
     Raises
     ------
     UnsupportedFeatureError
-        A field that cannot be packed, or is null where the struct is not.
+        A field cannot be packed, or is null in a struct that is not null.
     """
     children = [
         _child_values(array.field(i), valid, f"{path}.{array.type.field(i).name}")
@@ -92,7 +92,7 @@ def _variable_rows(
     count: int,
     valid: npt.NDArray[np.bool_] | None,
 ) -> VariableValues:
-    """Put a length in front of each value of variable width, and join the values of each row."""
+    """Prefix each value of variable width with its length, and join the values of each row."""
     fields: list[PackedField] = []
     columns: list[pa.Array] = []
     for child in children:
@@ -126,7 +126,7 @@ def _fixed_encoding(values: FixedValues | FixedListValues) -> Encoding:
 
 
 def _binaries(data: Bytes, count: int, offsets: npt.NDArray[np.int64] | None = None) -> pa.Array:
-    """Return binaries, all of the same length if there are no offsets."""
+    """Return binaries; without offsets, all have the same length."""
     if offsets is None:
         offsets = np.arange(count + 1, dtype=np.int64) * (len(data) // count)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]

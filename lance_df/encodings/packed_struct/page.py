@@ -1,10 +1,10 @@
-"""`PackedStruct`: one buffer of rows, each the concatenation of its children's values.
+"""Decode `PackedStruct`: one buffer of rows, each the concatenation of its children's values.
 
 ::
 
     row 0: child 0 | child 1 | ...      row 1: child 0 | child 1 | ...
 
-Children are of fixed width, whole bytes, and never null.
+Children have a fixed width of whole bytes, and are never null.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PackedStructDecoder(Decoder):
-    """Structs of the children in stored order. ``data_type`` names and types all that are stored."""
+    """Decodes structs of the children in stored order. ``data_type`` has all children that are stored."""
 
     data_type: pa.DataType
     num_values: int

@@ -1,1 +1,1 @@
-"""Run lengths: values, and how often each is repeated."""
+"""Run-length encoding: values, and how often each is repeated."""

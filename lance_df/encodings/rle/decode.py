@@ -1,6 +1,6 @@
-"""Run-length encoding: ``run values`` and ``u8 run lengths`` in two buffers.
+"""Decode run-length encoding: ``run values`` and ``u8 run lengths`` in two buffers.
 
-As a block both are in one: ``u64 size of the values | values | lengths``. Format: docs/format/rle.md.
+In a block both are in one buffer: ``u64 size of the values | values | lengths``. Format: docs/format/rle.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def decode_rle(encoding: Rle, values: Chunked, lengths: Chunked, counts: Counts)
 
 
 def split_block(block: Chunked) -> tuple[Chunked, Chunked]:
-    """Return values and lengths of blocks that hold both."""
+    """Return the values and the lengths of blocks that have both."""
     block.require(8, "runs")
     room = block.sizes - 8
     sizes = block.words(8)[block.starts // 8]

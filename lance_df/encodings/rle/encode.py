@@ -1,4 +1,4 @@
-"""Runs of equal words, as chunks and as blocks. Format: docs/format/rle.md."""
+"""Encode runs of equal words as chunks and as blocks. Format: docs/format/rle.md."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class _Runs:
 
 
 def count_runs(words: npt.NDArray[np.unsignedinteger]) -> int:
-    """Return the number of runs of equal words, of any length."""
+    """Return the number of runs of equal words, with no limit on their length."""
     return int(np.count_nonzero(words[1:] != words[:-1])) + 1
 
 
 def rle_cutter(words: npt.NDArray[np.unsignedinteger], num_runs: int) -> ValueCutter:
-    """Return how to store at least one word as runs, of which :func:`count_runs` found so many."""
+    """Return a cutter that stores words (at least one) as runs; ``num_runs`` is from :func:`count_runs`."""
 
     def cut(items: int) -> ChunkedValues:
         runs = _split(words, chunk_ends(len(words), items))
@@ -65,7 +65,7 @@ def rle_cutter(words: npt.NDArray[np.unsignedinteger], num_runs: int) -> ValueCu
 
 
 def rle_blocks(words: npt.NDArray[np.unsignedinteger], ends: Counts) -> tuple[Rle, ChunkBuffer]:
-    """Store words as one block for each chunk: the size of the values, values, lengths."""
+    """Store words as one block for each chunk: the size of the values, the values, the lengths."""
     runs = _split(words, ends)
     sizes = (runs.counts * words.itemsize).astype("<u8")
     heads = Chunked.consecutive(sizes.view(np.uint8), np.full(len(ends), 8, np.int64))
@@ -73,7 +73,7 @@ def rle_blocks(words: npt.NDArray[np.unsignedinteger], ends: Counts) -> tuple[Rl
 
 
 def _split(words: npt.NDArray[np.unsignedinteger], ends: Counts) -> _Runs:
-    """Find the runs of words; none crosses the end of a chunk."""
+    """Split words into runs, none of which crosses the end of a chunk."""
     begins = np.ones(len(words), np.bool_)
     np.not_equal(words[1:], words[:-1], out=begins[1:])
     begins[ends[:-1]] = True

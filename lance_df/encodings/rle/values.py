@@ -1,4 +1,4 @@
-"""Run lengths of chunks in memory."""
+"""Read run-length encoded values of chunks in memory."""
 
 from __future__ import annotations
 

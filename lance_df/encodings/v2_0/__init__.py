@@ -1,1 +1,1 @@
-"""Decoders of 2.0 pages: one array encoding, one module. `build` puts them together."""
+"""Combine decoders into 2.0 pages (`build`), and encode 2.0 pages."""

@@ -1,4 +1,4 @@
-"""Put the decoder of a page together from the description of its encoding."""
+"""Build the decoder of a 2.0 page from its encoding."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def build_decoder(
     Parameters
     ----------
     encoding
-        Of the page, or of a part of it.
+        The encoding of the page, or of a part of it.
     data_type
-        What the values are.
+        The type of the values.
     num_values
-        Rows of the page. Checked against the sizes of the buffers, where there are any.
+        The number of rows of the page, checked against the sizes of the buffers.
     buffers
-        What the encoding refers to.
+        The buffers that the encoding refers to.
 
     Raises
     ------
     CorruptDataError
-        Type, encoding and buffers do not go together.
+        Type, encoding and buffers contradict each other.
     UnsupportedFeatureError
-        A combination that no writer is known to make.
+        No known writer makes the combination.
     """
     match encoding:
         case enc.NoNulls(values):
@@ -90,12 +90,12 @@ def build_decoder(
 def build_end_positions(
     encoding: enc.Encoding, adjustment: int, num_values: int, buffers: BufferTable
 ) -> EndPositions:
-    """Return the reader of the ends of strings or lists."""
+    """Return the reader of the end positions of strings or lists."""
     return EndPositions(_unsigned(encoding, num_values, buffers), adjustment)
 
 
 def _unsigned(encoding: enc.Encoding, num_values: int, buffers: BufferTable) -> Decoder:
-    """Return a decoder of unsigned integers of whatever width is stored, none of them null."""
+    """Return a decoder of unsigned integers of any stored width, without nulls."""
     innermost = encoding.values if isinstance(encoding, enc.NoNulls) else encoding
     match innermost:
         case enc.Flat() | enc.Bitpacked() | enc.BitpackedForNonNeg():
@@ -177,7 +177,7 @@ def _fixed_size_binary(
     data: enc.Encoding, byte_width: int, data_type: pa.DataType, num_values: int, buffers: BufferTable
 ) -> Decoder:
     flat = data.values if isinstance(data, enc.NoNulls) else data
-    # Writers describe the bytes one by one or value by value; in the buffer it is the same.
+    # Writers describe the bytes either one by one or value by value; the buffer is the same.
     if not isinstance(flat, enc.Flat) or flat.bits_per_value not in (8, 8 * byte_width):
         raise UnsupportedFeatureError(f"the bytes of strings are encoded as {type(flat).__name__}")
     if byte_width >= 2**31:

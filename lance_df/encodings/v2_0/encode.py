@@ -1,6 +1,6 @@
-"""Encode columns for 2.0 files: each field has one, in depth-first order, but none below a packed struct.
+"""Encode columns for 2.0 files: one for each field, depth first, but none below a packed struct.
 
-Format: docs/format/index.md. Structs cannot be null, and have one page of no content over all rows.
+Format: docs/format/index.md. Structs cannot be null, and have one page without content for all rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def column_fields(field: Field) -> Iterator[Field]:
-    """Yield the fields of the file columns that a top-level column takes."""
+    """Yield the fields that are file columns of a top-level column."""
     yield field
     if not (field.is_struct and field.is_packed):
         for child in field.children:
@@ -38,7 +38,7 @@ def column_fields(field: Field) -> Iterator[Field]:
 
 
 def column_field_ids(field: Field) -> list[int]:
-    """Return the field ids of the file columns that a top-level column takes."""
+    """Return the ids of the fields that are file columns of a top-level column."""
     return [node.id for node in column_fields(field)]
 
 
@@ -48,7 +48,7 @@ def encode_column(field: Field, array: pa.Array, *, version: str) -> list[list[E
     Raises
     ------
     InvalidInputError
-        A null struct, a null in a packed struct, or a null where the schema allows none.
+        A struct is null, a packed struct has a null, or a value is null but the schema does not allow it.
     """
     pages: list[EncodedPage] = []
     _encode(field, field.name, array, pages)

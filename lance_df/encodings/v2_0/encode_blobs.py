@@ -1,4 +1,4 @@
-"""Encode where the blobs of a 2.0 file lie; their bytes are in the file already.
+"""Encode the positions of the blobs of a 2.0 file, whose bytes are already written.
 
 ::
 

@@ -1,7 +1,7 @@
 """Encode the values of a column without children for 2.0 pages.
 
-Format: docs/format/index.md. Ends of strings are counted anew in each page; what is null is raised beyond the
-largest end. Nothing is compressed unless the field's metadata ask for it, as with pylance.
+Format: docs/format/index.md. The ends of strings restart in each page; for nulls, an adjustment beyond the
+largest end is added. As in pylance, values are compressed only if the field's metadata request it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.encoded_page import Buffer
     from lance_df.format.schema import Field
 
-# Strings with fewer distinct values than this are stored as one byte each, as pylance does.
+# Strings with fewer distinct values than this get one-byte indices, as in pylance.
 _MAX_DICTIONARY_ITEMS = 100
 _MIN_DICTIONARY_ROWS = 100
 _SCHEME_KEY = "lance-encoding:compression"
@@ -55,14 +55,14 @@ _SCHEMES = ("zstd", "lz4", "fsst")
 
 @dataclass(frozen=True, slots=True)
 class TextCompression:
-    """What a field's metadata ask for its strings or binaries; ``level`` is for Zstandard."""
+    """The compression of strings or binaries in a field's metadata; ``level`` is for Zstandard."""
 
     scheme: str
     level: int | None
 
     @classmethod
     def of(cls, field: Field) -> TextCompression | None:
-        """Read it; None for none, or for what pylance does not know and ignores."""
+        """Read the compression; None if there is none, or one that pylance does not know and ignores."""
         scheme = field.metadata.get(_SCHEME_KEY, b"").decode("utf-8", "replace").lower()
         level = field.metadata.get(_LEVEL_KEY, b"")
         if scheme not in _SCHEMES:
@@ -71,13 +71,13 @@ class TextCompression:
 
 
 def encode_leaf(field: Field, array: pa.Array, buffers: list[Buffer]) -> Encoding:
-    """Encode values, appending their buffers to those that the page has. Buffers are views where possible."""
+    """Encode values, and append their buffers, as views where possible, to ``buffers``."""
     compression = TextCompression.of(field) if is_variable(array.type) else None
     return _values(array, buffers, compression)
 
 
 def encode_ends(ends: npt.NDArray[np.int64], null: npt.NDArray[np.bool_] | None) -> tuple[Buffer, int]:
-    """Return ends as they are stored, raised where values are null, and by how much."""
+    """Return the stored ends, with an adjustment added for null values, and the adjustment."""
     adjustment = int(ends[-1]) + 1 if len(ends) else 1
     if null is not None:
         ends = ends + np.where(null, adjustment, 0)
@@ -96,7 +96,7 @@ def encode_packed(path: str, array: pa.StructArray, buffers: list[Buffer]) -> En
     Raises
     ------
     InvalidInputError
-        A null, which has no place there.
+        A value is null, which packed structs cannot store.
     """
     rows = []
     children = []
@@ -126,7 +126,7 @@ def _values(array: pa.Array, buffers: list[Buffer], compression: TextCompression
 
 
 def _plain(array: pa.Array, buffers: list[Buffer]) -> Encoding:
-    """Encode values that have a fixed width, whether or not they are null."""
+    """Encode values of fixed width, with or without nulls."""
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         items = array.values.slice(array.offset * size, len(array) * size)
@@ -160,7 +160,7 @@ def _binary(array: pa.Array, buffers: list[Buffer], compression: TextCompression
 
 
 def _try_short_dictionary(array: pa.Array, buffers: list[Buffer]) -> Encoding | None:
-    """Store strings with few distinct values as one byte each: 0 is null, k stands for item k - 1."""
+    """Store strings with few distinct values as one byte each: 0 is null, k refers to item k - 1."""
     if not pa.types.is_string(array.type) or len(array) < _MIN_DICTIONARY_ROWS:
         return None
     if pc.count_distinct(array[:1000]).as_py() >= _MAX_DICTIONARY_ITEMS:
@@ -177,7 +177,7 @@ def _try_short_dictionary(array: pa.Array, buffers: list[Buffer]) -> Encoding | 
 
 
 def _dictionary_typed(array: pa.DictionaryArray, buffers: list[Buffer]) -> Encoding:
-    """Store indices as they are; what is null refers to a null item."""
+    """Store indices unchanged; a null refers to a null item."""
     items, codes = array.dictionary, array.indices
     if array.null_count:
         limit = np.iinfo(codes.type.to_pandas_dtype()).max

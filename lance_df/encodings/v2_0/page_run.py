@@ -1,7 +1,7 @@
-"""Many small pages of one encoding, decoded as one page.
+"""Decode many small pages of one encoding as one page.
 
-For values of equal width and strings, neither compressed, with or without nulls: their buffers then follow
-each other. What pages hold, `flat`, `nullable` and `binary` say.
+This covers values of equal width and strings, neither compressed, with or without nulls, since their buffers
+can be concatenated. `flat`, `nullable` and `binary` describe the content of the pages.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StoredPage:
 
 
 def kind_of(encoding: enc.Encoding) -> object | None:
-    """Return what a page has in common with others of its run; None for a page that cannot be part of one."""
+    """Return a key that the pages of a run share, or None if a page cannot be part of a run."""
     match encoding:
         case enc.NoNulls(values):
             return kind_of(values)
@@ -66,7 +66,7 @@ def read_run(pages: Sequence[StoredPage], data_type: pa.DataType) -> IoPlan[pa.A
     Raises
     ------
     CorruptDataError
-        While it runs: a page is damaged, or holds values of another type.
+        When the plan runs: a page is damaged, or has values of another type.
     """
     first = _plain(pages[0].encoding)
     match first:
@@ -99,7 +99,7 @@ def _part(page: StoredPage, name: str) -> StoredPage:
 
 
 def _words(pages: Sequence[StoredPage], bits: int) -> IoPlan[bytes]:
-    """Plan to read values back to back, those of each page from a byte of its own on."""
+    """Plan to read values back to back; the values of each page start at a byte boundary."""
     wanted = []
     for page in pages:
         encoding = _plain(page.encoding)

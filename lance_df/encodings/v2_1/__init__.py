@@ -1,1 +1,1 @@
-"""Pages of 2.1 and 2.2 files: `page` decodes rows of one, `nested` and `merge` join leaves into arrays."""
+"""Pages of 2.1 and 2.2: `page` and `page_run` decode rows, `encode_page` and `encode_columns` encode them."""

@@ -1,4 +1,4 @@
-"""Encode columns for 2.1 and 2.2 files: only leaves have columns."""
+"""Encode columns for 2.1 and 2.2 files, in which only leaves have columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def column_field_ids(field: Field) -> list[int]:
-    """Return the field ids of the file columns that a top-level column takes."""
+    """Return the field ids of the file columns of a top-level column."""
     if field.has_column:
         return [field.id]
     return [column for child in field.children for column in column_field_ids(child)]
@@ -41,9 +41,9 @@ def encode_column(field: Field, array: pa.Array, *, version: str) -> list[list[E
     Raises
     ------
     InvalidInputError
-        A null where the schema allows none.
+        A value is null, but the schema does not allow it.
     UnsupportedFeatureError
-        Data that the format cannot hold.
+        The format cannot store the data.
     """
     return [[_serialized(leaf, version)] for leaf in leaf_columns(field, array)]
 

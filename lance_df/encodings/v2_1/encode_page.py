@@ -1,7 +1,7 @@
-"""Choose the layout of a page from its data, and encode it.
+"""Choose the layout of a page by its data, and encode it.
 
-Format: docs/format/index.md. Flat fixed-width values without nulls that do not shrink are laid out
-so that readers map them; everything else goes through chunks, as far as it fits.
+Format: docs/format/index.md. Flat fixed-width values without nulls that do not shrink by encoding are laid
+out so that readers can map them; everything else is split into chunks, as far as it fits.
 """
 
 from __future__ import annotations
@@ -40,33 +40,33 @@ if TYPE_CHECKING:
     from lance_df.encodings.layouts.laid_out_page import LaidOutPage
     from lance_df.encodings.levels.encode import LeafColumn
 
-# Values at least this long are laid out one by one: a chunk would hold too few of them.
+# Values at least this long are stored one by one, since a chunk would contain too few of them.
 _WIDE_VALUE_BYTES = 256
-# Strings differ in length: they stay together unless many, or one of them, are longer than this.
+# Strings vary in length; they are stored in chunks unless their mean or their maximum exceeds this.
 _WIDE_MEAN_BYTES = 128
 _WIDE_MAX_BYTES = 4096
-# A column that is encoded can no longer be mapped: it has to shrink by this much to be worth it.
+# An encoded column can no longer be mapped, so it must shrink by at least this much.
 _WORTHWHILE_RATIO = 0.92
-# Nothing is gained by encoding so little: every buffer begins at a multiple of 64 bytes.
+# Encoding so few bytes gains nothing, since every buffer is aligned to 64 bytes.
 _TINY_BYTES = 256
-# Dictionaries are for values of these widths, as in files by pylance.
+# Only values of these widths get dictionaries, as in files of pylance.
 _CODABLE_BYTES = {"2.1": (16,), "2.2": (8, 16)}
 
 
 def encode_page(leaf: LeafColumn, *, version: str) -> LaidOutPage:
-    """Encode a leaf's share of a page.
+    """Encode the values of a leaf as a page.
 
     Parameters
     ----------
     leaf
-        At least one row.
+        A leaf of at least one row.
     version
         ``"2.1"`` or ``"2.2"``.
 
     Raises
     ------
     InvalidInputError
-        The field's metadata ask for an encoding that does not exist.
+        The field's metadata request an encoding that does not exist.
     UnsupportedFeatureError
         The column cannot be stored within the limits of the format.
     """
@@ -98,7 +98,7 @@ def encode_page(leaf: LeafColumn, *, version: str) -> LaidOutPage:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What is encoded, and how: ``valid`` says which values are not null, None for all."""
+    """A page to encode; ``valid`` says which values are not null (None: all)."""
 
     leaf: LeafColumn
     valid: npt.NDArray[np.bool_] | None
@@ -107,7 +107,7 @@ class _Page:
 
     @property
     def is_mappable(self) -> bool:
-        """Whether the page could be nothing but its values."""
+        """Whether the page could consist of its values only."""
         return self.leaf.definition is None and self.leaf.repetition is None and not self.options.structure
 
     def of_fixed_width(self, values: FixedValues) -> LaidOutPage:
@@ -161,7 +161,7 @@ class _Page:
         return self._chunks_or_records(cutter, values)
 
     def _of_uneven_lists(self, values: FixedListValues) -> LaidOutPage:
-        """Store lists of booleans that do not take whole bytes, as records do."""
+        """Store lists of booleans that do not fill whole bytes as records."""
         page = self._chunks(value_cutter(values))
         if page is None:
             raise UnsupportedFeatureError(
@@ -171,12 +171,12 @@ class _Page:
         return page
 
     def of_dictionary_type(self, coded: pa.DictionaryArray) -> LaidOutPage:
-        """Store a column of Arrow's dictionary type; null dictionary values became levels before."""
+        """Store a column of Arrow's dictionary type; null dictionary values already became levels."""
         dictionary = leaf_values(coded.dictionary)
         codes = leaf_values(coded.indices)
         if isinstance(dictionary, FixedListValues) or not isinstance(codes, FixedValues):
             raise TypeError(f"a dictionary of type {coded.type}")
-        # what lies under nulls need not be an index
+        # the index of a null need not be valid
         page = self._chunks(self._code_cutter(self._without_nulls(codes)), dictionary)
         if page is None:
             raise UnsupportedFeatureError(
@@ -201,7 +201,7 @@ class _Page:
         return value_bytes >= _WIDE_VALUE_BYTES
 
     def _without_nulls(self, values: FixedValues) -> FixedValues:
-        """Put the value before it in the place of each null, so that runs go on."""
+        """Replace each null by the value before it, so that runs continue."""
         if self.valid is None:
             return values
         indices = np.where(self.valid, np.arange(len(self.valid)), self.valid.argmax())
@@ -219,7 +219,7 @@ class _Page:
     def _chunks_or_records(
         self, cutter: ValueCutter, values: LeafValues, dictionary: DictionaryValues | None = None
     ) -> LaidOutPage:
-        """Lay out chunks, or ``values`` one by one where that is impossible."""
+        """Lay out chunks, or store ``values`` one by one if chunks are impossible."""
         page = self._chunks(cutter, dictionary)
         return encode_full_zip(self.leaf, values) if page is None else page
 
@@ -232,7 +232,7 @@ def _value_bits(values: BooleanValues | FixedListValues) -> int:
 
 
 def _usual_bytes(values: VariableValues) -> int:
-    """Return how long strings are, for the choice of a layout."""
+    """Return a typical length of strings, for the choice of a layout."""
     longest = int(np.diff(values.offsets).max())
     is_short = len(values.data) < len(values) * _WIDE_MEAN_BYTES and longest <= _WIDE_MAX_BYTES
     return min(longest, _WIDE_VALUE_BYTES - 1) if is_short else longest

@@ -1,4 +1,4 @@
-"""One page: decode some of its rows, reading only the bytes that they need. Format: docs/format/index.md."""
+"""Open a page, to decode rows from only the bytes that they need. Format: docs/format/index.md."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def open_page(
     Parameters
     ----------
     buffers
-        Where the buffers of the page lie in the file.
+        The ranges of the page's buffers in the file.
     num_rows
         ``Page.length``.
     data_type
-        Arrow type of the leaf values.
+        The Arrow type of the leaf values.
     mapped
-        The file is memory-mapped, so that asking for more than is needed costs nothing.
+        Whether the file is memory-mapped, so that requesting more than needed costs nothing.
 
     Raises
     ------

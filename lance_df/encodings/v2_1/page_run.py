@@ -1,8 +1,8 @@
-"""Many small pages of one layout, decoded as one page.
+"""Decode many small pages of one layout as one page.
 
-For mini-block pages without lists and dictionaries, whose chunks then follow each other; for full-zip pages
-that are nothing but values of fixed width; and for constant pages without levels. What these are,
-`mini_block`, `full_zip` and `constant` say.
+This covers mini-block pages without lists and dictionaries, whose chunks can be concatenated; full-zip pages
+that consist only of fixed-width values; and constant pages without levels. `mini_block`, `full_zip` and
+`constant` describe these pages.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 
 class PageRun(NamedTuple):
-    """Pages of a run: what they have in common, and what they have not.
+    """The pages of a run: their common layout, and what differs between them.
 
     Attributes
     ----------
     spans
-        (start, stop) of the buffers, one page after the other.
+        (start, stop) of the buffers, page by page.
     num_rows
-        Of each page.
+        The number of rows of each page.
     values
-        That of each constant page, where its layout holds it.
+        The value of each constant page, if its layout holds it.
     """
 
     layout: PageLayout
@@ -55,7 +55,7 @@ class PageRun(NamedTuple):
     values: Sequence[bytes | None]
 
     def read(self, *, mapped: bool) -> IoPlan[Sequence[Any]]:
-        """Plan the bytes of each span; ``mapped`` says that ranges cost nothing."""
+        """Plan to read the bytes of each span; ``mapped`` says that ranges cost nothing."""
         if not mapped or not len(self.spans):
             return (yield [ByteRange(start, stop) for start, stop in self.spans.tolist()])
         start = int(self.spans.min())
@@ -65,7 +65,7 @@ class PageRun(NamedTuple):
 
 
 class CommonLayout(NamedTuple):
-    """The layout that a page has in common with others of its run, and the value that it has not."""
+    """The layout that a page shares with others of its run, and the value that it does not share."""
 
     layout: PageLayout
     value: bytes | None = None
@@ -74,7 +74,7 @@ class CommonLayout(NamedTuple):
 def common_layout(
     layout: PageLayout, value: bytes | None, num_buffers: int, num_rows: int
 ) -> CommonLayout | None:
-    """Return what a page has in common with others of its run; None for a page that cannot be part of one.
+    """Return the layout that a page shares with others of a run; None if it cannot be part of a run.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def common_layout(
             is_alone = num_buffers == (value is None) and not any(layer.is_list for layer in layout.layers)
             if not is_alone:
                 return None
-            # its value may lie in a buffer, too
+            # the value may also be in a buffer
             return CommonLayout(layout if value is not None else replace(layout, inline_value=b""), value)
         case MiniBlockLayout(dictionary=None, repetition=None, repetition_index_depth=0):
             is_plain = num_buffers == 2 and layout.num_items == num_rows
@@ -102,19 +102,19 @@ def common_layout(
 
 
 def decode_run(run: PageRun, rows: Rows, data_type: pa.DataType, *, mapped: bool) -> IoPlan[Slots]:
-    """Plan the slots of rows of pages, which are read whole.
+    """Plan to decode slots of rows; the pages are read whole.
 
     Parameters
     ----------
     run
-        Its layout is that of :func:`common_layout` for each page.
+        A run whose layout is the :func:`common_layout` of each page.
     rows
-        Counted from the first row of the first page.
+        The rows, counted from the first row of the first page.
 
     Raises
     ------
     CorruptDataError
-        While it runs: a page is damaged.
+        When the plan runs: a page is damaged.
     """
     layout, num_rows = run.layout, run.num_rows
     match layout:
@@ -139,7 +139,7 @@ def decode_run(run: PageRun, rows: Rows, data_type: pa.DataType, *, mapped: bool
 
 
 def _rows_of_each(rows: Rows, num_rows: Counts) -> Counts:
-    """Return how many of the rows each page has."""
+    """Return how many of the rows are in each page."""
     bounds = np.append(0, np.cumsum(num_rows))
     if isinstance(rows, RowRange):
         return np.diff(np.clip(bounds, rows.start, rows.stop))

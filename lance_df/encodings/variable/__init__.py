@@ -1,1 +1,1 @@
-"""Values of variable width: offsets, or ends, and bytes."""
+"""Values of variable width: offsets or ends, and bytes."""

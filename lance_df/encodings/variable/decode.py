@@ -1,7 +1,7 @@
-"""Values of variable width, as Arrow offsets and bytes.
+"""Decode values of variable width into Arrow offsets and bytes.
 
-In a chunk: ``offsets | bytes``, offsets counted from the start of the buffer. As a block:
-``width | start of the bytes | offsets | bytes``, offsets counted from the start of the bytes.
+In a chunk: ``offsets | bytes``, with offsets counted from the start of the buffer. In a block:
+``width | start of the bytes | offsets | bytes``, with offsets counted from the start of the bytes.
 Format: docs/format/variable.md.
 """
 
@@ -21,14 +21,14 @@ from lance_df.format.encodings_v2_1 import Encoding, Fsst, General, Variable
 
 
 class Strings(NamedTuple):
-    """Arrow's form: value i is ``data[offsets[i]:offsets[i + 1]]``. Offsets need not start at 0."""
+    """Arrow's layout: value i is ``data[offsets[i]:offsets[i + 1]]``. Offsets need not start at 0."""
 
     offsets: Offsets
     data: Bytes
 
     @classmethod
     def of(cls, array: pa.Array) -> Strings:
-        """Return the form of an array of strings or binaries, sharing memory."""
+        """Return the values of an array of strings or binaries, sharing memory."""
         wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
         _, offsets, data = array.buffers()
         width = 8 if wide else 4
@@ -44,14 +44,14 @@ class Strings(NamedTuple):
 def decode_variable(
     encoding: Encoding, buffers: tuple[Chunked, ...], counts: Counts, *, bits_per_offset: int
 ) -> Strings:
-    """Decode ``counts[i]`` values of each chunk; a view of the chunk where there is only one.
+    """Decode ``counts[i]`` values of each chunk; a single chunk is viewed.
 
     Raises
     ------
     CorruptDataError
         Buffers are missing or too short, offsets do not ascend, or codes are broken.
     UnsupportedFeatureError
-        The encoding is none for values of variable width.
+        The encoding is not one for values of variable width.
     """
     match encoding:
         case General():
@@ -94,7 +94,7 @@ def _decode_chunks(buffer: Chunked, counts: Counts, width: int) -> Strings:
 
 
 def decode_variable_block(encoding: Encoding, data: Bytes, count: int, *, bits_per_offset: int) -> Strings:
-    """Decode a block that stands for itself: the values of a dictionary. See :func:`decode_variable`."""
+    """Decode a standalone block: the values of a dictionary. See :func:`decode_variable`."""
     match encoding:
         case General():
             plain = decompress(data, encoding.scheme, max_bytes=most_plain_bytes(len(data)))
@@ -121,11 +121,11 @@ def _decode_block(data: Bytes, count: int, bits: int) -> Strings:
 
 
 def _block_header(data: Bytes, width: int) -> tuple[int, int]:
-    """Return where the offsets and where the bytes start."""
+    """Return the start of the offsets and the start of the bytes."""
     if len(data) < 1 + 2 * width:
         raise CorruptDataError(f"a block of variable values of {len(data)} bytes has no header")
     if data[1:4].any():
-        # the first 2.1 writers: a byte of width, the number of values, the start of the bytes
+        # layout of the first 2.1 writers: a byte of width, the number of values, the start of the bytes
         start = 1 + width
         return 1 + 2 * width, int.from_bytes(data[start : start + width].tobytes(), "little")
     return 2 * width, int.from_bytes(data[width : 2 * width].tobytes(), "little")
@@ -138,7 +138,7 @@ def _checked(offsets: Offsets, data: Bytes) -> Strings:
 
 
 def check_offset_width(stored: int, expected: int) -> None:
-    """Raise `CorruptDataError` where offsets are not as wide as the type asks for."""
+    """Raise `CorruptDataError` if offsets do not have the width that the type requires."""
     if stored not in (32, 64):
         raise CorruptDataError(f"offsets of {stored} bits, expected 32 or 64")
     if stored != expected:
@@ -146,6 +146,6 @@ def check_offset_width(stored: int, expected: int) -> None:
 
 
 def check_total_bytes(total: int, width: int) -> None:
-    """Raise `InvalidInputError` where an array with 32-bit offsets cannot hold ``total`` bytes."""
+    """Raise `InvalidInputError` if an array with 32-bit offsets cannot hold ``total`` bytes."""
     if width == 4 and total >= 1 << 31:
         raise InvalidInputError(f"{total} bytes do not fit into one array of 32-bit offsets: read fewer rows")

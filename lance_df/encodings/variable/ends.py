@@ -1,10 +1,10 @@
-"""End positions with nulls folded in: how 2.0 stores the bounds of strings and of lists.
+"""Read end positions that also mark nulls, by which 2.0 stores the bounds of strings and lists.
 
 ::
 
     u64 end 0 | u64 end 1 | ...         of row i; the row starts where row i - 1 ends, row 0 at 0
 
-An end of at least the adjustment marks a null; the real end is less by the adjustment.
+An end that is at least the adjustment marks a null; the real end is the end minus the adjustment.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Where rows start and end, and which are valid (None: all).
+    """The starts and the ends of rows, and which rows are valid (None: all).
 
-    ``bounds`` is set when each row starts where the one before ends: the first start, then all ends.
+    ``bounds`` is set if each row starts where the previous one ends: the first start, then all ends.
     """
 
     starts: npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ class Spans:
     bounds: npt.NDArray[np.int64] | None = None
 
     def shifted(self, by: int) -> Spans:
-        """Return the spans counted from ``by`` before."""
+        """Return the spans with ``by`` added to their positions."""
         if by == 0:
             return self
         if self.bounds is None:
@@ -50,14 +50,14 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class EndPositions:
-    """Reads spans.
+    """Reads the spans of rows.
 
     Attributes
     ----------
     ends
-        Decodes unsigned integers.
+        The decoder of the ends, as unsigned integers.
     adjustment
-        Added to the ends of null rows. With 0 every row is null, which is how other readers take it.
+        The number added to the ends of null rows. If it is 0, every row is null, as other readers treat it.
     """
 
     ends: Decoder
@@ -73,19 +73,19 @@ class EndPositions:
 
 
 class Adjustment(NamedTuple):
-    """What is added to the ends of nulls, and what all ends, after that, count from."""
+    """The number added to the ends of nulls, and the base from which the resulting ends count."""
 
     added: int
     base: int = 0
 
     @property
     def lowest(self) -> int:
-        """The lowest end of a null."""
+        """The lowest possible end of a null."""
         return max(self.added - self.base, 0)
 
 
 def needed_ends(rows: Rows) -> Rows:
-    """Return the values whose ends say where ``rows``, of which there are some, start and end."""
+    """Return the values whose ends are needed for the bounds of ``rows`` (at least one)."""
     if isinstance(rows, RowRange):
         return RowRange(max(rows.start - 1, 0), rows.stop)
     return _with_previous(rows)
@@ -102,9 +102,9 @@ def find_spans(stored: Unsigned, rows: Rows, adjustment: Adjustment, limit: int)
     Parameters
     ----------
     stored
-        The ends of :func:`needed_ends`.
+        The ends of the values that :func:`needed_ends` returned.
     rows
-        Row 0 starts at 0.
+        The rows; row 0 starts at 0.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def find_spans(stored: Unsigned, rows: Rows, adjustment: Adjustment, limit: int)
 def resolve_ends(
     raw: Unsigned, adjustment: Adjustment, limit: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_] | None]:
-    """Take the adjustment off. Returns the ends, all of them at most ``limit``, and what is null."""
+    """Subtract the adjustment; return the ends, all at most ``limit``, and which of them are null."""
     largest = int(raw.max())
     is_null = None
     if largest >= adjustment.lowest:

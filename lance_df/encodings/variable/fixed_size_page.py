@@ -1,6 +1,6 @@
-"""`FixedSizeBinary`: strings or binaries of one length, back to back; their ends are implied.
+"""Decode `FixedSizeBinary`: strings or binaries of one length, back to back, without stored ends.
 
-pylance reads it and writes it in no 2.0 file.
+pylance reads it, but writes it in no 2.0 file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeBinaryDecoder(Decoder):
-    """``values`` decodes the fixed-size binary type of the same width."""
+    """Decodes strings or binaries; ``values`` decodes the fixed-size binary type of the same width."""
 
     data_type: pa.DataType
     num_values: int

@@ -1,4 +1,4 @@
-"""Ends and bytes of strings and binaries in memory."""
+"""Read strings and binaries in memory from their ends and bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_CHECKED = 4096
 
 @dataclass(frozen=True, slots=True)
 class VariableValues:
-    """0 and the end of each value in ``data``, and a bitmap of the valid ones (None: all)."""
+    """The bounds of values in ``data`` (0, then the end of each), and a bitmap of valid ones (None: all)."""
 
     ends: npt.NDArray[np.int64]
     data: pa.Buffer
@@ -50,22 +50,22 @@ class VariableValues:
 
 
 def bitmap_of(spans: Spans) -> pa.Buffer | None:
-    """Return which of the rows are valid."""
+    """Return the bitmap of the valid rows."""
     return None if spans.valid is None else bitmap(spans.valid)
 
 
 class LoadedBinary:
-    """Values whose bytes are viewed.
+    """Strings or binaries whose bytes are viewed.
 
     Parameters
     ----------
     words
-        Ends as they are stored, of all rows of a page, or of some and the one before them, which then is row
-        0 here.
+        Ends as stored: of all rows of a page, or of some rows and the one before them, which is row 0 in this
+        case.
     data
-        What ends count in.
+        The bytes that ends refer to.
     adjustment
-        Which ends are of nulls.
+        The adjustment that marks the ends of nulls.
     """
 
     __slots__ = ("_adjustment", "_bytes", "_checked", "_data", "_data_type", "_limit", "_words")
@@ -79,11 +79,11 @@ class LoadedBinary:
         self._data = np.frombuffer(data, np.uint8) if data.size else np.empty(0, np.uint8)
         self._adjustment = adjustment
         self._limit = min(data.size, adjustment.lowest - 1)
-        # ranges of rows that are UTF-8; what is written stays as it is
+        # ranges of rows known to be UTF-8; stored bytes do not change
         self._checked: set[tuple[int, int]] = set()
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows. See `LoadedPage`."""
+        """Return a reader of rows. See `LoadedPage`."""
         if self._limit < 0:
             return viewed(self._read_generally, form)
         if Form.VIEWS in form and self._data_type == pa.string() and self._limit <= _INT32_MAX:
@@ -94,7 +94,7 @@ class LoadedBinary:
         return self._generally(RowRange(start, stop))
 
     def _generally(self, rows: Rows) -> pa.Array:
-        """Return rows of which some are null, or broken."""
+        """Return rows that may be null or broken."""
         needed = needed_ends(rows)
         index = slice(needed.start, needed.stop) if isinstance(needed, RowRange) else needed
         spans = find_spans(self._words[index], rows, self._adjustment, self._bytes.size)
@@ -121,14 +121,14 @@ class LoadedBinary:
         ends = self._words.view(np.uint8)
         if strings.view_ends(ends, start, stop, self._limit, self._data, is_checked, out) != -1:
             return as_views(self._read(start, stop))  # not ASCII, or broken, or some are null
-        # engines count the bytes that arrays point to as taken
+        # engines count all bytes that arrays point to as used
         data = data.slice(first := self._end(start), self._end(stop) - first)
         if not is_checked:
             self._note_checked(start, stop)
         return pa.Array.from_buffers(pa.string_view(), count, [None, views, data], 0)
 
     def _end(self, row: int) -> int:
-        """Return where the value before a row ends."""
+        """Return the end of the value before a row."""
         return int(self._words[row - 1]) if row else 0
 
     def _note_checked(self, start: int, stop: int) -> None:
@@ -149,4 +149,4 @@ class LoadedBinary:
         return variable_array(self._data_type, bounds, data, None)
 
     def page_take(self) -> None:
-        """Return None: values have no width. See `LoadedPage`."""
+        """Return None, since values have no fixed width. See `LoadedPage`."""

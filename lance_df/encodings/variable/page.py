@@ -1,8 +1,8 @@
-"""`Binary`: strings and binaries as end positions and bytes.
+"""Decode `Binary`: strings and binaries as end positions and bytes.
 
 ::
 
-    u64 end 0 | u64 end 1 | ...         nulls folded in, see `ends`
+    u64 end 0 | u64 end 1 | ...         nulls included, see `ends`
     bytes of value 0, value 1, ...      perhaps compressed as a whole
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BinaryDecoder(Decoder):
-    """Values of any width. A range of rows views the bytes where they are not compressed."""
+    """Decodes values of variable width. For a range of rows, uncompressed bytes are viewed."""
 
     data_type: pa.DataType
     num_values: int
@@ -48,7 +48,7 @@ class BinaryDecoder(Decoder):
         return variable_array(self.data_type, values.ends, values.data, values.valid)
 
     def load(self, rows: Rows) -> IoPlan[tuple[LoadedPage, Rows]]:
-        """Plan the ends and the bytes of a range; single rows are read. See `Decoder`."""
+        """Plan to load the ends and the bytes of a range; single rows are decoded. See `Decoder`."""
         if not isinstance(rows, RowRange) or not len(rows) or not self._is_plain:
             return (yield from Decoder.load(self, rows))
         stored = yield from self.positions.ends.read(needed_ends(rows))
@@ -64,7 +64,7 @@ class BinaryDecoder(Decoder):
         return LoadedBinary(self.data_type, words, data, Adjustment(adjustment.added, base)), within
 
     def whole(self) -> IoPlan[LoadedPage | None]:
-        """Plan the page. See `Decoder`."""
+        """Plan to load the page. See `Decoder`."""
         ends = self.positions.ends
         if not self._is_plain or not isinstance(ends, FlatDecoder):
             return None
@@ -81,7 +81,7 @@ class BinaryDecoder(Decoder):
         return is_plain and self.scheme is None and self.positions.ends.data_type == pa.uint64()
 
     def read_values(self, rows: Rows) -> IoPlan[VariableValues]:
-        """Plan to read the bytes of the values, whatever they mean."""
+        """Plan to read the bytes of values of any type."""
         if self.scheme is not None:
             return (yield from self._read_compressed(rows, self.scheme))
         spans = yield from self.positions.read(rows, limit=self.data.num_bytes)

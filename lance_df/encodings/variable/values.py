@@ -1,4 +1,4 @@
-"""Strings and binaries of chunks in memory."""
+"""Read strings and binaries of chunks in memory."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import RowPositions
 
 _VIEW_BYTES = 16
-# what views, and offsets of 32 bits, point with
+# the largest position that views and 32-bit offsets can have
 _MAX_VIEWED = (1 << 31) - 1
-# what kernels of views return of bytes that have to be looked at
+# result of kernels of views if bytes that are not ASCII must be checked
 _HAS_OTHER_BYTES = -2
 
 
@@ -45,7 +45,7 @@ class PlainStrings:
     dense: ClassVar[int] = 4
 
     def reader(self, form: Form) -> RowReader:
-        """See `Values`. Views point into the file."""
+        """See `Values`. Views point to the bytes in the chunks."""
         if Form.VIEWS in form and self.data_type == pa.string() and len(self.chunks.data) <= _MAX_VIEWED:
             return self._view_reader()
         return self._string_reader()
@@ -81,7 +81,7 @@ class PlainStrings:
             if result == _HAS_OTHER_BYTES:
                 return as_views(read_others(start, stop))
             check_offsets(result)
-            # engines count the bytes that arrays point to as taken: no more than the chunks of the rows
+            # engines count all bytes that arrays point to as used, so pass only the chunks of the rows
             first = positions[bisect_right(items, start) - 1]
             data = shared.slice(first, positions[bisect_left(items, stop)] - first)
             return string_array(pa.string_view(), count, views, data)
@@ -103,11 +103,11 @@ def find_strings(page: Page, rows: RowPositions) -> tuple[Counts, Counts]:
 
 
 def check_offsets(broken: int) -> None:
-    """Raise `CorruptDataError` where a kernel has found broken offsets in a chunk."""
+    """Raise `CorruptDataError` if a kernel has found broken offsets in a chunk."""
     if broken >= 0:
         raise CorruptDataError(f"offsets of chunk {broken} do not ascend, or lie outside of it")
 
 
 def string_array(data_type: pa.DataType, count: int, placed: pa.Buffer, data: pa.Buffer) -> pa.Array:
-    """Return an array without nulls of offsets and bytes."""
+    """Return an array without nulls from its offsets (or views) and bytes."""
     return pa.Array.from_buffers(data_type, count, [None, placed, data], 0)

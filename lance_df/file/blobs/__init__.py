@@ -1,1 +1,1 @@
-"""Large binaries: in a data file, in files beside it, and where they are copied from."""
+"""Read and write blobs: in a data file, in files beside it, and copied from other files."""

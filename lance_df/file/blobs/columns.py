@@ -1,4 +1,4 @@
-"""Blobs within columns: reach them at any depth, through structs and lists."""
+"""Find and replace the blobs within a column, at any depth of structs and lists."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def has_blobs(field: Field) -> bool:
 
 
 def map_blobs(array: pa.Array, field: Field, change: Callable[[pa.Array, Field], pa.Array]) -> pa.Array:
-    """Return a column with all blobs in it changed; what is around them stays.
+    """Return a column with all blobs replaced; the structs and lists around them are unchanged.
 
     Parameters
     ----------
     array
-        Of the field's storage type, but for the blobs.
+        The column, of the field's storage type except for the blobs.
     change
-        Is given the values of a blob field, and the field; returns as many, of whatever type.
+        Called with the values of a blob field and with the field; returns as many values, of any type.
     """
     if field.is_blob:
         return change(array, field)
@@ -57,7 +57,7 @@ def _map_items(array: pa.Array, field: Field, change: Callable[[pa.Array, Field]
 
 
 def as_moved(array: pa.Array, field: Field) -> pa.Array:
-    """Return a column of storage type with its blobs as `MOVED_BLOB`; nothing is copied."""
+    """Convert the blobs of a column of storage type to `MOVED_BLOB` without copying them."""
     return map_blobs(array, field, lambda blobs, _: _moved(blobs))
 
 

@@ -1,4 +1,4 @@
-"""The bytes of blobs that are written: given with the rows, or copied from where they lie."""
+"""The bytes of blobs to be written: given with the rows, or copied from a URI."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     _Flags: TypeAlias = npt.NDArray[np.bool_]
 
 OpenSource: TypeAlias = "Callable[[str, int | None], ByteSource]"
-"""Opens what a URI names, with the options of a base path if an id of one is given."""
+"""Opens the file at a URI; the second argument is the id of the base path whose options to use, or None."""
 
 _GROUP_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of the blob of one row; ``pieces`` can be taken once, before those of the next row."""
+    """The bytes of the blob of one row; read ``pieces`` once, before taking the next row."""
 
     row: int
     size: int
@@ -35,7 +35,7 @@ class Content:
 
 
 class BlobContents:
-    """The values of `MOVED_BLOB` arrays, apart.
+    """The parts of a `MOVED_BLOB` array.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class BlobContents:
     """
 
     def __init__(self, blobs: pa.StructArray, name: str) -> None:
-        """Take an array apart.
+        """Split an array into its parts.
 
         Raises
         ------
         InvalidInputError
-            A blob that is both bytes and a reference, or neither; ``name`` is what messages call the column.
+            A blob has both bytes and a URI, or neither. The message calls the column ``name``.
         """
         self.is_null: _Flags = blobs.is_null().to_numpy(zero_copy_only=False)
         data, uri, position, size, base_id, is_copied = (blobs.field(i) for i in range(6))
@@ -70,14 +70,14 @@ class BlobContents:
         self._data = memoryview(data.buffers()[2] or b"")
 
     def stored(self, open_source: OpenSource | None) -> Iterator[Content]:
-        """Yield the bytes of all rows that have some, or none but no null: in order.
+        """Yield the bytes of all rows that are neither null nor a reference, in order.
 
-        Bytes to copy are read a few mebibytes at a time, near ones with one request.
+        Bytes to copy are read a few mebibytes at a time; ranges close to each other share a request.
 
         Raises
         ------
         NotFoundError, CorruptDataError
-            What is to be copied is not there, or ends before the blob does.
+            The file to copy from does not exist, or ends before the blob does.
         """
         group = _Group(open_source)
         for row in np.flatnonzero(~self.is_null & ~self.is_reference).tolist():
@@ -119,7 +119,7 @@ class _Group:
         source, ranges = self._wanted[key]
         start, size = (0, source.size) if part is None else part
         if size > _GROUP_BYTES:
-            # checks the end before anything is written
+            # raises if the file is too short, before anything is written
             source.read_ranges([ByteRange(start + size, start + size)])
             self.add(row, size, _pieces(source, start, start + size))
             return
@@ -149,7 +149,7 @@ def _valid(array: pa.Array) -> _Flags:
 
 
 def _extents(data: pa.Array, wanted: _Flags) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return where each value starts in the buffer, and how long it is; 0 for nulls."""
+    """Return the start of each value in the buffer, and its length, which is 0 for nulls."""
     if not len(data):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     offsets = np.frombuffer(data.buffers()[1], np.int64, len(data) + 1, data.offset * 8)

@@ -1,4 +1,4 @@
-"""The bytes of blobs, found by the positions and sizes that pages hold: in 2.0 and 2.1 files.
+"""Read the bytes of blobs in 2.0 and 2.1 files, given the positions and sizes that the pages hold.
 
 Spec: file format 2.x, 3.3 and 4.6.
 """
@@ -27,14 +27,14 @@ def fetch_blobs(described: pa.StructArray, file_size: int) -> IoPlan[pa.Array]:
     Parameters
     ----------
     described
-        ``position`` and ``size`` of each: (0, 0) is empty; a null struct or, in 2.0, (1, 0) is null.
+        ``position`` and ``size`` of each value: (0, 0) is empty; a null struct or, in 2.0, (1, 0) is null.
     file_size
-        Blobs beyond it are refused.
+        Blobs beyond the end of the file are refused.
 
     Raises
     ------
     CorruptDataError
-        Blobs lie outside the file or overlap each other.
+        A blob lies outside the file, or blobs overlap.
     """
     positions, sizes = (described.field(name).to_numpy(zero_copy_only=False) for name in ("position", "size"))
     valid = (sizes > 0) | (positions != 1)
@@ -69,7 +69,7 @@ def _spread(
     inverse: npt.NDArray[np.int64],
     valid: npt.NDArray[np.bool_],
 ) -> pa.Array:
-    """Return one value for each row: the blob of the filled ones, else empty, or null where not valid."""
+    """Return one value for each row: null if not valid, the blob if filled, otherwise empty."""
     source = np.full(len(valid), len(blobs), np.int64)
     source[filled] = inverse
     values = pa.concat_arrays([blobs, pa.array([b""], pa.large_binary())]).take(pa.array(source))

@@ -1,6 +1,6 @@
-"""Files of blobs beside a data file. Spec: file format 2.x, 5.6.
+"""Write the files of blobs beside a data file. Spec: file format 2.x, 5.6.
 
-They lie in a folder with the name of the data file, and are called by their number in it.
+The files are in a folder named after the data file, and each is named by its id.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _ID_BITS = 32
 
 
 def sidecar_path(data_file_path: str, blob_id: int) -> str:
-    """Return the path of a file of blobs beside a data file: the bits of its id, the least one first."""
+    """Return the path of a file of blobs beside a data file, named by the bits of its id in reverse order."""
     bits = f"{blob_id:0{_ID_BITS}b}"
     return f"{data_file_path.removesuffix('.lance')}/{bits[::-1]}{BLOB_SUFFIX}"
 
 
 def sidecar_folder(data_file: Location) -> Location | None:
-    """Return the folder of the files of blobs beside a data file; None for a file that can have none."""
+    """Return the folder of the blob files beside a data file, or None if the file cannot have one."""
     folder = data_file.ancestor(data_file.name)
     stem = data_file.name.removesuffix(".lance")
     return None if folder is None or stem == data_file.name else folder / stem
 
 
 def remove_sidecars(data_file: Location) -> None:
-    """Remove the files of blobs beside a data file, as far as the store lets us."""
+    """Remove the blob files beside a data file; errors of the store are ignored."""
     folder = sidecar_folder(data_file)
     if folder is None:
         return
@@ -47,9 +47,9 @@ def remove_sidecars(data_file: Location) -> None:
 
 
 class Sidecars:
-    """The files of blobs beside one data file, as they are written.
+    """Writes the blob files beside one data file.
 
-    At most one is open at a time: that of several blobs.
+    At most one file is open at a time: the one that holds several blobs.
     """
 
     def __init__(self, folder: Location, *, unsynced: Unsynced | None = None) -> None:
@@ -60,7 +60,7 @@ class Sidecars:
         self._pack_id = 0
 
     def add_dedicated(self, pieces: Iterable[memoryview]) -> int:
-        """Write a blob into a file of its own and return the id of that.
+        """Write a blob into a file of its own and return the id of the file.
 
         Raises
         ------
@@ -78,14 +78,14 @@ class Sidecars:
         return blob_id
 
     def add_packed(self, pieces: Iterable[memoryview], size: int, *, pack_bytes: int) -> tuple[int, int]:
-        """Write a blob behind others and return the id of the file, and where the blob starts in it.
+        """Append a blob to a shared file; return the id of the file and the blob's position in it.
 
         Parameters
         ----------
         size
-            Bytes of the blob.
+            The number of bytes of the blob.
         pack_bytes
-            A file that has blobs does not get larger than this.
+            The maximum size of a file that holds several blobs.
         """
         if self._pack is not None and self._pack.position + size > pack_bytes:
             self.close()
@@ -97,7 +97,7 @@ class Sidecars:
         return self._pack_id, start
 
     def close(self) -> None:
-        """Make all files durable. More can be written after it."""
+        """Make all files durable. More blobs can be written afterwards."""
         pack, self._pack = self._pack, None
         if pack is not None:
             try:
@@ -107,7 +107,7 @@ class Sidecars:
                 raise
 
     def abort(self) -> None:
-        """Remove all files, as far as the store lets us."""
+        """Remove all files; errors of the store are ignored."""
         if self._pack is not None:
             self._pack.abort()
             self._pack = None

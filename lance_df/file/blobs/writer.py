@@ -1,4 +1,4 @@
-"""Move the bytes of blobs out of the columns of a file that is being written. Spec: 3.3, 4.6 and 5.6."""
+"""Move blobs out of the columns of a file that is being written. Spec: 3.3, 4.6 and 5.6."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BlobPlacement:
-    """Where a data file gets blobs from, and has them other than in itself.
+    """Where to copy blobs from, and where to store those outside of the data file.
 
     Attributes
     ----------
     sidecars
-        The files beside the data file, which large blobs of 2.2 files go to.
+        The files beside the data file, which hold the large blobs of 2.2 files.
     open_source
-        Opens what is to be copied.
+        Opens the files to copy from.
     pack_bytes
-        How large files of several blobs get; by default what the columns say.
+        The maximum size of files that hold several blobs; by default that of the columns.
     """
 
     sidecars: Sidecars
@@ -48,19 +48,19 @@ class BlobPlacement:
 
 
 class BlobMover:
-    """Stores the blobs of one data file, and describes where they are."""
+    """Stores the blobs of one data file, and returns their descriptions."""
 
     def __init__(
         self, write_inline: Callable[[Iterable[memoryview]], int], placement: BlobPlacement | None
     ) -> None:
-        """Prepare to store.
+        """Prepare to store blobs.
 
         Parameters
         ----------
         write_inline
-            Writes bytes into the data file and returns where they begin.
+            Writes bytes into the data file and returns their position.
         placement
-            Without them every blob goes into the data file.
+            Where else to store blobs; if None, all blobs are stored in the data file.
         """
         self._write_inline = write_inline
         self._sidecars = None if placement is None else placement.sidecars
@@ -68,19 +68,19 @@ class BlobMover:
         self._pack_bytes = None if placement is None else placement.pack_bytes
 
     def move(self, array: pa.Array, field: Field) -> pa.Array:
-        """Return a column with the place of each blob instead of its bytes.
+        """Store the blobs of a column; return the column with descriptions in their place.
 
         Parameters
         ----------
         array
-            Of the field's storage type, or with `MOVED_BLOB` in it.
+            The column, of the field's storage type or with `MOVED_BLOB` values.
 
         Raises
         ------
         InvalidInputError
-            A blob that is both bytes and a reference to some, or neither; or wrong thresholds.
+            A blob has both bytes and a URI, or neither; or the thresholds are wrong.
         NotFoundError, CorruptDataError
-            What is to be copied is not there, or too short.
+            A file to copy from does not exist, or is too short.
         """
         return map_blobs(as_moved(array, field), field, self._described)
 
@@ -116,7 +116,7 @@ class BlobMover:
         return pa.StructArray.from_arrays(children, fields=list(DESCRIPTOR_2_2), mask=mask)
 
     def _written(self, content: Content, thresholds: BlobThresholds) -> tuple[int, int, int]:
-        """Store a blob where its size says, and return kind, position and id of the file."""
+        """Store a blob where its size requires, and return its kind, its position and the id of the file."""
         if self._sidecars is not None and content.size > thresholds.dedicated:
             return DEDICATED, 0, self._sidecars.add_dedicated(content.pieces)
         if self._sidecars is not None and content.size > thresholds.inline:

@@ -1,7 +1,7 @@
-"""Columns of 0.1 files: a tree like the schema's. Each node reads its part of each batch.
+"""The columns of 0.1 files: a tree like the schema, in which each node reads its part of each batch.
 
-Spec: file format 0.1, section 5. Structs and lists have no nulls; strings without bytes are null where the
-field is nullable.
+Spec: file format 0.1, section 5. Structs and lists have no nulls; in a nullable field, empty strings are
+null.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchRows:
-    """Single rows (or items): a batch, and a row counted from its start, for each."""
+    """Single rows (or items): for each its batch, and its number within the batch."""
 
     batches: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
 
 
 BatchRanges: TypeAlias = Sequence[tuple[int, RowRange]]
-"""A range of the rows (or items) of each of some batches."""
+"""For some batches, the number of the batch and a range of its rows (or items)."""
 
 Parts: TypeAlias = BatchRanges | BatchRows
 
 
 def parts_of(rows: Rows, batch_starts: npt.NDArray[np.int64]) -> Parts:
-    """Return the rows of a file by batch."""
+    """Split the rows of a file by batch."""
     if isinstance(rows, RowRange):
         ranges = split_rows(rows, batch_starts)
         return [(batch, within) for batch, within in ranges if isinstance(within, RowRange)]
@@ -54,15 +54,15 @@ def parts_of(rows: Rows, batch_starts: npt.NDArray[np.int64]) -> Parts:
 
 
 def count_parts(parts: Parts) -> int:
-    """Return how many rows (or items) there are."""
+    """Return the number of rows (or items)."""
     return len(parts.rows) if isinstance(parts, BatchRows) else sum(len(rows) for _, rows in parts)
 
 
 class Column(Protocol):
-    """Something that can be read by batch."""
+    """A column that can be read by batch."""
 
     def num_values(self) -> npt.NDArray[np.int64]:
-        """Return the rows, or items below a list, that each batch holds."""
+        """Return the number of rows of each batch, or of items if the column is below a list."""
         ...
 
     def read(self, parts: Parts) -> IoPlan[pa.Array]:
@@ -72,13 +72,13 @@ class Column(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LeafPages:
-    """The pages of one field, and the size of the file they lie in."""
+    """The pages of one field, and the size of their file."""
 
     pages: FieldPages
     file_size: int
 
     def wanted(self, parts: Parts, *, extra: int = 0) -> Wanted:
-        """Return what a decoder knows of parts. ``extra`` entries of a page belong to no row."""
+        """Return the parts as decoders take them. ``extra`` of the entries of a page are not rows."""
         if isinstance(parts, BatchRows):
             return Points(self.pages[parts.batches, 0], parts.rows, self.file_size)
         wanted = []
@@ -88,7 +88,7 @@ class LeafPages:
         return wanted
 
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Return what the page table counts in each batch."""
+        """Return the counts of the page table for each batch."""
         return self.pages[:, 1]
 
 
@@ -124,7 +124,7 @@ class VarBinaryColumn:
 
 @dataclass(frozen=True, slots=True)
 class NullColumn:
-    """Nothing is stored but the count."""
+    """A column of which only the number of rows is stored."""
 
     leaf: LeafPages
 
@@ -138,7 +138,7 @@ class NullColumn:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryColumn:
-    """Keys in pages; the values, the same for all files of a table, are loaded on demand."""
+    """Keys in pages; the values, which all files of a table share, are loaded on demand."""
 
     data_type: pa.DataType
     keys: PlainColumn
@@ -150,7 +150,7 @@ class DictionaryColumn:
     def read(self, parts: Parts) -> IoPlan[pa.Array]:
         keys = yield from self.keys.read(parts)
         values = self.load_values()
-        if not len(values):  # written for columns of nulls only, whose keys mean nothing
+        if not len(values):  # written only for columns of nulls, whose keys have no meaning
             return null_array(self.data_type, len(keys))
         limits = pc.min_max(keys)
         low, high = limits["min"].as_py(), limits["max"].as_py()
@@ -208,7 +208,7 @@ class ListColumn:
 
 
 def _items(parts: Parts, bounds: Sequence[Bounds]) -> Parts:
-    """Return the items of lists, by batch."""
+    """Return the items of lists, split by batch."""
     if isinstance(parts, BatchRows):
         ((starts, ends),) = bounds
         lengths = ends - starts

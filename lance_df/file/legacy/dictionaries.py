@@ -1,4 +1,4 @@
-"""The values of dictionary columns of 0.1: one array a field, in the table's manifest or in the data file.
+"""Load the values of 0.1 dictionary columns: one array per field, in the manifest or the data file.
 
 Spec: file format 0.1, 5.3.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DictionaryLoader:
-    """Reads values once. ``source`` is what ``Field.dictionary`` refers to; ``footprint`` counts them."""
+    """Reads each dictionary once, from ``source``; ``footprint`` counts the memory."""
 
     def __init__(self, source: ByteSource, footprint: Footprint | None = None) -> None:
         self._source = source
@@ -37,7 +37,7 @@ class DictionaryLoader:
         Raises
         ------
         CorruptDataError
-            The field does not say where they are, or they are not there.
+            The field does not give their position, or the values are not there.
         """
         label = f"{self._source.path}: dictionary of column {field.name!r}"
         if field.dictionary is None:

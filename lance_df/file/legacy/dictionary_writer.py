@@ -1,6 +1,6 @@
-"""The dictionaries of 0.1: all files of a table share the values, which lie in the manifest and in each file.
+"""Write the dictionaries of 0.1. All files of a table share them; the manifest and each file have a copy.
 
-Spec: file format 0.1, 5.3. The reader is `lance_df.file.legacy.dictionaries`.
+Spec: file format 0.1, 5.3. `lance_df.file.legacy.dictionaries` reads them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 
 class DictionaryKeys:
-    """Brings the keys of all rows to refer to the same values.
+    """Recodes the keys of all rows so that they refer to the same values.
 
     Attributes
     ----------
     values
-        By field id. Those that the schema brings are the table's, and stay; others grow as rows need them.
+        The values by field id. Those given by the schema belong to the table and do not change; others grow
+        as rows need more values.
     """
 
     def __init__(self, schema: Schema, values: dict[int, pa.Array]) -> None:
@@ -39,12 +40,12 @@ class DictionaryKeys:
         self.values.update({field_id: each for field_id, each in of_schema.items() if each is not None})
 
     def recode(self, field: Field, array: pa.Array) -> pa.Array:
-        """Return an array with keys for ``values``.
+        """Return an array whose keys refer to ``values``.
 
         Raises
         ------
         InvalidInputError
-            The table's dictionary lacks a value, or the keys cannot count all values.
+            The table's dictionary lacks a value, or the key type cannot number all values.
         """
         if field.has_dictionary:
             return self._recode_keys(field, array)
@@ -68,7 +69,7 @@ class DictionaryKeys:
         Raises
         ------
         InvalidInputError
-            All rows of a column are null: they need a value to refer to.
+            All rows of a column are null; nulls need a dictionary with at least one value.
         """
         for field_id in self._with_keys:
             if not len(self.values[field_id]):
@@ -113,7 +114,7 @@ class DictionaryKeys:
 
 
 def _as_read(field: Field, values: pa.Array) -> pa.Array:
-    """Return the values of a dictionary as they are read: those without bytes are NULL, if any may be."""
+    """Return the values of a dictionary as they are read: in a nullable field, empty ones become NULL."""
     if not (field.nullable and is_variable(values.type)):
         return values
     is_empty = pc.equal(pc.binary_length(values), 0)
@@ -121,12 +122,12 @@ def _as_read(field: Field, values: pa.Array) -> pa.Array:
 
 
 def check_dictionaries(schema: Schema) -> None:
-    """Check that the values of dictionary columns are known, as pylance needs them, too.
+    """Check that the values of all dictionary columns are known, which pylance requires too.
 
     Raises
     ------
     InvalidInputError
-        They are not: no rows have been written, or the column is added to a table.
+        Values are unknown, because no rows have been written or the column is added to an existing table.
     """
     for node in schema.walk():
         if node.has_dictionary and node.dictionary_values is None:
@@ -137,7 +138,7 @@ def check_dictionaries(schema: Schema) -> None:
 
 
 def write_dictionaries(fields: Iterable[Field], position: int) -> tuple[bytes, tuple[Field, ...]]:
-    """Return the values of dictionaries as they are stored at ``position``, and fields that refer to them."""
+    """Serialize the values of dictionaries for ``position``; also return fields that refer to them."""
     fields = tuple(fields)
     if all(node.dictionary_values is None for field in fields for node in field.walk()):
         return b"", fields

@@ -46,7 +46,7 @@ def load_schema(source: ByteSource, manifest_position: int) -> Schema:
     Raises
     ------
     UnsupportedFeatureError
-        It has none, and can be read through its table only.
+        The file embeds no schema, and can be read only through its table.
     """
     if manifest_position == 0:
         raise UnsupportedFeatureError(
@@ -56,7 +56,7 @@ def load_schema(source: ByteSource, manifest_position: int) -> Schema:
 
 
 def build_column(field: Field, table: PageTable, dictionaries: DictionaryLoader) -> Column:
-    """Return the reader of a field of a 0.1 file. All nodes below it are in the file."""
+    """Return the reader of a field of a 0.1 file. All fields below it must be in the file."""
     data_type = field.arrow_type()
     if field.is_struct:
         children = [build_column(child, table, dictionaries) for child in field.children]

@@ -4,7 +4,7 @@
 
     i64 position | i64 length       for each field id from the smallest to the largest, for each batch
 
-The smallest id is not stored: a table knows it as the first of `DataFile.fields`. Spec: file format 0.1,
+The smallest id is not stored; a table knows it as the first of `DataFile.fields`. Spec: file format 0.1,
 section 4.
 """
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 _ENTRY_BYTES = 16
 
 FieldPages = npt.NDArray[np.int64]
-"""Position and length of the page of each batch: shape (batches, 2)."""
+"""The position and length of the page of each batch, of shape (batches, 2)."""
 
 
 @dataclass(slots=True)
 class PageTable:
-    """Rows of the table are read when they are first asked for.
+    """Reads rows of the table on first access.
 
     Attributes
     ----------
     source, position
-        The file, and where the table starts.
+        The file, and the position of the table in it.
     min_id, max_id
-        Of the fields that the table has rows for.
+        The smallest and largest field id that the table has a row for.
     num_batches
-        Entries of a row.
+        The number of entries of a row.
     """
 
     source: ByteSource
@@ -52,7 +52,7 @@ class PageTable:
     _rows: dict[int, FieldPages] = field(default_factory=dict)
 
     def load(self, field_ids: Iterable[int]) -> None:
-        """Read the rows of several fields with shared requests.
+        """Read the rows of several fields together, with shared requests.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class PageTable:
             self._rows[each] = pages
 
     def pages(self, field_id: int) -> FieldPages:
-        """Return the row of one field, of zeros if the table has none for it."""
+        """Return the row of one field, or zeros if the table has none for it."""
         if not self._contains(field_id):
             return np.zeros((self.num_batches, 2), np.int64)
         if field_id not in self._rows:

@@ -38,10 +38,10 @@ class LegacyFileReader:
     source
         The file.
     field_ids
-        `DataFile.fields`; without it the embedded manifest decides.
+        `DataFile.fields`; if None, the embedded manifest is used.
     dictionary_source
-        The table's manifest file, which ``Field.dictionary`` of the fields to read refers to; without it they
-        are taken to refer to this file, as those of the embedded manifest do.
+        The table's manifest file, if ``Field.dictionary`` of the fields to read refers to it. By default it
+        refers to this file, as in the embedded manifest.
     """
 
     version = "0.1"
@@ -80,7 +80,7 @@ class LegacyFileReader:
 
     @property
     def batch_sizes(self) -> npt.NDArray[np.int64]:
-        """The rows of each batch."""
+        """The number of rows of each batch."""
         sizes: npt.NDArray[np.int64] = np.diff(self._metadata.batch_starts)
         return sizes
 
@@ -104,14 +104,14 @@ class LegacyFileReader:
         return run_plans(self._source, plans)
 
     def resident_column(self, field: Field) -> None:
-        """Return None: plans read everything. See `FileReader.resident_column`."""
+        """Return None, since all rows are read by plans. See `FileReader.resident_column`."""
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
         """Return the rows at which batches start. See `FileReader`."""
         return self._metadata.batch_starts[:-1] if fields else self._metadata.batch_starts[:0]
 
     def column_bytes(self, column: int) -> int:
-        """Return 0: bytes are not counted by column. See `FileReader`."""
+        """Return 0, since 0.1 files do not count bytes by column. See `FileReader`."""
         del column
         return 0
 
@@ -135,7 +135,7 @@ class LegacyFileReader:
         return sizes
 
     def statistics(self, field: Field) -> LegacyStatistics | None:
-        """Return the bounds of each batch of a field, or None where the file has none.
+        """Return the bounds of each batch of a field, or None if the file has none.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""How many bytes each page of a 0.1 file takes: the page table has counts only."""
+"""Compute the bytes of each page of a 0.1 file, since the page table has only counts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def page_sizes(schema: Schema, table: PageTable) -> dict[int, npt.NDArray[np.int64]]:
-    """Return the bytes of each batch's page by field id.
+    """Return, by field id, the bytes of each batch's page.
 
-    The bytes of strings are taken to fill the gap between the end of the page before and their offsets, which
-    is how files are written.
+    The bytes of strings are assumed to fill the gap between the end of the previous page and their offsets,
+    as all writers arrange them.
     """
     fields = list(schema.walk())
     table.load(field.id for field in fields)
@@ -37,7 +37,7 @@ def page_sizes(schema: Schema, table: PageTable) -> dict[int, npt.NDArray[np.int
 
 
 def _entries_bytes(field: Field, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the bytes of what the page table counts: values, or the offsets of strings and lists."""
+    """Return the bytes of the entries that the page table counts: values, or offsets of strings and lists."""
     data_type = field.arrow_type()
     if field.is_list:
         return lengths * (8 if field.logical_type.startswith("large") else 4)

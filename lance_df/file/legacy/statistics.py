@@ -1,7 +1,7 @@
-"""Page statistics of 0.1 files: bounds of each batch, for leaves that are not below a list.
+"""Read the page statistics of 0.1 files: bounds of each batch, for leaves that are not below a list.
 
-They are stored as a table of one row for each batch: a struct named with the field's id, holding null_count,
-min_value and max_value. Spec: file format 0.1, section 6.
+They are stored as a table with one row for each batch, whose columns are structs of null_count, min_value
+and max_value, named by the field's id. Spec: file format 0.1, section 6.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LegacyStatistics:
-    """One entry for each batch.
+    """The statistics of one field, with one entry for each batch.
 
     Attributes
     ----------
     row_starts
-        The first row of each batch, and the number of all rows.
+        The first row of each batch, followed by the total number of rows.
     min_values, max_values
-        Bounds of the values that are not null; they need not occur: strings are cut to 64 bytes. Null means
-        unknown. Zeros of floats are -0.0 and +0.0; NaN is left out. A batch of nulls has the limits of its
-        type (for decimals the limits of the 128 bits, beyond the precision).
+        Bounds of the values that are not null. They need not occur as values, since strings are cut to 64
+        bytes. Null means unknown. A zero is -0.0 as a minimum and +0.0 as a maximum; NaN is left out. A batch
+        of nulls has the limits of its type (for decimals those of 128 bits, beyond the precision).
     null_counts
-        Nulls when the batch was written. The batch itself has no nulls, except in strings and binaries.
+        The number of nulls when the batch was written. The stored batch has nulls only in strings and
+        binaries.
     """
 
     row_starts: npt.NDArray[np.int64]

@@ -1,6 +1,6 @@
-"""Collect the statistics of the batches of a 0.1 file, as the table that the file stores of them.
+"""Collect the statistics of the batches of a 0.1 file, in the form of the table that the file stores.
 
-Spec: file format 0.1, section 6. The reader is `lance_df.file.legacy.statistics`.
+Spec: file format 0.1, section 6. `lance_df.file.legacy.statistics` reads them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class StatisticsCollector:
-    """Keeps three values for each batch and each leaf that is not below a list."""
+    """Collects three values for each batch and each leaf that is not below a list."""
 
     def __init__(self, schema: Schema) -> None:
         self._entries = {field.id: _Entry(field) for field in _bounded_leaves(schema.fields)}
 
     def add(self, field: Field, array: pa.Array, bounds: Bounds) -> None:
-        """Take note of rows of a top-level column, which fall into batches at ``bounds``."""
+        """Add the rows of a top-level column, which are split into batches at ``bounds``."""
         if field.is_struct:
             for position, child in enumerate(field.children):
                 self.add(child, array.field(position), bounds)
@@ -34,7 +34,7 @@ class StatisticsCollector:
             self._entries[field.id].add(array, bounds)
 
     def finish(self) -> tuple[Schema, list[pa.Array]] | None:
-        """Return the statistics: structs named with field ids, one row for each batch; None for none."""
+        """Return the statistics, with one row for each batch and structs named by field ids; None if none."""
         entries = [(field_id, entry.finish()) for field_id, entry in sorted(self._entries.items())]
         if not entries or not len(entries[0][1]):
             return None
@@ -80,5 +80,5 @@ def _bounded_leaves(fields: Sequence[Field]) -> Iterator[Field]:
 
 
 def one_batch(num_values: int) -> Bounds:
-    """Return the bounds of a single batch, as statistics are stored."""
+    """Return the bounds of a single batch, the form in which statistics are stored."""
     return np.array([0, num_values], np.int64)

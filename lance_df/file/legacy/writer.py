@@ -35,7 +35,7 @@ _MAX_ROWS = 2**31 - 1
 
 
 class LegacyFileWriter:
-    """Cuts rows into batches of equal size, and writes these as soon as they are full."""
+    """Splits rows into batches of equal size, and writes each batch as soon as it is full."""
 
     def __init__(
         self,
@@ -50,19 +50,19 @@ class LegacyFileWriter:
         Parameters
         ----------
         sink
-            Empty; closed by :meth:`finish`, removed by :meth:`abort`.
+            An empty sink; closed by :meth:`finish`, removed by :meth:`abort`.
         schema
-            The fields, with the ids that the table gave them.
+            The fields, with the ids that the table assigned.
         rows_per_group
-            Rows of a batch; the last one may have fewer.
+            The number of rows of a batch; the last batch may have fewer.
         dictionaries
-            The values of dictionary columns by field id, which all files of a table share. Where the schema
-            and this have none, the first rows decide, and what they add is here, for the table.
+            The values of dictionary columns by field id, which all files of a table share. If neither the
+            schema nor this has values for a column, they are collected here from the rows, for the table.
 
         Raises
         ------
         InvalidInputError
-            The schema has a dictionary column without values, and there is nobody to take them.
+            The schema has a dictionary column without values, and ``dictionaries`` is None.
         """
         if dictionaries is None:
             try:
@@ -83,11 +83,11 @@ class LegacyFileWriter:
 
     @property
     def position(self) -> int:
-        """Bytes in the file so far."""
+        """The number of bytes in the file so far."""
         return self._sink.position
 
     def has_room(self, arrays: Sequence[pa.Array]) -> bool:  # noqa: ARG002 - each table has one dictionary
-        """Whether the file takes these rows with those before: what it does not, no other file takes."""
+        """Return True: rows that this file cannot take, no other file of the table can take either."""
         return True
 
     def write_batch(self, arrays: Sequence[pa.Array]) -> None:
@@ -96,8 +96,8 @@ class LegacyFileWriter:
         Raises
         ------
         InvalidInputError
-            Arrays that do not fit the schema, a null where it allows none, a string that is not UTF-8, a
-            dictionary with values that the table's does not have, or more rows than a 0.1 file can count.
+            The arrays do not fit the schema, a null is not allowed, a string is not UTF-8, the table's
+            dictionary lacks a value, or there are more rows than a 0.1 file can count.
         StorageError
             The store failed.
         """
@@ -119,11 +119,11 @@ class LegacyFileWriter:
                 self._write_groups(self._num_pending // self._rows_per_group * self._rows_per_group)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Refuse: 0.1 files have no such buffers."""
+        """Raise `UnsupportedFeatureError`: 0.1 files have no such buffers."""
         raise UnsupportedFeatureError(f"0.1 files have no global buffers; got one of {len(data)} bytes")
 
     def finish(self) -> WrittenFile:
-        """Write what is pending and the metadata, and make the file durable."""
+        """Write pending rows and the metadata, and make the file durable."""
         self._write_groups(self._num_pending)
         ids = sorted(field.id for field in self._schema.walk())
         page_table = self._pages.write_table(ids, len(self._batch_lengths))
@@ -146,14 +146,14 @@ class LegacyFileWriter:
         )
 
     def flush(self) -> None:
-        """Do nothing: groups have as many rows each, so the rest waits for more."""
+        """Do nothing: batches have a fixed number of rows, so pending rows wait for more."""
 
     def abort(self) -> None:
         """Remove the unfinished file."""
         self._sink.abort()
 
     def _write_groups(self, num_rows: int) -> None:
-        """Write the first pending rows as batches."""
+        """Write the first ``num_rows`` pending rows as batches."""
         if not num_rows:
             return
         bounds = np.append(np.arange(0, num_rows, self._rows_per_group), num_rows)
@@ -161,7 +161,7 @@ class LegacyFileWriter:
         rest: list[pa.Array] = []
         for field, *parts in zip(self._schema.fields, *self._pending, strict=True):
             coded = [self._keys.recode(field, part) for part in parts]
-            if len(coded) > 1:  # a later part may have brought values
+            if len(coded) > 1:  # a later part may have added values
                 coded = [self._keys.recode(field, part) for part in coded]
             array = coded[0] if len(coded) == 1 else pa.concat_arrays(coded)
             rest.append(array.slice(num_rows))
@@ -186,7 +186,7 @@ class LegacyFileWriter:
     def _write_schema(self) -> int:
         schema = self._schema.with_dictionaries(self._keys.finish())
         if not self._sink.position:
-            self._sink.write(b"\0")  # position 0 stands for no schema
+            self._sink.write(b"\0")  # position 0 would mean that there is no schema
         content, fields = write_dictionaries(schema.fields, self._sink.position)
         self._sink.write(content)
         return self._write_block(serialize_embedded_schema(dataclasses.replace(schema, fields=fields)))
@@ -198,14 +198,14 @@ class LegacyFileWriter:
 
 
 class _PageWriter:
-    """Writes pages, and remembers for the page table where they are."""
+    """Writes pages, and records their positions for the page table."""
 
     def __init__(self, sink: ByteSink) -> None:
         self._sink = sink
         self._entries: dict[int, list[tuple[int, int]]] = {}
 
     def write(self, columns: Sequence[FieldPages], num_batches: int) -> None:
-        """Write batch after batch without padding; each has one page of every field."""
+        """Write all batches without padding; each batch has one page of every field."""
         position = self._sink.position
         for batch in range(num_batches):
             parts: list[memoryview] = []
@@ -222,7 +222,7 @@ class _PageWriter:
             self._sink.write(b"".join(parts))
 
     def write_table(self, field_ids: Sequence[int], num_batches: int) -> int:
-        """Write the page table of all ids from the smallest to the largest one; return where it starts."""
+        """Write the page table for all ids from the smallest to the largest; return its position."""
         position = self._sink.position
         low, high = min(field_ids, default=0), max(field_ids, default=-1)
         table = np.zeros((high - low + 1, num_batches, 2), "<i8")

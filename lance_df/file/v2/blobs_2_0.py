@@ -1,4 +1,4 @@
-"""Blob columns of 2.0 files: pages of descriptions, and bytes elsewhere in the file.
+"""Blob columns of 2.0 files: the pages hold descriptions, and the bytes are elsewhere in the file.
 
 ::
 
@@ -29,7 +29,7 @@ DESCRIPTION_TYPE = pa.struct({"position": pa.uint64(), "size": pa.uint64()})
 
 @dataclass(slots=True)
 class BlobColumn:
-    """The bytes that the descriptions refer to."""
+    """Reads the bytes that the descriptions refer to."""
 
     descriptions: LeafColumn
     file_size: int

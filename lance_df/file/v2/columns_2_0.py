@@ -1,4 +1,4 @@
-"""Columns of 2.0 files: a tree like the schema's, whose leaves and lists are paged.
+"""The columns of 2.0 files: a tree like the schema, in which leaves and lists have pages.
 
 Spec: file format 2.x, 3.1. Each field is a column of its own: leaves hold values, lists hold the ends of
 their items, structs hold row counts. The pages of items are independent of the pages of the lists.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Column(Protocol):
-    """Something that can be read by row number."""
+    """A column that can be read by row number."""
 
     @property
     def num_rows(self) -> int: ...
@@ -55,7 +55,7 @@ class Column(Protocol):
         ...
 
     def page_bytes(self) -> list[tuple[int, int]]:
-        """Return (first row, stored bytes) of each page; the rows of items are estimates."""
+        """Return (first row, stored bytes) of each page; for pages of items, the rows are estimates."""
         ...
 
 
@@ -80,7 +80,7 @@ class LeafColumn:
         return self.pages.num_rows
 
     def read(self, rows: Rows, form: Form = Form.PLAIN) -> IoPlan[pa.Array]:
-        """Plan to read ``rows``, perhaps in another form: see `Column` of 2.1 files."""
+        """Plan to read ``rows``, possibly in another form; see `Column` of 2.1 files."""
         parts = list(split_rows(rows, self.pages.starts))
         groups = grouped(parts, self._kind_of)
         form = form_of_parts(form, rows, len(parts), len(groups), mapped=self.pages.source.is_memory_mapped)
@@ -90,7 +90,7 @@ class LeafColumn:
         return in_order(concat_arrays(arrays, arrays[0].type if arrays else self.data_type), parts, groups)
 
     def ahead(self, rows: Rows) -> Iterator[ByteRange]:
-        """Yield what the plan for these rows will ask for in several steps, and can be read at once."""
+        """Yield the ranges that the plan for these rows would request in several steps."""
         yield from pages_ahead(split_rows(rows, self.pages.starts), self.pages.infos)
 
     def page_starts(self) -> npt.NDArray[np.int64]:
@@ -100,7 +100,7 @@ class LeafColumn:
         return self.pages.stored_bytes()
 
     def _kind_of(self, number: int) -> object | None:
-        """Return what a small page has in common with others; None if it is to be decoded by itself."""
+        """Return a key that small pages of one group share, or None if the page is decoded by itself."""
         page = self.pages.page(number)
         if sum(buffer.num_bytes for buffer in page.buffers) > SMALL_BYTES:
             return None
@@ -157,7 +157,7 @@ class StructColumn:
 
 @dataclass(slots=True)
 class PackedColumn:
-    """Some children of structs that are stored packed, found by their indices in the stored rows."""
+    """Some children of a packed struct, given by their indices in the stored rows."""
 
     data_type: pa.DataType
     stored: LeafColumn
@@ -179,7 +179,7 @@ class PackedColumn:
 
 
 class ListColumn:
-    """Ends of lists in pages, and the items as a column of their own."""
+    """The pages of the ends of lists; the items are a column of their own."""
 
     def __init__(self, pages: ColumnPages, data_type: pa.DataType, items: Column) -> None:
         self._pages = pages
@@ -222,7 +222,7 @@ class ListColumn:
         return [*self._pages.stored_bytes(), *estimated]
 
     def _count_items(self) -> npt.NDArray[np.int64]:
-        """Return the first item of each page, and the number of all items."""
+        """Return the first item of each page, followed by the total number of items."""
         counts = [self._num_items(number) for number in range(len(self._pages))]
         if sum(counts) > self._items.num_rows:
             raise CorruptDataError(
@@ -236,7 +236,7 @@ class ListColumn:
         return encoding.num_items if isinstance(encoding, ListOffsets) else 0
 
     def _read_spans(self, number: int, rows: Rows) -> IoPlan[Spans]:
-        """Plan to read where lists start and end in the column of items."""
+        """Plan to read the start and end of lists in the column of items."""
         encoding = self._pages.encoding(number)
         base = self._item_starts[number]
         if isinstance(encoding, AllNulls):
@@ -257,7 +257,7 @@ class ListColumn:
 
 @dataclass(slots=True)
 class ListedText:
-    """Strings or binaries that are stored as lists of bytes, as pre-releases of 0.13 wrote them."""
+    """Strings or binaries that are stored as lists of bytes; pre-releases of 0.13 wrote them."""
 
     data_type: pa.DataType
     lists: ListColumn

@@ -1,4 +1,4 @@
-"""The pages of one column of a 2.1 or 2.2 file, read as one sequence of rows."""
+"""Read the pages of one column of a 2.1 or 2.2 file as one sequence of rows."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ if TYPE_CHECKING:
 _KnownLayouts: TypeAlias = dict[tuple[bytes, int, int], CommonLayout | None]
 
 _MAX_ROWS: Final = 2**62
-# Two bytes of a chunk become two numbers of 64 bits; a dictionary may be compressed, and kept as views too.
+# Two bytes of the chunk table become two 64-bit numbers; dictionaries may be compressed, and kept as views.
 _TABLE_GROWTH: Final = 8
 _DICTIONARY_GROWTH: Final = 4
 
 
 class Column:
-    """The pages of one column; each is opened when a row of it is first asked for.
+    """The pages of one column; each is opened when its rows are first read.
 
     Attributes
     ----------
     row_starts
-        The first row of each page, and the number of all rows; items of fixed-size lists of structs are rows
-        here.
+        The first row of each page, followed by the total number of rows. Items of fixed-size lists of structs
+        count as rows.
     page_bytes
-        Stored bytes of each page.
+        The stored bytes of each page.
     resident
-        The same pages, if the file is in memory and nothing lies above the leaf.
+        The same pages for reading without plans, if the file is in memory and the leaf has no ancestors.
     """
 
     def __init__(self, container: Container | JoinedContainer, leaf: Leaf, footprint: Footprint) -> None:
@@ -92,10 +92,10 @@ class Column:
         self.page_bytes = self._info.page_bytes()
 
     def read(self, leaf: Leaf, rows: Rows, form: Form = Form.PLAIN) -> IoPlan[pa.Array]:
-        """Plan the values of ``rows``, with all that lies above them.
+        """Plan to read the values of ``rows``, with all ancestors of the leaf.
 
-        Leaves with nothing above them may come in another form: dictionaries where one page has all rows, and
-        views of ranges in mapped files.
+        A leaf without ancestors may be read in another form: as a dictionary if one page has all rows, and as
+        views if the rows are a range of a mapped file.
         """
         if self._is_whole(rows) and leaf.page_rows_per_row == 1 and (run := self._all_pages()) is not None:
             return (yield from self._plan_run(leaf, run, rows, f"{self._label}, all pages"))
@@ -116,7 +116,7 @@ class Column:
         return None if common is None else common.layout
 
     def _common_layout(self, number: int, known: _KnownLayouts) -> CommonLayout | None:
-        """Return what a small page has in common with others; None if it is to be decoded by itself."""
+        """Return the layout that a small page shares with others, or None if it is decoded by itself."""
         if self.page_bytes[number] > SMALL_BYTES:
             return None
         page = self._info.distinct[self._info.kinds[number]]
@@ -145,7 +145,7 @@ class Column:
             return path_array(slots, leaf.ancestors)
 
     def ahead(self, leaf: Leaf, rows: Rows) -> Iterator[ByteRange]:
-        """Yield what the plan for these rows will ask for in several steps, and can be read at once."""
+        """Yield the ranges that the plan for these rows would request in several steps."""
         parts = split_rows(item_rows(rows, leaf.page_rows_per_row), self.row_starts)
         yield from pages_ahead((part for part in parts if part[0] not in self._pages), self._info.pages)
 
@@ -153,9 +153,9 @@ class Column:
         return isinstance(rows, RowRange) and (rows.start, rows.stop) == (0, int(self.row_starts[-1]))
 
     def _all_pages(self) -> PageRun | None:
-        """Return all pages, if they are many and one run."""
+        """Return all pages as one run, or None if they are few or differ."""
         if self._is_run is None:
-            # the values of many constant pages would be kept twice
+            # a map of its own, since `_common` would keep the values of many constant pages a second time
             known: _KnownLayouts = {}
             numbers = range(len(self._info.pages))
             self._run = self._page_run(numbers, known) if len(numbers) >= MANY_PAGES else None
@@ -163,7 +163,7 @@ class Column:
         return self._run
 
     def _page_run(self, numbers: Sequence[int], known: _KnownLayouts) -> PageRun | None:
-        """Return pages that have one layout; None if they have not."""
+        """Return pages as one run, or None if their layouts differ."""
         kinds = [self._info.kinds[number] for number in numbers]
         layouts: dict[int, CommonLayout] = {}
         layout = None
@@ -175,7 +175,7 @@ class Column:
                 return None
             if layout is None:
                 layout = common.layout
-            # most are the same object
+            # most layouts are the same object
             if common.layout is not layout and common.layout != layout:
                 return None
             layouts[kind] = common
@@ -207,7 +207,7 @@ class Column:
 
 
 def _state_bytes(layout: PageLayout, buffers: Sequence[ByteRange]) -> int:
-    """Return about what a page keeps decoded, at most: where its chunks are, and its dictionary."""
+    """Return an upper estimate of the decoded state of a page: its chunk table and its dictionary."""
     if not isinstance(layout, MiniBlockLayout):
         return 0
     sizes = [buffer.num_bytes for buffer in buffers]

@@ -1,6 +1,6 @@
-"""The container of 2.x files: where columns, pages and global buffers lie.
+"""Read the container of 2.x files: the positions of columns, pages and global buffers.
 
-Spec: file format 2.x, chapter 1. Everything needed to open a file lies at its end.
+Spec: file format 2.x, chapter 1. Everything needed to open a file is at its end.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 
 class Container:
-    """An open 2.x file; columns are parsed when they are first asked for.
+    """An open 2.x file; the metadata of columns is parsed on first access.
 
     Attributes
     ----------
     source
         The file; its tail is in memory.
     footer
-        Checked against the file's size.
+        The footer, checked against the size of the file.
     schema, num_rows
-        What the file says of itself.
+        The schema and the number of rows that are stored in the file.
 
     Raises
     ------
     CorruptDataError
-        Not a Lance file, a truncated one, or one whose tables contradict each other.
+        The file is not a Lance file, is truncated, or has offset tables that contradict each other.
     UnsupportedFeatureError
-        Not a 2.x version that this release reads.
+        This release cannot read the version as 2.x.
     """
 
     __slots__ = ("_columns", "_global_buffers", "_metadata", "footer", "num_rows", "schema", "source")
@@ -61,7 +61,7 @@ class Container:
 
     @property
     def path(self) -> str:
-        """What messages call the file."""
+        """The name of the file in messages."""
         return self.source.path
 
     @property
@@ -86,12 +86,12 @@ class Container:
         return self.source.read_ranges([self.global_buffer_range(index)])[0]
 
     def global_buffer_range(self, index: int) -> ByteRange:
-        """Return where a global buffer lies. ``index`` must exist."""
+        """Return the range of a global buffer. ``index`` must exist."""
         start, stop = self._global_buffers[index].tolist()
         return ByteRange(start, stop)
 
     def column(self, index: int) -> ColumnInfo:
-        """Return the pages of one column. See :meth:`load_columns` for many of them."""
+        """Return the pages of one column. For several columns, see :meth:`load_columns`."""
         if index not in self._columns:
             self.load_columns([index])
         return self._columns[index]
@@ -102,7 +102,7 @@ class Container:
         Raises
         ------
         CorruptDataError
-            There is no such column, its metadata is broken, or its buffers are not aligned (2.1 and later).
+            A column does not exist, its metadata is broken, or its buffers are not aligned (2.1 and later).
         """
         missing = [index for index in dict.fromkeys(indices) if index not in self._columns]
         for index in missing:
@@ -117,7 +117,7 @@ class Container:
             self._columns[index] = info
 
     def _ranges(self, table: pa.Buffer, what: str) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
-        """Return (start, stop) for each entry of an offset table, all of them inside the file."""
+        """Return (start, stop) for each entry of an offset table, all of them within the file."""
         entries = np.frombuffer(table, "<u8").reshape(-1, 2)
         sizes = np.uint64(self.source.size)
         wrong = (entries > sizes).any(axis=1) | (entries[:, 0] > sizes - np.minimum(entries[:, 1], sizes))
@@ -133,7 +133,7 @@ class Container:
         return ranges
 
     def _check_alignment(self, starts: np.ndarray[tuple[int, int], np.dtype[np.uint64]], what: str) -> None:
-        if self.version == "2.0":  # written at any alignment by early writers
+        if self.version == "2.0":  # early writers wrote them at any alignment
             return
         wrong = np.flatnonzero(starts[:, 0] % np.uint64(ALIGNMENT_BYTES))
         if len(wrong):

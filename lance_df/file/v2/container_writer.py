@@ -1,4 +1,4 @@
-"""The frame of a 2.x file that is written: buffers one after another, then the metadata that finds them."""
+"""Write the container of a 2.x file: buffers one after another, then the metadata that refers to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """What takes the bytes of a file, from start to end."""
+    """Receives the bytes of a file, from start to end."""
 
     @property
     def position(self) -> int: ...
@@ -25,12 +25,12 @@ class Sink(Protocol):
 
 
 class ContainerWriter:
-    """Writes buffers, and at the end what they are.
+    """Writes buffers, and finally the metadata.
 
     Parameters
     ----------
     sink
-        Empty; it is not closed here.
+        An empty sink; this class does not close it.
     version
         ``"2.0"``, ``"2.1"`` or ``"2.2"``.
     """
@@ -40,19 +40,19 @@ class ContainerWriter:
         self._version = version
 
     def write(self, data: Buffer) -> ByteRange:
-        """Write bytes where the file ends."""
+        """Write bytes at the end of the file."""
         start = self._sink.position
         self._sink.write(data)
         return ByteRange(start, self._sink.position)
 
     def write_aligned(self, data: Buffer) -> ByteRange:
-        """Write bytes where buffers of pages, and global buffers, may start."""
+        """Write bytes with the alignment that buffers of pages and global buffers need."""
         if padding := -self._sink.position % ALIGNMENT_BYTES:
             self._sink.write(bytes(padding))
         return self.write(data)
 
     def write_page(self, page: EncodedPage, *, first_row: int) -> PageInfo:
-        """Write the buffers of a page, and return what its column says of it."""
+        """Write the buffers of a page, and return its entry in the column metadata."""
         return PageInfo(
             buffers=tuple(map(self.write_aligned, page.buffers)),
             num_rows=page.num_rows,
@@ -62,7 +62,7 @@ class ContainerWriter:
         )
 
     def priority(self, first_row: int) -> int:
-        """Return what files have beside a page whose first row in them is this one."""
+        """Return the ``priority`` of a page, given its first row in the file."""
         return 0 if self._version == "2.0" else first_row
 
     def finish(
@@ -77,7 +77,7 @@ class ContainerWriter:
         columns
             The metadata of each column, see :func:`lance_df.format.file_tail.serialize_column`.
         global_buffers
-            Those that were written, without the descriptor.
+            The global buffers that were written, without the descriptor.
         """
         buffers = [self.write_aligned(descriptor), *global_buffers]
         written = list(map(self.write, columns))

@@ -1,8 +1,8 @@
-"""Whether the values of a file's dictionary columns fit their index types: of all pages together.
+"""Check that the dictionary values of all pages of a file can be numbered by their index types.
 
-Readers join the dictionaries of all pages that they read at once, and cannot if indices of their type cannot
-number the values. Indices of 8 and 16 bits are looked after; more values than others can number make more
-than one file anyway.
+Readers join the dictionaries of all pages that they read at once, which fails if the index type cannot
+number all values. Only indices of 8 and 16 bits are checked: more values than a larger type can number need
+more than one file anyway.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ _MOST_VALUES: Final = {"int8": 2**7, "uint8": 2**8, "int16": 2**15, "uint16": 2*
 
 
 class DictionaryRoom:
-    """The values of the dictionaries of small indices that a file has so far."""
+    """The dictionary values that a file has so far, of the columns with small indices."""
 
     def __init__(self, fields: Sequence[Field]) -> None:
         columns = [list(_columns(field, field.name, ())) for field in fields]
         self._columns = [(number, column) for number, each in enumerate(columns) for column in each]
 
     def has_room(self, arrays: Sequence[pa.Array]) -> bool:
-        """Whether no column has too many values with those of further rows."""
+        """Whether no column has too many values after adding further rows."""
         return all(column.has_room(arrays[number]) for number, column in self._columns)
 
     def add(self, arrays: Sequence[pa.Array]) -> None:
-        """Take note of the values of further rows.
+        """Add the values of further rows.
 
         Raises
         ------
         InvalidInputError
-            They are too many for a column.
+            A column would have too many values.
         """
         for number, column in self._columns:
             column.add(arrays[number])
 
 
 class _Column:
-    """One column, by the fields below a top-level one that lead to it."""
+    """One dictionary column, with the path of child numbers that leads to it from a top-level column."""
 
     def __init__(self, path: str, way: tuple[int, ...], index_type: str) -> None:
         self.path = path
@@ -58,7 +58,7 @@ class _Column:
         dictionary = self._dictionary(array)
         if self._last is None or dictionary is None or dictionary.equals(self._last):
             return True
-        # a dictionary alone is stored as it is, even if it has values that no index says
+        # a single dictionary is stored as is, even if no index refers to some of its values
         return len(self._values.union(_keys(dictionary))) <= _MOST_VALUES[self._index_type]
 
     def add(self, array: pa.Array) -> None:
@@ -93,7 +93,7 @@ def _keys(dictionary: pa.Array) -> list[Any]:
 
 
 def has_small_index(field: Field) -> bool:
-    """Whether a field is a dictionary of which a file may hold too many values."""
+    """Whether a field is a dictionary whose values may become too many for its index type in one file."""
     return field.has_dictionary and _index_type(field) in _MOST_VALUES
 
 
@@ -104,7 +104,7 @@ def _index_type(field: Field) -> str:
 def _columns(field: Field, path: str, way: tuple[int, ...]) -> Iterator[_Column]:
     if has_small_index(field):
         yield _Column(path, way, _index_type(field))
-    # the entries of maps are no level of their own in arrays
+    # the entries of maps are not a level of their own in arrays
     below = field.children[0] if field.logical_type == "map" else field
     for number, child in enumerate(below.children):
         yield from _columns(child, f"{path}.{child.name}", (*way, number))

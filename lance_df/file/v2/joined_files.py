@@ -1,7 +1,7 @@
-"""Small files of one layout in one piece of memory, read as one: what costs per file then costs once.
+"""Read small files of one layout, which are in one piece of memory, as one file, to pay costs per file once.
 
-Column i of the whole has the pages of column i of every file, one file after the other. What makes a file
-different from the others, or damaged, is an error here that names none of them: read them one by one then.
+Column i of the whole has the pages of column i of every file, file by file. If a file is damaged or differs
+from the others, the error does not name it; the caller then reads the files one by one.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ _FOOTER = np.dtype(
 def open_joined(
     path: str, files: Sequence[bytes], num_rows: Sequence[int], column_of: Mapping[int, int]
 ) -> FileReader:
-    """Open 2.x files as one. See `JoinedContainer`; ``column_of`` is that of each file."""
+    """Open several 2.x files as one. See `JoinedContainer`; ``column_of`` is that of each file."""
     container = JoinedContainer(path, files, num_rows)
     return (V2_0FileReader if container.version == "2.0" else V2_1FileReader)(container, column_of)
 
 
 class JoinedContainer:
-    """2.x files as one `Container`.
+    """Several 2.x files as one `Container`.
 
     Parameters
     ----------
     path
-        What messages call the files.
+        The name of the files in messages.
     files
-        The whole content of each, at least one.
+        The whole content of each file; at least one.
     num_rows
-        Of each file, in place of what the files say of themselves.
+        The number of rows of each file, used instead of that in the files.
 
     Raises
     ------
@@ -105,16 +105,16 @@ class JoinedContainer:
 
     @property
     def num_columns(self) -> int:
-        """Columns of each file."""
+        """The number of columns of each file."""
         return self.footer.num_columns
 
     @property
     def num_global_buffers(self) -> int:
-        """None that pages could refer to."""
+        """0: there are no global buffers that pages could refer to."""
         return 0
 
     def global_buffer_range(self, index: int) -> ByteRange:
-        """Raise: each file has its own."""
+        """Raise an error, since each file has its own global buffers."""
         raise UnsupportedFeatureError(f"{self.path}: a page refers to global buffer {index}")
 
     def column(self, index: int) -> ColumnInfo:
@@ -169,7 +169,7 @@ class JoinedContainer:
         starts: Offsets,
         sizes: Offsets,
     ) -> npt.NDArray[np.int64]:
-        """Return, for each file, (start, stop) of each of the first ``length`` entries of an offset table."""
+        """Return (start, stop) of the first ``length`` entries of the offset table of each file."""
         last = (sizes - Footer.NUM_BYTES - length * Footer.TABLE_ENTRY_BYTES).clip(0).astype(np.uint64)
         if (positions > last).any():
             raise CorruptDataError(f"{self.path}: a table lies outside of its file")
@@ -184,5 +184,5 @@ class JoinedContainer:
 
 
 def _gathered(data: npt.NDArray[np.uint8], starts: Offsets, length: int) -> npt.NDArray[np.uint8]:
-    """Return so many bytes from each start on, as rows."""
+    """Return ``length`` bytes from each start on, as the rows of an array."""
     return np.ascontiguousarray(data[starts[:, None] + np.arange(length)])

@@ -1,8 +1,8 @@
-"""Write a 2.x file out of the pages of other files, as they are: nothing is decoded.
+"""Write a 2.x file from the pages of other files without decoding them.
 
-A page of 2.1 and later says all about itself: its layout has the levels of the lists and structs around the
-values, and no position outside of its own buffers (but for blobs, which cannot be copied so). In 2.0 that is
-true of columns without children.
+A page of 2.1 and later is self-contained: its layout includes the levels of the lists and structs around the
+values, and it has no positions outside of its own buffers (except for blobs, which cannot be copied in this
+way). In 2.0 this holds for columns without children.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _READ_BYTES = 32 * 1024 * 1024
 
 
 class PageCopier:
-    """Writes a file of pages that other files have, one source file (or set of these) after the other.
+    """Writes a file from pages of other files, one source file (or set of source files) at a time.
 
     Parameters
     ----------
     sink
-        Empty; closed by :meth:`finish`.
+        An empty sink; closed by :meth:`finish`.
     schema
-        The fields, with the ids that the table gave them.
+        The fields, with the ids that the table assigned.
     version
-        That of the sources.
+        The version of the source files.
     """
 
     def __init__(self, sink: ByteSink, schema: Schema, *, version: str) -> None:
@@ -53,23 +53,23 @@ class PageCopier:
 
     @property
     def position(self) -> int:
-        """Bytes in the file so far."""
+        """The number of bytes in the file so far."""
         return self._sink.position
 
     def add(self, columns: Sequence[tuple[Container, int]], num_rows: int) -> None:
-        """Append rows: for each id of :func:`copied_field_ids` a file, and the number of its column.
+        """Append rows, given a file and a column number for each id of :func:`copied_field_ids`.
 
         Parameters
         ----------
         num_rows
-            Rows of all the files.
+            The number of rows, which all the files have.
 
         Raises
         ------
         CorruptDataError
-            A column has pages for another number of rows.
+            The pages of a column have another number of rows.
         UnsupportedFeatureError
-            A column keeps more than its pages.
+            A column has other data than its pages.
         StorageError
             A store failed.
         """
@@ -80,7 +80,7 @@ class PageCopier:
                     f"{container.path}: column {number} has buffers beside its pages; re-encode it instead"
                 )
             copied = column.pages
-            # pages of fixed-size lists may count items, so many for each row
+            # pages of fixed-size lists may count items, a fixed number for each row
             held = sum(page.num_rows for page in copied)
             if held % max(num_rows, 1) or (held == 0) != (num_rows == 0):
                 raise CorruptDataError(

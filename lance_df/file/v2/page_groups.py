@@ -1,4 +1,4 @@
-"""Small pages of a column that are decoded together, as calls cost more than the work in each of them."""
+"""Group small pages of a column and decode them together, since calls cost more than the work per page."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-# What larger pages take is work rather than calls.
+# The cost of larger pages is work, not calls.
 SMALL_BYTES = 16 * 1024
-# Fewer pages are not worth the search for what they have in common.
+# For fewer pages it is not worth searching for common properties.
 MANY_PAGES = 4
 
 Part: TypeAlias = tuple[int, Rows]
-"""A page, and rows counted from its first one."""
+"""The number of a page, and rows counted from the first row of the page."""
 
 
 def grouped(parts: Sequence[Part], kind_of: Callable[[int], object | None] | None) -> list[list[int]]:
-    """Return positions in ``parts`` group by group.
+    """Return groups of positions in ``parts``.
 
     Parameters
     ----------
     kind_of
-        Says what a page has in common with others of its group; None for a page that is one by itself.
-        Without it each page is.
+        Returns a key that all pages of a group share, or None for a page that is a group by itself. If this
+        is None, each page is a group by itself.
     """
     if kind_of is None or len(parts) < MANY_PAGES:
         return [[part] for part in range(len(parts))]
@@ -44,7 +44,7 @@ def grouped(parts: Sequence[Part], kind_of: Callable[[int], object | None] | Non
 
 
 def form_of_parts(form: Form, rows: Rows, num_parts: int, num_groups: int, *, mapped: bool) -> Form:
-    """Return the form that all parts of a column have: groups of pages are plain, and so are single rows.
+    """Return the form of all parts of a column; groups of pages and single rows exclude views.
 
     A view of fetched bytes would keep all of them in memory for the few rows that pass a filter.
     """
@@ -54,7 +54,7 @@ def form_of_parts(form: Form, rows: Rows, num_parts: int, num_groups: int, *, ma
 
 
 def rows_of_run(parts: Sequence[Part], num_rows: Sequence[int] | npt.NDArray[np.int64]) -> Rows:
-    """Return the rows of several pages, counted from the first row of the first of them."""
+    """Return the rows of several pages, counted from the first row of the first page."""
     counts = np.array(num_rows, np.int64)
     starts = np.cumsum(counts) - counts
     ranges = [rows for _, rows in parts if isinstance(rows, RowRange)]
@@ -67,7 +67,7 @@ def rows_of_run(parts: Sequence[Part], num_rows: Sequence[int] | npt.NDArray[np.
 
 
 def in_order(values: pa.Array, parts: Sequence[Part], groups: Sequence[Sequence[int]]) -> pa.Array:
-    """Put values, which follow each other as the groups do, in the order of the parts."""
+    """Reorder values, which are concatenated by group, into the order of the parts."""
     if len(groups) in (1, len(parts)):
         return values
     lengths = np.fromiter((len(rows) for _, rows in parts), np.int64, len(parts))

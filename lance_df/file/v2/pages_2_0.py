@@ -1,4 +1,4 @@
-"""The pages of one column of a 2.0 file, read as one sequence of values."""
+"""Read the pages of one column of a 2.0 file as one sequence of values."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _MAX_ROWS = 2**62
 
 
 class ColumnPages:
-    """Where the pages of a column start, and what they hold; encodings are parsed when first asked for.
+    """The first rows and the encodings of the pages of a column; encodings are parsed on first access.
 
     Attributes
     ----------
     label
         The file and the column, for error messages.
     source
-        The bytes of the file.
+        The file.
     """
 
     def __init__(self, container: Container | JoinedContainer, index: int, name: str) -> None:
@@ -52,7 +52,7 @@ class ColumnPages:
 
     @cached_property
     def starts(self) -> npt.NDArray[np.int64]:
-        """The first row of each page, and the number of all rows."""
+        """The first row of each page, followed by the total number of rows."""
         return np.fromiter(accumulate(self._info.page_rows(), initial=0), np.int64, len(self) + 1)
 
     @property
@@ -66,18 +66,18 @@ class ColumnPages:
 
     @property
     def infos(self) -> Sequence[PageInfo]:
-        """All pages."""
+        """The metadata of all pages."""
         return self._info.pages
 
     def page(self, number: int) -> PageInfo:
         return self._info.pages[number]
 
     def page_label(self, number: int) -> str:
-        """Return what messages call a page."""
+        """Return the name of a page in messages."""
         return f"{self.label}, page {number}"
 
     def encoding(self, number: int) -> Encoding:
-        """Return the encoding of a page. Raises what `parse_array_encoding` does, with the label."""
+        """Return the encoding of a page. Raises as `parse_array_encoding`, with the label."""
         page = self.page(number)
         key = page.encoding_url, page.encoding
         if (known := self._encodings.get(key)) is None:
@@ -86,7 +86,7 @@ class ColumnPages:
         return known
 
     def buffers(self, number: int) -> BufferTable:
-        """Return what the encoding of a page can refer to."""
+        """Return the buffers that the encoding of a page can refer to."""
         return BufferTable(
             self.page(number).buffers,
             self._info.buffers,

@@ -1,4 +1,4 @@
-"""Bytes that are asked for in several steps, read in one."""
+"""Read in one step the bytes that plans request in several steps."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from lance_df.format.column_metadata import PageInfo
     from lance_df.storage import ByteRange
 
-# A store answers a request for so many bytes about as fast as one for a few of them.
+# A store answers a request for this many bytes about as fast as one for a few bytes.
 _SMALL_BYTES = 256 * 1024
 
 
 def pages_ahead(parts: Iterable[Part], pages: Sequence[PageInfo]) -> Iterator[ByteRange]:
-    """Yield the buffers of pages of which all rows are wanted, or of a range while they are small.
+    """Yield the buffers of pages of which all rows are wanted, or a range of rows if the page is small.
 
-    Decoders ask for one buffer after the other, as the first decides which part of the next is needed.
+    Decoders request one buffer after the other, since the first decides which part of the next is needed.
     """
     for number, rows in parts:
         buffers = pages[number].buffers
@@ -35,7 +35,7 @@ def pages_ahead(parts: Iterable[Part], pages: Sequence[PageInfo]) -> Iterator[By
 
 
 def read_ahead(source: ByteSource, ranges: Iterable[ByteRange]) -> ByteSource:
-    """Return a source that serves what lies in ``ranges`` from memory; a memory map does that already."""
+    """Return a source that has ``ranges`` in memory; a memory map is returned unchanged."""
     if source.is_memory_mapped:
         return source
     wanted = sorted({wanted for wanted in ranges if wanted.num_bytes})
@@ -43,7 +43,7 @@ def read_ahead(source: ByteSource, ranges: Iterable[ByteRange]) -> ByteSource:
 
 
 class _ReadAhead(ByteSource):
-    """Ranges in ascending order, in memory, and the rest of a file."""
+    """A file of which some ascending ranges are in memory."""
 
     def __init__(self, source: ByteSource, ranges: Sequence[ByteRange]) -> None:
         self.path = source.path

@@ -47,14 +47,14 @@ _BYTES = pa.large_list(pa.uint8())
 class V2_0FileReader:  # noqa: N801 - the version is a name
     """A `FileReader` of a 2.0 file.
 
-    Blob fields read as their bytes, and as descriptions if `format.blobs.blob_description` made the field.
+    Blob fields are read as bytes, or as descriptions if `format.blobs.blob_description` made the field.
 
     Parameters
     ----------
     container
         The open file.
     column_of
-        Field id to column number; without it the file's own schema decides.
+        Field id to column number; by default from the file's own schema.
     """
 
     version = "2.0"
@@ -109,7 +109,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         return arrays
 
     def resident_column(self, field: Field) -> ResidentColumn | None:
-        """Return a leaf in memory. See `FileReader.resident_column`."""
+        """Return the reader of a leaf in memory. See `FileReader.resident_column`."""
         (column,) = self._open([field])
         return column.resident if isinstance(column, LeafColumn) else None
 
@@ -138,7 +138,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         )
         for field in missing:
             with named_errors(f"{self.path}: column {field.name!r}"):
-                field.arrow_type()  # impossible types are refused here, so that `_build` can rely on the tree
+                field.arrow_type()  # refuses impossible types, so that `_build` can rely on the tree
             column = self._build(field)
             if column.num_rows != self.num_rows:
                 raise CorruptDataError(
@@ -171,7 +171,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         pages, data_type = self._pages(field), field.arrow_type()
         if not (is_variable(data_type) and holds_lists(pages)):
             return LeafColumn(pages, data_type)
-        # the bytes are a column that no field has
+        # the bytes are in a column that belongs to no field
         items = ColumnPages(self._container, self._column_of[field.id] + 1, field.name)
         return ListedText(data_type, ListColumn(pages, _BYTES, LeafColumn(items, _BYTES.value_type)))
 
@@ -188,7 +188,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         return StructColumn(field.arrow_type(), counts.pop(), children)
 
     def _is_packed(self, field: Field, header: ColumnPages) -> bool:
-        """Return whether a struct is stored in one column: what is stored counts, not what was asked for."""
+        """Whether a struct is stored in one column; this depends on the file, not on the field's metadata."""
         if any(child.id not in self._column_of for child in field.children):
             return True
         return len(header) > 0 and isinstance(header.encoding(0), PackedStruct)
@@ -220,7 +220,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
 
 
 def _stored_fields(schema: Schema) -> Iterator[Field]:
-    """Yield the fields that have columns of their own, in depth-first order."""
+    """Yield the fields that have columns of their own, depth first."""
 
     def below(field: Field) -> Iterator[Field]:
         yield field
@@ -233,9 +233,9 @@ def _stored_fields(schema: Schema) -> Iterator[Field]:
 
 
 def _stored_columns(container: Container | JoinedContainer) -> dict[int, int]:
-    """Return field id to column number of a file that holds its whole schema, in depth-first order.
+    """Return field id to column number of a file that holds its whole schema, depth first.
 
-    Where there are more columns than fields, text may be stored as lists of bytes, which are two columns.
+    If there are more columns than fields, texts may be stored as lists of bytes, which are two columns.
     """
     fields = list(_stored_fields(container.schema))
     if container.num_columns <= len(fields):

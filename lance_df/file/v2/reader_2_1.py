@@ -42,7 +42,7 @@ class V2_1FileReader:  # noqa: N801 - the version's name
     container
         The open file.
     column_of
-        Field id to column number. Without it the file's own schema decides.
+        Field id to column number; by default from the file's own schema.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class V2_1FileReader:  # noqa: N801 - the version's name
 
     @property
     def schema(self) -> Schema:
-        """The schema that the file describes itself with."""
+        """The schema that is stored in the file."""
         return self._container.schema
 
     @property
@@ -96,11 +96,11 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         return arrays
 
     def resident_column(self, field: Field) -> ResidentColumn | None:
-        """Return a leaf in memory. See `FileReader.resident_column`."""
+        """Return the reader of a leaf in memory. See `FileReader.resident_column`."""
         return self._resident_columns([field])[0]
 
     def _resident_columns(self, fields: Sequence[Field]) -> list[ResidentColumn | None]:
-        """Return the columns of leaves that may be read without a plan."""
+        """Return the readers of leaves that can be read without a plan, and None for other fields."""
         missing = [field for field in fields if field not in self._resident]
         if missing:
             shapes = {field: self._shape(field) for field in missing}
@@ -141,7 +141,7 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         return [self._with_blobs(field, array) for field, array in zip(fields, arrays, strict=True)]
 
     def _with_blobs(self, field: Field, array: pa.Array) -> pa.Array:
-        """Replace the descriptors of blobs that are asked for as bytes."""
+        """Replace the descriptions of blobs by their bytes where those are requested."""
         if not any(node.is_blob and node.logical_type == "large_binary" for node in field.walk()):
             return array
         if field.is_struct:
@@ -213,10 +213,10 @@ class V2_1FileReader:  # noqa: N801 - the version's name
 
 
 def _number_columns(schema: Schema, num_columns: int) -> dict[int, int]:
-    """Return the column of each leaf, in the order of the schema."""
+    """Return the column number of each field that has a column, in the order of the schema."""
     ids = list(_column_ids(schema.fields, packed=True))
     if len(ids) != num_columns:
-        # the first 2.1 writers kept the mark of packed structs, but stored their children one by one
+        # the first 2.1 writers kept the mark of packed structs, but stored their children as separate columns
         ids = list(_column_ids(schema.fields, packed=False))
     return {field_id: column for column, field_id in enumerate(ids)}
 

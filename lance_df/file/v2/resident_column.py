@@ -1,4 +1,4 @@
-"""A column of a file in memory, read page by page without plans. See `encodings.loaded_page`."""
+"""Read a column of a file in memory page by page, without plans. See `encodings.loaded_page`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def forms_of(fields: Sequence[Field], *, keep_dictionaries: bool, views: Collection[Field]) -> list[Form]:
-    """Return what the arrays of fields may be; see `FileReader.read`."""
+    """Return the forms that the arrays of fields may have; see `FileReader.read`."""
     form = Form.DICTIONARY if keep_dictionaries else Form.PLAIN
     return [form | Form.VIEWS if field in views else form for field in fields]
 
@@ -35,7 +35,7 @@ def forms_of(fields: Sequence[Field], *, keep_dictionaries: bool, views: Collect
 def read_resident(
     columns: Sequence[ResidentColumn | None], rows: Rows, forms: Sequence[Form]
 ) -> list[pa.Array | None]:
-    """Return the rows of each column, or None where plans have to read them."""
+    """Return the rows of each column, or None for columns that need a plan."""
     if not isinstance(rows, RowRange):
         return [
             None if column is None else column.take(rows, form)
@@ -48,22 +48,22 @@ def read_resident(
     ]
 
 
-# many pages of so few rows are read together
+# many pages with few rows each are read together
 _FEW_ROWS = 4096
 _SAID_OF_PAGES = (LanceError, pa.ArrowException, MemoryError)
 
 
 class ResidentColumn:
-    """The pages of one leaf, each opened when a row of it is first asked for.
+    """The pages of one leaf; each is opened when its rows are first read.
 
     Parameters
     ----------
     starts
-        The first row of each page, and the number of all rows.
+        The first row of each page, followed by the total number of rows.
     open_page
-        Returns the page of a number, or None for one that only plans read.
+        Returns the page with a number, or None if only plans can read it.
     label
-        Returns what messages call a page.
+        Returns the name of a page in messages.
     """
 
     __slots__ = ("_bounds", "_label", "_open_page", "_pages", "_readers", "_starts")
@@ -82,10 +82,10 @@ class ResidentColumn:
         self._readers: dict[Form, RangeReader] = {}
 
     def reader(self, form: Form) -> RangeReader:
-        """Return what reads rows from a first to a last (exclusive) of the file in one form.
+        """Return a function that reads the rows from a first to a last (exclusive) one in one form.
 
-        It is made once, and may be called by several threads. Where plans have to read the rows, it returns
-        None. Dictionaries are kept of rows of one page only.
+        It is made once, and several threads may call it. It returns None if the rows need a plan.
+        Dictionaries are kept only for rows of a single page.
         """
         if form not in self._readers:
             self._readers[form] = self._make_reader(form)
@@ -112,7 +112,7 @@ class ResidentColumn:
         return read
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array | None:
-        """Return single rows, or None where plans have to do it."""
+        """Return single rows, or None if they need a plan."""
         if not len(rows):
             return None
         starts = self._starts
@@ -134,17 +134,17 @@ class ResidentColumn:
 
     @property
     def starts(self) -> Sequence[int]:
-        """The first row of each page, and the number of all rows."""
+        """The first row of each page, followed by the total number of rows."""
         return self._starts
 
     def page_take(self, number: int) -> PageTake | None:
-        """Return how kernels take single rows of a page; None where they do not."""
+        """Return the object by which kernels take single rows of a page, or None if they cannot."""
         with named_errors(self._label(number)):
             page = self._page(number)
             return None if page is None else page.page_take()
 
     def label(self, number: int) -> str:
-        """Return what messages call a page."""
+        """Return the name of a page in messages."""
         return self._label(number)
 
     def _take_of(self, number: int, rows: RowPositions, form: Form) -> pa.Array | None:

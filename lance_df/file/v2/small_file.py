@@ -1,6 +1,6 @@
-"""Small files put together in memory: the bytes that `lance_df.file.v2.writer` writes, in less time.
+"""Build small files in memory: the same bytes as those of `lance_df.file.v2.writer`, in less time.
 
-For files that are written by the thousand, most of whose columns recur.
+This is for files that are written by the thousand, most of whose columns recur.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _column_metadata = lru_cache(maxsize=4096)(lambda *pages: serialize_column(pages
 
 
 def field_ids(field: Field) -> list[int]:
-    """Return the field ids of the file columns that a top-level column takes in 2.1 and later."""
+    """Return the field ids of the file columns of a top-level column, for 2.1 and later."""
     return encode_v2_1.column_field_ids(field)
 
 
 def encode_small(field: Field, array: pa.Array, *, version: str) -> list[EncodedPage]:
-    """Encode at least one row, and no more than a page, for each file column of a top-level column.
+    """Encode the rows of a top-level column (1 up to a page) as one page for each of its file columns.
 
     Raises
     ------
     InvalidInputError
-        A null where the field allows none.
+        A value is null, and the field does not allow it.
     """
     encode = encode_v2_0 if version == "2.0" else encode_v2_1
     return [page for (page,) in encode.encode_column(field, array, version=version)]
 
 
 def small_file(descriptor: bytes, columns: Sequence[EncodedPage], *, version: str) -> bytes:
-    """Return a file of columns of one page each.
+    """Return the bytes of a file whose columns have one page each.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def small_file(descriptor: bytes, columns: Sequence[EncodedPage], *, version: st
 
 
 class _Memory(bytearray):
-    """The bytes of a file. A `Sink`."""
+    """A `Sink` that collects the bytes of a file."""
 
     @property
     def position(self) -> int:

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from lance_df.storage.sink import ByteSink
 
 PAGE_BYTES = 8 * 1024 * 1024
-# Smaller pages are encoded sooner than another thread would have begun.
+# Encoding smaller pages takes less time than starting a thread.
 _MIN_THREAD_BYTES = 512 * 1024
 _MAX_THREADS = 8
 
 
 class _Encoders(Protocol):
-    """What the encoder modules of each version offer."""
+    """The functions of the encoder modules of each version."""
 
     def column_field_ids(self, field: Field) -> list[int]: ...
 
@@ -49,14 +49,14 @@ class _Encoders(Protocol):
 
 
 EncodedRows: TypeAlias = "list[tuple[int, list[list[EncodedPage]]]]"
-"""The first row of each run of rows that is encoded by itself, and the pages of its file columns."""
+"""For each run of rows that is encoded by itself: its first row, and the pages of its file columns."""
 
 _ENCODERS: Mapping[str, _Encoders] = {"2.0": encode_v2_0, "2.1": encode_v2_1, "2.2": encode_v2_1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A finished file, as manifests describe it: ``fields[i]`` is stored in column ``column_indices[i]``."""
+    """A finished file as manifests describe it: ``fields[i]`` is stored in column ``column_indices[i]``."""
 
     num_rows: int
     size_bytes: int
@@ -66,11 +66,11 @@ class WrittenFile:
 
 
 class FileWriter:
-    """Encodes batches into pages and writes them as soon as they are full.
+    """Encodes batches into pages and writes pages as soon as they are full.
 
-    Holds at most about ``page_bytes`` of each top-level column, beside the batches that these rows belong to,
-    and a page more for each processor: pages are encoded in threads, and written in the order in which they
-    became full.
+    The writer holds at most about ``page_bytes`` of each top-level column, the batches that these rows belong
+    to, and one more page for each processor: pages are encoded in threads, and written in the order in which
+    they became full.
     """
 
     def __init__(
@@ -88,17 +88,18 @@ class FileWriter:
         Parameters
         ----------
         sink
-            Empty; closed by :meth:`finish`, removed by :meth:`abort`.
+            An empty sink; closed by :meth:`finish`, removed by :meth:`abort`.
         schema
-            The fields, with the ids that the table gave them.
+            The fields, with the ids that the table assigned.
         version
             ``"2.0"``, ``"2.1"`` or ``"2.2"``.
         page_bytes
-            Arrow bytes of a column that become one page.
+            The Arrow bytes of a column that become one page.
         blob_placement
-            Where blobs come from and go to beside this file; closed and removed with it.
+            Where to copy blobs from, and where to store those outside of this file; closed and removed with
+            it.
         num_encoders
-            Pages to encode at a time, by default as many as there are processors; 1 takes no threads.
+            How many pages to encode at the same time, by default the number of processors; 1 uses no threads.
         """
         self.num_rows = 0
         self._sink = sink
@@ -118,11 +119,11 @@ class FileWriter:
 
     @property
     def position(self) -> int:
-        """Bytes in the file so far."""
+        """The number of bytes in the file so far."""
         return self._sink.position
 
     def has_room(self, arrays: Sequence[pa.Array]) -> bool:
-        """Whether dictionaries of these rows fit their index types together with those of the rows before."""
+        """Whether the dictionaries of these rows, together with those before, fit their index types."""
         return self._dictionary_room.has_room(arrays)
 
     def write_batch(self, arrays: Sequence[pa.Array]) -> None:
@@ -131,8 +132,8 @@ class FileWriter:
         Raises
         ------
         InvalidInputError
-            Arrays that do not fit the schema, a null where it allows none, a string that is not UTF-8, or
-            more values of a dictionary than its index type can number, see `has_room`.
+            The arrays do not fit the schema, a null is not allowed, a string is not UTF-8, or a dictionary
+            has more values than its index type can number; see `has_room`.
         StorageError
             The store failed.
         """
@@ -152,17 +153,17 @@ class FileWriter:
         self.num_rows += len(arrays[0]) if arrays else 0
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store application data and return its number (0 is the file's descriptor)."""
+        """Store application data as a global buffer and return its number (0 is the file's descriptor)."""
         self._global_buffers.append(self._container.write_aligned(data))
         return len(self._global_buffers)
 
     def finish(self, *, metadata: Mapping[str, bytes] | None = None) -> WrittenFile:
-        """Write what is pending and the metadata, and make the file durable.
+        """Write pending rows and the metadata, and make the file durable.
 
         Parameters
         ----------
         metadata
-            Replaces the schema metadata in the file.
+            Replaces the schema metadata of the file.
         """
         self.flush()
         if not self.num_rows:
@@ -196,7 +197,7 @@ class FileWriter:
         )
 
     def flush(self) -> None:
-        """Write what is pending as pages, and hold no rows and no threads until more are added."""
+        """Write pending rows as pages, and hold no rows and no threads until more are added."""
         for column in range(len(self._pending)):
             self._flush(column)
         while self._encoder_pool.num_pages:
@@ -237,7 +238,7 @@ class FileWriter:
             self._write_next()
 
     def _write_next(self) -> None:
-        """Wait for the page that became full first, and write it."""
+        """Wait for the oldest full page, and write it."""
         page, encoded_rows = self._encoder_pool.take()
         for first_row, columns in encoded_rows:
             for pages, encoded in zip(self._pages[page.column], columns, strict=True):
@@ -245,7 +246,7 @@ class FileWriter:
                     self._add_page(pages, encoded_page, first_row)
 
     def _add_headers(self) -> None:
-        """Encode no rows at all: the struct columns of 2.0 have a page even then."""
+        """Encode zero rows, since struct columns of 2.0 have a page even then."""
         if self._version != "2.0":
             return
         fields = self._schema.fields
@@ -266,7 +267,7 @@ class FileWriter:
 
 @dataclass(frozen=True, slots=True)
 class _FullPage:
-    """Rows of a top-level column that make a page of each of its file columns."""
+    """Rows of a top-level column that become one page in each of its file columns."""
 
     column: int
     num_bytes: int
@@ -275,12 +276,12 @@ class _FullPage:
 
 @cache
 def num_threads() -> int:
-    """Return how many pages are encoded at a time."""
+    """Return the number of pages to encode at the same time."""
     return min(os.cpu_count() or 1, _MAX_THREADS)
 
 
 class _EncoderPool:
-    """Encodes a few pages at once, and gives them back in the order in which they came."""
+    """Encodes a few pages at the same time, and returns them in the order in which they were added."""
 
     def __init__(self, num_encoders: int) -> None:
         self._num_encoders = num_encoders
@@ -293,7 +294,7 @@ class _EncoderPool:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many pages wait as can be worked on at once."""
+        """Whether as many pages are waiting as can be encoded at the same time."""
         return len(self._waiting) > (self._num_encoders if self._num_encoders > 1 else 0)
 
     def add(self, page: _FullPage) -> None:
@@ -305,12 +306,12 @@ class _EncoderPool:
         self._waiting.append((page, future))
 
     def take(self) -> tuple[_FullPage, EncodedRows]:
-        """Return the first page, encoded; raises what encoding it raised."""
+        """Return the first page, encoded; raises the error of its encoding."""
         page, future = self._waiting.popleft()
         return page, page.encode() if future is None else future.result()
 
     def close(self) -> None:
-        """Stop the threads; what they have not begun yet is left."""
+        """Stop the threads, and drop pages whose encoding has not begun."""
         self._waiting.clear()
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
@@ -333,7 +334,7 @@ class _PendingColumn:
             self.num_rows += len(array)
 
     def take(self) -> list[pa.Array]:
-        """Return the rows; none are pending then."""
+        """Remove and return the pending rows."""
         arrays, self._arrays = self._arrays, []
         self.first_row += self.num_rows
         self.num_bytes = self.num_rows = 0
@@ -343,9 +344,9 @@ class _PendingColumn:
 def _encode_rows(
     encode: Callable[[pa.Array], list[list[EncodedPage]]], arrays: list[pa.Array], first_row: int
 ) -> EncodedRows:
-    """Encode rows as one page, or as several if they do not fit together."""
+    """Encode rows as one page, or as several if an array cannot hold them together."""
     if len(arrays) > 1:
-        # values that are too large together fail, and become pages of their own
+        # values that are too large for one array raise, and the arrays become separate pages
         with suppress(pa.ArrowInvalid):
             arrays = [pa.concat_arrays(arrays)]
     encoded = []
@@ -356,14 +357,14 @@ def _encode_rows(
 
 
 def _stored_field(field: Field) -> Field:
-    """Return a field as the file describes it: structs of blobs are what is said of each blob."""
+    """Return a field as the file stores it; structs of blobs become those of their descriptions."""
     if field.is_blob:
         return blob_description(field) if field.is_struct else field
     return field.with_children(_stored_field(child) for child in field.children)
 
 
 def _pieces(array: pa.Array, page_bytes: int) -> list[tuple[pa.Array, int]]:
-    """Cut an array into pieces of about a page at most; return them with their bytes."""
+    """Split an array into pieces of about one page at most; return each with its number of bytes."""
     num_bytes = _num_bytes(array)
     if num_bytes <= page_bytes or len(array) < 2:
         return [(array, num_bytes)]
@@ -373,7 +374,7 @@ def _pieces(array: pa.Array, page_bytes: int) -> list[tuple[pa.Array, int]]:
 
 
 def _num_bytes(array: pa.Array) -> int:
-    # buffers are added up in the time that it takes to write a small column
+    # adding up the sizes of buffers takes as long as writing a small column
     if pa.types.is_primitive(array.type):
         return len(array) * array.type.bit_width // 8
     return array.nbytes

@@ -1,1 +1,1 @@
-"""Blob pages: where values lie elsewhere in the file."""
+"""Blob pages: the positions and sizes of values that are stored elsewhere in the file."""

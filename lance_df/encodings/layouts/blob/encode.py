@@ -1,4 +1,4 @@
-"""Pages of blobs: where each one lies, with the levels of those that are null.
+"""Encode blob pages: the position and size of each blob, or the levels of a null.
 
 Format: docs/format/blob.md.
 """
@@ -30,7 +30,7 @@ def encode_blobs(leaf: LeafColumn, *, large_chunks: bool) -> LaidOutPage:
     Raises
     ------
     UnsupportedFeatureError
-        Blobs within lists, which no reader knows.
+        The blobs are within lists, which no reader supports.
     """
     if leaf.repetition is not None:
         raise UnsupportedFeatureError(f"column {leaf.path!r}: blobs cannot be stored within lists")

@@ -1,6 +1,6 @@
-"""Blob pages of 2.1: positions and sizes of values that lie elsewhere in the file.
+"""Decode blob pages of 2.1: positions and sizes of values that are stored elsewhere in the file.
 
-``size > 0`` is a value at ``position``; both 0 an empty one; otherwise ``position`` is
+``size > 0`` is a value at ``position``; both 0 is an empty value; otherwise ``position`` is
 ``definition level << 16 | repetition level``. Format: docs/format/blob.md.
 """
 
@@ -32,12 +32,12 @@ class BlobPage:
             raise UnsupportedFeatureError("blobs within lists, which no writer makes")
 
     def load(self, rows: Rows) -> IoPlan[tuple[LoadedDescriptors, Rows]]:
-        """Plan descriptors. See `PageDecoder`."""
+        """Plan to load the descriptors of rows. See `PageDecoder`."""
         inner, rows = yield from self._inner.load(rows)
         return LoadedDescriptors(inner, self._scheme), rows
 
     def whole(self) -> IoPlan[None]:
-        """Return None: descriptors are structs. See `PageDecoder`."""
+        """Return None, since descriptors are structs. See `PageDecoder`."""
         yield from ()
         return None
 

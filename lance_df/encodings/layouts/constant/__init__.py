@@ -1,1 +1,1 @@
-"""Constant pages: all values are null, or equal."""
+"""Constant pages: all values are null, or all values that are not null are equal."""

@@ -1,4 +1,4 @@
-"""Constant pages: nothing but nulls and empty lists, or one value for all that is not null.
+"""Encode constant pages: only nulls and empty lists, or one value for all rows that are not null.
 
 Format: docs/format/constant.md.
 """
@@ -32,7 +32,7 @@ _MAX_RAW_LEVELS = 1024
 
 
 def encode_all_null(leaf: LeafColumn, *, version: str) -> LaidOutPage:
-    """Lay out a page none of whose slots holds a value. Levels are compressed from 2.2 on."""
+    """Lay out a page without values: all slots are null or empty. Levels are compressed from 2.2 on."""
     if leaf.repetition is None and len(leaf.layers) == 1:
         layout = ConstantLayout(layers=(RepDefLayer.NULLABLE_ITEM,))
         return LaidOutPage(layout=layout, buffers=(), num_rows=leaf.num_rows)
@@ -54,12 +54,12 @@ def encode_all_null(leaf: LeafColumn, *, version: str) -> LaidOutPage:
 
 
 def encode_empty_struct(leaf: LeafColumn) -> LaidOutPage:
-    """Lay out a struct without children: rows that are neither null nor hold anything.
+    """Lay out a struct without children: its rows are not null and have no content.
 
     Raises
     ------
     UnsupportedFeatureError
-        It, or what it lies in, is null or a list: the layout has no place for levels.
+        The struct or one of its ancestors is null or a list, but the layout cannot store levels.
     """
     if leaf.definition is not None or leaf.repetition is not None:
         raise UnsupportedFeatureError(
@@ -72,9 +72,9 @@ def encode_empty_struct(leaf: LeafColumn) -> LaidOutPage:
 def try_constant(
     leaf: LeafColumn, values: LeafValues, valid: npt.NDArray[np.bool_] | None
 ) -> LaidOutPage | None:
-    """Lay out a page of one value beside nulls, compared bit for bit (2.2 only); None when values differ.
+    """Lay out a page of one value, compared bit for bit, and nulls (2.2 only); None if values differ.
 
-    Levels cannot be compressed beside a value: pages with many of them are left to other layouts.
+    Levels cannot be compressed beside a value, so pages with many of them are left to other layouts.
     """
     is_empty = isinstance(values, FixedValues) and not values.width_bytes
     has_levels = leaf.definition is not None or leaf.repetition is not None
@@ -122,7 +122,7 @@ def _common_value(values: LeafValues, valid: npt.NDArray[np.bool_] | None) -> by
         rows = values.data.reshape(-1, values.width_bytes)
         first = rows[0 if valid is None else int(valid.argmax())]
         chosen = rows if valid is None else rows[valid]
-        # most columns differ early on: compare a few before all
+        # most columns differ early: compare a few values before all
         same = bool((chosen[:16] == first).all() and (chosen == first).all())
         return first.tobytes() if same else None
     if len(values) == 1:

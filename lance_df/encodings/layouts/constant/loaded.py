@@ -1,4 +1,4 @@
-"""Constant pages in memory."""
+"""Read constant pages in memory."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _MAX_CACHED_BYTES = 1024 * 1024
 
 
 class LoadedConstant(LeveledPage):
-    """Repeats a value, or null, for as many slots as there are.
+    """Repeats a value, or null, for all slots.
 
     Parameters
     ----------
     repetition, definition
-        Of the page; None where all are 0, or all rows null.
+        The levels of the page; None if all are 0, or if all rows are null.
     value
-        As layouts hold it.
+        The value in the form that layouts store.
     num_rows
-        Of the page.
+        The number of rows of the page.
     """
 
     __slots__ = ("_data_type", "_definition", "_num_rows", "_repetition", "_scheme", "_value")
@@ -79,7 +79,7 @@ class LoadedConstant(LeveledPage):
         return Slots(scheme, chosen.repetition, chosen.definition, self._repeat(len(chosen.values)))
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows. See `LoadedPage`."""
+        """Return a reader of rows. See `LoadedPage`."""
         read = super().reader(form)
         if self._repetition is not None or self._definition is not None:
             return read
@@ -112,7 +112,7 @@ class LoadedConstant(LeveledPage):
 
 
 def repeated(values: Sequence[bytes], counts: Counts, data_type: pa.DataType) -> pa.Array:
-    """Return value i, as layouts hold it, ``counts[i]`` times, one value after the other.
+    """Return each value, in the form that layouts store, ``counts[i]`` times.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def repeated(values: Sequence[bytes], counts: Counts, data_type: pa.DataType) ->
 
 
 def _placeholders(count: int, data_type: pa.DataType) -> pa.Array:
-    """Return ``count`` values of no meaning, which levels hide."""
+    """Return ``count`` arbitrary values, which levels hide."""
     if pa.types.is_null(data_type):
         return pa.nulls(count)
     if pa.types.is_struct(data_type):

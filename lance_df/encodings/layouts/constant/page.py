@@ -1,7 +1,7 @@
-"""Constant pages: every leaf value is null, or all that are not null are equal.
+"""Decode constant pages: every leaf value is null, or all that are not null are equal.
 
-Buffers: ``[value] [repetition levels, definition levels]``. Which of them exist follows from their number and
-from whether the layout itself holds the value. Format: docs/format/constant.md.
+Buffers: ``[value] [repetition levels, definition levels]``. The number of buffers, and whether the layout
+itself holds the value, determine which of them exist. Format: docs/format/constant.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Streams = tuple[Levels | None, Levels | None]
 
 
 class ConstantPage:
-    """Loads levels and value once."""
+    """Loads the levels and the value once."""
 
     __slots__ = (
         "_data_type",
@@ -57,11 +57,11 @@ class ConstantPage:
         self._loaded: LoadedConstant | None = None
 
     def load(self, rows: Rows) -> IoPlan[tuple[LoadedConstant, Rows]]:
-        """Plan levels and value, if they are not there yet. See `PageDecoder`."""
+        """Plan to load levels and value, if they are not loaded yet. See `PageDecoder`."""
         return (yield from self._load()), rows
 
     def whole(self) -> IoPlan[LoadedConstant | None]:
-        """Plan levels and value. See `PageDecoder`."""
+        """Plan to load levels and value. See `PageDecoder`."""
         return (yield from self._load()) if is_plain_type(self._data_type) else None
 
     def _load(self) -> IoPlan[LoadedConstant]:
@@ -95,14 +95,14 @@ def _decode_stream(encoding: Encoding | None, data: Bytes, count: int) -> Levels
         if len(data) % 2:
             raise CorruptDataError(f"levels of {len(data)} bytes, expected an even number")
         return data.view("<u2")
-    # runs expand most: 255 levels for 3 bytes; constants take no bytes, but no writer makes them
+    # runs expand most: 255 levels for 3 bytes; constants take no bytes, but no writer uses them for levels
     if count > len(data) * 255 + 1024:
         raise CorruptDataError(f"{len(data)} bytes claim to hold {count} levels")
     return decode_levels(encoding, Chunked.single(data), np.array([count], np.int64))
 
 
 def scalar(data: Bytes, data_type: pa.DataType) -> bytes:
-    """Return the bytes of the value in ``u32 number of buffers | u32 sizes | Arrow buffers of one value``."""
+    """Return the value stored as ``u32 number of buffers | u32 sizes | Arrow buffers of one value``."""
     num_buffers = 1 if bits_per_offset(data_type) is None else 2
     words = data[: len(data) // 4 * 4].view("<u4")
     if len(words) < 1 + num_buffers or words[0] != num_buffers:

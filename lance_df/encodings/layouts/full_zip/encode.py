@@ -1,10 +1,10 @@
-"""Full-zip pages: one record a slot. Format: docs/format/full_zip.md.
+"""Encode full-zip pages: one record for each slot. Format: docs/format/full_zip.md.
 
 ::
 
     record   control word (rep << bits_def | def)? | u32/u64 length? | value
 
-Values of fixed width without levels are stored as the plain array, which readers map instead of copying.
+Fixed-width values without levels are stored as a plain array, which readers map instead of copying.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _variable(leaf: LeafColumn, values: VariableValues) -> LaidOutPage:
 
 
 def _records(values: FixedValues | BooleanValues | FixedListValues) -> tuple[Encoding, Bytes, int]:
-    """Return the encoding, the bytes and the width in bytes of values that all take the same space."""
+    """Return the encoding, the bytes and the size in bytes of values that all have the same size."""
     if isinstance(values, FixedValues):
         return values.encoding, values.data, values.width_bytes
     if isinstance(values, BooleanValues):
@@ -101,7 +101,7 @@ def _records(values: FixedValues | BooleanValues | FixedListValues) -> tuple[Enc
 def _interleave(
     head_lengths: npt.NDArray[np.int64], heads: Bytes, lengths: npt.NDArray[np.int64], data: Bytes
 ) -> tuple[memoryview, npt.NDArray[np.int64]]:
-    """Return head 0, value 0, head 1, value 1, … and where each pair ends."""
+    """Return head 0, value 0, head 1, value 1, … and the end of each pair."""
     joined = pc.binary_join_element_wise(
         _binary(head_lengths, heads), _binary(lengths, data), pa.scalar(b"", pa.large_binary())
     )
@@ -155,7 +155,7 @@ def _layout(
 
 
 def _row_index(leaf: LeafColumn, record_ends: npt.NDArray[np.int64]) -> bytes:
-    """Return the byte offset of every row's first record, and the end."""
+    """Return the byte offset of the first record of every row, and the end."""
     starts = np.concatenate([[0], record_ends[:-1]])[: leaf.num_slots]
     if leaf.repetition is not None:
         starts = starts[leaf.repetition == leaf.max_repetition]

@@ -1,4 +1,4 @@
-"""Records of full-zip pages in memory."""
+"""Read records of full-zip pages in memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class LoadedValues(LeveledPage):
-    """Values that lie in the file as Arrow has them, with nothing above them."""
+    """Values without levels that the file stores in Arrow's layout."""
 
     __slots__ = ("_scheme", "_values")
 
@@ -41,7 +41,7 @@ class LoadedValues(LeveledPage):
         return Slots(self._scheme, None, None, read_rows(self._values, rows, Form.PLAIN))
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows. See `LoadedPage`."""
+        """Return a reader of rows. See `LoadedPage`."""
         return self._values.reader(form)
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
@@ -49,7 +49,7 @@ class LoadedValues(LeveledPage):
         return self._values.take(rows, form)
 
     def page_take(self) -> PageTake:
-        """Return how kernels take single rows. See `LoadedPage`."""
+        """Return the object by which kernels take single rows. See `LoadedPage`."""
         return self._values.page_take()
 
 
@@ -59,7 +59,7 @@ class LoadedRecords(LeveledPage):
     Parameters
     ----------
     positions, sizes
-        Where the slots of each row start in the data, and their bytes.
+        The start of the slots of each row in the data, and their size in bytes.
     """
 
     __slots__ = ("_data", "_data_type", "_layout", "_positions", "_scheme", "_sizes")
@@ -122,7 +122,7 @@ class LoadedRecords(LeveledPage):
     def _parse(
         self, positions: Counts, sizes: Counts, value_bytes: int, *targets: npt.NDArray[Any]
     ) -> tuple[int, int, int]:
-        """Find levels and values; return how many slots and values there are, and the broken row or -1."""
+        """Find levels and values; return the numbers of slots and of values, and the broken row or -1."""
         return full_zip.parse_records(
             self._data,
             positions,
@@ -147,12 +147,12 @@ class LoadedRecords(LeveledPage):
 
 
 def is_indexed(layout: FullZipLayout) -> bool:
-    """Return whether records vary in width, so that a page has an index of its rows."""
+    """Return whether records vary in width, so that the page has an index of its rows."""
     return layout.bits_per_offset is not None or any(layer.is_list for layer in layout.layers)
 
 
 def control_word_bytes(layout: FullZipLayout) -> int:
-    """Return the bytes of the levels of a slot."""
+    """Return the number of bytes of the levels of a slot."""
     bits = layout.bits_per_repetition + layout.bits_per_definition
     if bits == 0:
         return 0

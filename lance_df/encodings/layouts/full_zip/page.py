@@ -1,7 +1,7 @@
-"""Full-zip pages: one record a slot, ``control word [| length] | value``, without padding.
+"""Decode full-zip pages: a record ``control word [| length] | value`` for each slot, without padding.
 
-Buffers: ``records [| repetition index]``. The index gives the start of each row and the end of the last; it
-exists where records vary in width. Format: docs/format/full_zip.md.
+Buffers: ``records [| repetition index]``. The index has the start of each row and the end of the last one; it
+exists if records vary in width. Format: docs/format/full_zip.md.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAX_LEVEL_BITS = 16
 
 
 class FullZipPage:
-    """Loads the records of rows and nothing else. Keeps nothing of the page."""
+    """Loads only the records of the wanted rows, and caches nothing."""
 
     __slots__ = ("_buffers", "_data_type", "_layout", "_mapped", "_num_rows")
 
@@ -71,7 +71,7 @@ class FullZipPage:
             raise CorruptDataError(f"full-zip lengths of {layout.bits_per_offset} bits")
 
     def load(self, rows: Rows) -> IoPlan[tuple[LeveledPage, Rows]]:
-        """Plan the records of ``rows``. See `PageDecoder`."""
+        """Plan to load the records of ``rows``. See `PageDecoder`."""
         here = RowRange(0, len(rows))
         if self._width:
             self._check_values()
@@ -82,7 +82,7 @@ class FullZipPage:
         return LoadedRecords(self._layout, self._data_type, data, positions, stops - starts), here
 
     def whole(self) -> IoPlan[LeveledPage | None]:
-        """Plan all records, if they are the values alone. See `PageDecoder`."""
+        """Plan to load all records, if they consist of values only. See `PageDecoder`."""
         if not self._width or not is_plain_type(self._data_type):
             return None
         self._check_values()
@@ -91,7 +91,7 @@ class FullZipPage:
 
     @property
     def _width(self) -> int:
-        """Bytes of a value where records are the values alone, as Arrow has them; otherwise 0."""
+        """The bytes of a value if records consist only of values in Arrow's layout; otherwise 0."""
         layout, data_type = self._layout, self._data_type
         if layout.layers != (RepDefLayer.ALL_VALID_ITEM,) or control_word_bytes(layout) or is_indexed(layout):
             return 0
@@ -116,7 +116,7 @@ class FullZipPage:
         return LoadedValues(LevelScheme.of(self._layout.layers), values)
 
     def _row_bounds(self, rows: Rows) -> IoPlan[tuple[Counts, Counts]]:
-        """Return where the records of each row start and stop."""
+        """Return the start and the end of the records of each row."""
         first = as_positions(rows)
         if not is_indexed(self._layout):
             size = control_word_bytes(self._layout) + (self._layout.bits_per_value or 0) // 8
@@ -127,7 +127,7 @@ class FullZipPage:
         width = index.num_bytes // (self._num_rows + 1)
         if width not in (1, 2, 4, 8) or width * (self._num_rows + 1) != index.num_bytes:
             raise CorruptDataError(f"a repetition index of {index.num_bytes} bytes for {self._num_rows} rows")
-        # entries of rows that follow each other overlap; ask for each only once
+        # the index entries of consecutive rows overlap; request each entry only once
         needed = with_next(first)
         data, at = yield from read_spans(index, needed * width, (needed + 1) * width, mapped=self._mapped)
         entries = data[at[:, None] + np.arange(width)].reshape(-1).view(f"<u{width}")

@@ -1,4 +1,4 @@
-"""Values of full-zip records: each is compressed for itself. Format: docs/format/full_zip.md."""
+"""Decode the values of full-zip records, each compressed by itself. Format: docs/format/full_zip.md."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from lance_df.format.encodings_v2_1 import (
 def decode_fixed_records(
     encoding: Encoding, data: Bytes, starts: Counts, value_bytes: int, data_type: pa.DataType
 ) -> pa.Array:
-    """Decode values of ``value_bytes`` bytes at ``starts``, all of which lie within ``data``.
+    """Decode values of ``value_bytes`` bytes at ``starts``, all within ``data``.
 
-    Values that follow each other without a gap are not copied.
+    Contiguous values are not copied.
 
     Raises
     ------
     CorruptDataError
-        The width is not that of the type.
+        The width is not the width of the type.
     UnsupportedFeatureError
-        The encoding is none for values of fixed width.
+        The encoding is not one for values of fixed width.
     """
     if isinstance(encoding, Constant):
         return _decode_constant(encoding, len(starts), data_type)
@@ -65,7 +65,7 @@ def decode_fixed_records(
 def decode_variable_records(
     encoding: Encoding, data: Bytes, starts: Counts, lengths: Counts, data_type: pa.DataType
 ) -> pa.Array:
-    """Decode values of ``lengths[i]`` bytes at ``starts[i]``, all of which lie within ``data``.
+    """Decode values of ``lengths[i]`` bytes at ``starts[i]``, all within ``data``.
 
     Raises as :func:`decode_fixed_records`.
     """
@@ -122,7 +122,7 @@ def _records(data: Bytes, starts: Counts, value_bytes: int) -> Bytes:
 
 
 def _decode_constant(encoding: Constant, count: int, data_type: pa.DataType) -> pa.Array:
-    """Decode values without bytes: early writers made them of lists that are all null."""
+    """Decode values without bytes, which early writers stored for lists that are all null."""
     if encoding.value is not None:
         raise UnsupportedFeatureError("a constant that is not null in a full-zip page")
     return pa.nulls(count, data_type)
@@ -141,7 +141,7 @@ def _decode_lists(encoding: Encoding, records: Bytes, value_bytes: int, data_typ
             position += (num_items + 7) // 8
         else:
             bitmaps.append((position, 0))
-    # of the null type, or as no item has a value
+    # of the null type, or a list without any valid item
     is_null = items == Constant(None)
     item_bits = 0 if is_null else bits_per_value(item_type)
     if not (is_null or items == Flat(item_bits)) or position + -(-num_items * item_bits // 8) != value_bytes:
@@ -175,7 +175,7 @@ def _list_items(table: Bytes, count: int, per_value: int, item_type: pa.DataType
 def _decode_packed_rows(
     encoding: VariablePackedStruct, data: Bytes, starts: Counts, lengths: Counts, data_type: pa.DataType
 ) -> pa.Array:
-    """Decode rows of concatenated children. A null row has no bytes: its children are empty or zero."""
+    """Decode rows of concatenated children. A null row has no bytes; its children are empty or zero."""
     fields = encoding.fields
     if not pa.types.is_struct(data_type) or data_type.num_fields != len(fields):
         raise CorruptDataError(f"{len(fields)} packed children, the column's type is {data_type}")

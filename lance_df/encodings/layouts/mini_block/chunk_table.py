@@ -1,8 +1,8 @@
-"""Where the chunks of a mini-block page, their items and their rows start.
+"""Compute where the chunks of a mini-block page, their items and their rows start.
 
-Items come from the chunk words, rows from the repetition index, a pair of u64 for each chunk: rows that end
-in it, and slots at its end that belong to a row which goes on in the next chunk.
-Format: docs/format/mini_block.md.
+Items come from the chunk words, rows from the repetition index, which has two u64 for each chunk: the number
+of rows that end in it, and the number of slots at its end whose row continues in the next chunk. Format:
+docs/format/mini_block.md.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _MAX_ITEMS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
-    """All attributes have one entry more than there are chunks.
+    """The start of each chunk, of its items and of its rows; each attribute also has the end.
 
-    ``rows`` counts rows that start in earlier chunks, ``finished_rows`` those that end there.
+    ``rows`` counts the rows that start in earlier chunks, ``finished_rows`` those that end in them.
     """
 
     bytes: Counts
@@ -52,14 +52,15 @@ class ChunkTable:
         Parameters
         ----------
         words
-            One for each chunk: ``(bytes / 8 - 1) << 4 | log2(items)``; the last chunk has what is left.
+            One word for each chunk: ``(bytes / 8 - 1) << 4 | log2(items)``; the last chunk has the remaining
+            items.
         index
             The repetition index, None for pages without lists.
 
         Raises
         ------
         CorruptDataError
-            The chunks do not make up the items and rows.
+            The chunks do not add up to the items and rows.
         """
         if len(words) == 1 and index is None and num_items == num_rows:  # most pages of small files
             check_counts(num_items)
@@ -80,7 +81,7 @@ class ChunkTable:
         return cls(positions, items, items, items)
 
     def chunks_of(self, rows: Rows) -> Counts:
-        """Return the chunks that hold slots of ``rows``, ascending."""
+        """Return the chunks that contain slots of ``rows``, ascending."""
         wanted = np.array([rows.start, rows.stop - 1]) if isinstance(rows, RowRange) else rows
         first = np.searchsorted(self.rows, wanted, side="right") - 1
         last = np.searchsorted(self.finished_rows, wanted, side="right") - 1
@@ -92,7 +93,7 @@ class ChunkTable:
         return np.flatnonzero(np.cumsum(touched))
 
     def renumber(self, rows: Rows, chunks: Counts) -> Rows:
-        """Return rows as they are numbered when only ``chunks`` are decoded, for pages without lists."""
+        """Renumber rows for the case that only ``chunks`` are decoded, for pages without lists."""
         if not len(chunks):
             return RowRange(0, 0)
         if isinstance(rows, RowRange):
@@ -107,7 +108,7 @@ class ChunkTable:
     def rows_of_slots(
         self, repetition: Levels, num_slots: Counts, max_repetition: int, chunks: Counts
     ) -> Counts:
-        """Return the row of every slot; a chunk may begin with the rest of a row of the chunk before it."""
+        """Return the row of every slot; a chunk may begin with the rest of a row of the previous chunk."""
         row_of_slot = rows_of_slots(repetition, max_repetition, 0)
         ends = np.cumsum(num_slots)
         started = np.zeros(len(ends), np.int64)
@@ -121,18 +122,18 @@ class ChunkTable:
 
 
 def check_counts(highest: int) -> None:
-    """Raise `CorruptDataError` where a chunk has more items than kernels can count the bytes of."""
+    """Raise `CorruptDataError` if a chunk has too many items for kernels to count their bytes."""
     if highest > _MAX_ITEMS:
         raise CorruptDataError(f"a chunk of {highest} items")
 
 
 def starts_of(counts: Counts) -> Counts:
-    """Return where each part starts, and where the last one ends."""
+    """Return the start of each part, and the end of the last one."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
 
 
 def _row_starts(index: Bytes, num_chunks: int, num_rows: int) -> tuple[Counts, Counts]:
-    """Return (rows started, rows finished) before each chunk, and in all."""
+    """Return (rows started, rows finished) before each chunk, and in total."""
     if len(index) != 16 * num_chunks:
         raise CorruptDataError(f"a repetition index of {len(index)} bytes for {num_chunks} chunks")
     pairs = index.view("<u8").reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Mini-block pages: chunks of a few KiB, each with its own levels and values.
+"""Encode mini-block pages: chunks of a few KiB, each with its own levels and values.
 
 Format: docs/format/mini_block.md.
 
@@ -54,19 +54,18 @@ def encode_mini_block(
     Parameters
     ----------
     leaf
-        Levels of the page; at least one visible item.
+        The levels of the page, with at least one visible item.
     cutter
-        Encoder of its values, or of its dictionary indices.
+        The encoder of the values, or of the dictionary indices.
     options
-        Say how the dictionary is compressed.
+        The options for the compression of the dictionary.
     large_chunks
-        Whether the page is for 2.2: sizes take 32 bits, levels may be runs, dictionaries compressed.
+        Whether the page is for 2.2: sizes have 32 bits, levels may be runs, dictionaries may be compressed.
     dictionary
-        Values that the indices stand for.
+        The values that the indices refer to.
 
-    Returns
-    -------
-    None when no cut satisfies the limits of the format: too many empty lists between two values.
+    Returns ------- The page, or None if no split into chunks is within the limits of the format, because
+    there are too many empty lists between two values.
     """
     items = cutter.chunk_items
     while items >= 2:
@@ -126,7 +125,7 @@ def _try_cut(
 
 
 def _slot_ends(leaf: LeafColumn, chunk_items: int) -> Counts:
-    """Return where the slots of each chunk stop: after its last visible slot; the last one takes the rest."""
+    """Return the end of each chunk's slots: after its last visible slot; the last chunk takes the rest."""
     ends = chunk_ends(len(leaf.values), chunk_items)[:-1]
     visible = leaf.visible()
     if visible is not None:
@@ -171,12 +170,12 @@ def _headers(
 def _chunk_words(chunk_sizes: Counts, chunk_items: int, *, large_chunks: bool) -> bytes:
     log = chunk_items.bit_length() - 1
     words = (chunk_sizes // _ALIGNMENT - 1) << 4 | log
-    words[-1] ^= log  # the last chunk takes what is left, which its word does not say
+    words[-1] ^= log  # the last chunk has the remaining items; its word does not store their number
     return words.astype("<u4" if large_chunks else "<u2").tobytes()
 
 
 def _repetition_index(row_starts: npt.NDArray[np.bool_], slot_ends: Counts) -> bytes:
-    """Return, for each chunk, the rows that end in it and the slots at its end whose row goes on."""
+    """Return, for each chunk, the rows that end in it and the slots at its end whose row continues."""
     slot_starts = np.concatenate([[0], slot_ends[:-1]])
     started = np.concatenate([[0], np.cumsum(row_starts)])
     starts_in_chunk = started[slot_ends] - started[slot_starts]

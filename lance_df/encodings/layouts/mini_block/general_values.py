@@ -1,4 +1,4 @@
-"""Values of mini-block pages that are decoded by whole chunks, whatever they are stored as."""
+"""Read values of mini-block pages in any encoding by decoding whole chunks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class GeneralValues:
         return self._finish(take(self._decode(numbers), positions))
 
     def _decode(self, numbers: Counts) -> pa.Array:
-        """Decode as far as values depend on each other: the rest is left until rows have been selected."""
+        """Decode chunks; FSST codes are expanded only after rows have been selected."""
         encoding, chunks = self.chunks.layout.values, self.chunks
         parts = zip(*chunks.find(numbers), strict=True)
         buffers = tuple(Chunked(chunks.data, starts, sizes) for starts, sizes in parts)[chunks.levels :]

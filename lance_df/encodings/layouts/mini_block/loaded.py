@@ -1,4 +1,4 @@
-"""Chunks of mini-block pages in memory."""
+"""Read chunks of mini-block pages in memory."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ if TYPE_CHECKING:
 
 
 _WORD_BITS = (8, 16, 32, 64)
-# no level encoding gets more than 85 levels out of a byte, unless they are all 0 and all slots own a value
+# no level encoding has more than 85 levels in a byte, unless all are 0 and all slots own a value
 _MAX_LEVELS_PER_BYTE = 128
 
 
 class LoadedChunks(LeveledPage):
-    """All chunks of a page, or those that some rows lie in, which are decoded as far as rows need it.
+    """All chunks of a page, or those of some rows; they are decoded as far as rows need them.
 
     Parameters
     ----------
     chunks
-        They follow each other.
+        The chunks, one after another.
     data_type
-        Of the values.
+        The type of the values.
     dictionary
-        What stored indices mean.
+        The values that stored indices refer to.
     table, numbers
-        For pages with lists: where the rows of the page are, and which of its chunks these are; None for all.
-        Rows are those of the page. Without lists they are those of the chunks.
+        For pages with lists: the chunk table of the page, and the numbers of these chunks in it; None for
+        all. Rows are numbered within the page. Without lists, they are numbered within the chunks.
     """
 
     __slots__ = (
@@ -95,7 +95,7 @@ class LoadedChunks(LeveledPage):
         self._validity = Validity(chunks) if self._is_plain and chunks.levels else None
 
     def reader(self, form: Form) -> RowReader:
-        """Return what reads rows. See `LoadedPage`."""
+        """Return a reader of rows. See `LoadedPage`."""
         if not self._is_plain:
             return super().reader(form)
         coded = None if self._dictionary is None else self._dictionary.coded
@@ -149,7 +149,7 @@ class LoadedChunks(LeveledPage):
         return self._validity.read(first, last + 1)[rows - first]
 
     def page_take(self) -> PageTake | None:
-        """Return how kernels take single rows. See `LoadedPage`."""
+        """Return the object by which kernels take single rows. See `LoadedPage`."""
         if not self._is_plain or self._validity is not None:
             return None
         if not isinstance(self._values, FlatValues | PackedValues | RunValues):
@@ -168,7 +168,7 @@ class LoadedChunks(LeveledPage):
         return replace(levels, values=self._decoded(rows, levels.checked().nulls()))
 
     def _list_slots(self, rows: Rows) -> Slots:
-        """Return the slots of rows of the page: levels first, which say whose items they are."""
+        """Return the slots of rows of the page; the levels, decoded first, say which items belong to them."""
         table = self._table
         assert table is not None
         numbers = table.chunks_of(rows) if len(rows) else np.empty(0, np.int64)
@@ -183,7 +183,7 @@ class LoadedChunks(LeveledPage):
         return replace(slots, values=self._decoded(self._chunks.rows_of(here, chosen), slots.nulls()))
 
     def _levels(self, numbers: Counts) -> tuple[Levels, Levels | None, Counts]:
-        """Return the levels of chunks of lists, and how many slots each of them has."""
+        """Return the levels of chunks of lists, and the number of slots of each chunk."""
         chunks, layout = self._chunks, self._chunks.layout
         if layout.repetition is None:
             raise CorruptDataError("lists without repetition levels")
@@ -199,14 +199,14 @@ class LoadedChunks(LeveledPage):
         return repetition, definition, num_slots
 
     def _decoded(self, rows: Rows, is_null: npt.NDArray[np.bool_] | None) -> pa.Array:
-        """Return values, without saying which of them are null."""
+        """Return values whose nulls are not marked."""
         if not len(rows):
             return empty_array(self._data_type)
         stored = self._stored(rows)
         return stored if self._dictionary is None else self._dictionary.look_up(stored, is_null)
 
     def _stored(self, rows: Rows) -> pa.Array:
-        """Return values as they are stored: dictionary indices remain."""
+        """Return values as stored, that is, with dictionary indices not looked up."""
         if isinstance(rows, RowRange):
             return self._values.reader(Form.PLAIN)(rows.start, rows.stop)
         if not self._are_dense(rows):
@@ -219,7 +219,7 @@ class LoadedChunks(LeveledPage):
 
 
 def _is_flat(layout: MiniBlockLayout) -> bool:
-    """Return whether nothing lies above values but what says which of them are null."""
+    """Whether values have no lists or structs above them, and at most one level for nulls."""
     if layout.repetition is not None:
         return False
     nullable = layout.layers == (RepDefLayer.NULLABLE_ITEM,)

@@ -1,8 +1,8 @@
-"""Mini-block pages: chunks of a few KiB that are decoded whole.
+"""Decode mini-block pages: chunks of a few KiB that are decoded whole.
 
 Buffers: ``chunk words | chunks [| dictionary] [| repetition index]``. A chunk is ``u16 slots [| u16
-repetition size] [| u16 definition size] | sizes of value buffers`` and then these buffers, each on a
-multiple of 8. Format: docs/format/mini_block.md.
+repetition size] [| u16 definition size] | sizes of value buffers``, followed by these buffers, each aligned
+to 8 bytes. Format: docs/format/mini_block.md.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from lance_df.format.encodings_v2_1 import MiniBlockLayout
     from lance_df.storage import ByteRange
 
-# more rows than one of so many: all chunks between them are decoded
+# if more than one in this many rows is wanted, all chunks between them are decoded
 _DENSE = 16
 
 
 class MiniBlockPage:
-    """Loads the chunks that rows lie in. Keeps the chunk table and the dictionary."""
+    """Loads the chunks that contain rows; caches the chunk table and the dictionary."""
 
     __slots__ = (
         "_buffers",
@@ -77,7 +77,7 @@ class MiniBlockPage:
             raise CorruptDataError("a page of a dictionary column without a dictionary")
 
     def load(self, rows: Rows) -> IoPlan[tuple[LoadedChunks, Rows]]:
-        """Plan the chunks that ``rows`` lie in. See `PageDecoder`."""
+        """Plan to load the chunks that contain ``rows``. See `PageDecoder`."""
         if self._mapped:
             return (yield from self._load_whole()), rows
         table, dictionary = yield from self._read_state()
@@ -91,7 +91,7 @@ class MiniBlockPage:
         return LoadedChunks(chunks, self._data_type, dictionary), table.renumber(rows, numbers)
 
     def whole(self) -> IoPlan[LoadedChunks | None]:
-        """Plan all chunks. See `PageDecoder`."""
+        """Plan to load all chunks. See `PageDecoder`."""
         if self._has_lists or not is_plain_type(self._data_type):
             return None
         return (yield from self._load_whole())
@@ -111,12 +111,12 @@ class MiniBlockPage:
             return np.empty(0, np.int64)
         if not isinstance(rows, RowRange) and not self._has_lists:
             first, last = int(rows[0]), int(rows[-1])
-            if last - first < len(rows) * _DENSE:  # then hardly a chunk can be left out
+            if last - first < len(rows) * _DENSE:  # hardly any chunk could be left out
                 return table.chunks_of(RowRange(first, last + 1))
         return table.chunks_of(rows)
 
     def _read_state(self) -> IoPlan[tuple[ChunkTable, Dictionary | None]]:
-        """Plan what is kept of the page."""
+        """Plan to load the chunk table and the dictionary, which are cached."""
         if self._state is not None:
             return self._state
         layout, dictionary = self._layout, None
