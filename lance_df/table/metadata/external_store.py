@@ -1,9 +1,9 @@
-"""External manifest stores: which file holds a version, for stores that cannot put-if-absent.
+"""External manifest stores: record which file holds a version, for stores that lack put-if-absent.
 
-Spec: table format, commit primitives. A commit stages its manifest under a name of its own, records that name
-for its version, which decides the commit, copies the manifest to its final name, and records that. What a
-writer that died has left half-done, the next writer finishes. Reads of this package write nothing, so they
-read a staged manifest where it is; it is the same bytes.
+Spec: table format, commit primitives. A commit takes four steps: it stages its manifest under a unique name,
+records that name for its version (which decides the commit), copies the manifest to its final name, and
+records the final name. If a writer dies in between, the next writer completes the steps. Reads of this
+package write nothing, so they read a staged manifest where it is; its bytes are the same.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _SUFFIX = ".manifest"
 
 @dataclass(frozen=True, slots=True)
 class StoredManifest:
-    """What an external store knows about one version.
+    """The entry of an external store for one version.
 
     Attributes
     ----------
     version
         The version.
     name
-        Name in the folder of manifests: of the final file, or of a staged one (``{final name}-{uuid}``).
+        Name of the final file in the folder of manifests, or of a staged one (``{final name}-{uuid}``).
     size
-        Bytes in it; ``None`` when not recorded.
+        Size of the file in bytes; ``None`` if it is not recorded.
     """
 
     version: int
@@ -46,53 +46,53 @@ class StoredManifest:
 
     @property
     def final_name(self) -> str:
-        """Name of the file when the commit is finished."""
+        """Name of the file once the commit is finished."""
         return self.name.partition(_SUFFIX)[0] + _SUFFIX
 
     def finished(self) -> StoredManifest:
-        """Return what is known when the commit is finished."""
+        """Return the entry for the finished commit."""
         return StoredManifest(self.version, self.final_name, self.size)
 
 
 def staged_manifest(version: int, scheme: NamingScheme, size: int) -> StoredManifest:
-    """Return a manifest under a name that nobody else has."""
+    """Return an entry with a unique name for a staged manifest."""
     return StoredManifest(version, f"{scheme.file_name(version)}-{uuid.uuid4()}", size)
 
 
 class ExternalManifestStore(Protocol):
     """A strongly consistent map from (table, version) to manifest file, shared by all writers of a table.
 
-    ``table`` names a table or branch, see :func:`store_key`.
+    ``table`` is the key of a table or branch, see :func:`store_key`.
 
-    Methods that write raise `CommitStateUnknownError` when it is not known whether they did, and any other
-    error when they certainly did not.
+    Methods that write raise `CommitStateUnknownError` if it is unknown whether they took effect, and any
+    other error only if they certainly did not.
     """
 
     def get(self, table: str, version: int) -> StoredManifest | None:
-        """Return what is known about one version, or None."""
+        """Return the entry of one version, or None."""
         ...
 
     def get_latest(self, table: str) -> StoredManifest | None:
-        """Return the highest version that is known, or None."""
+        """Return the entry of the highest version, or None."""
         ...
 
     def put_if_absent(self, table: str, manifest: StoredManifest) -> bool:
-        """Record a version of which nothing is known; return whether that was so."""
+        """Record a version that has no entry; return False if it has one."""
         ...
 
     def put_if_exists(self, table: str, manifest: StoredManifest) -> bool:
-        """Replace what is known about a version; return whether anything was."""
+        """Replace the entry of a version; return False if it has none."""
         ...
 
     def delete(self, table: str, version: int | None = None) -> None:
-        """Forget one version, or all of a table; what is not known is fine."""
+        """Delete the entry of one version, or all entries of a table; missing entries are no error."""
         ...
 
 
 def store_key(table: Location) -> str:
-    """Return what external stores call a table: its absolute local path, or ``scheme://bucket/path``.
+    """Return the key of a table in external stores: its absolute local path, or ``scheme://bucket/path``.
 
-    Of the schemes of a store it has always the same one.
+    If a store has several schemes, the key always has the same one.
     """
     path = table.path.rstrip("/")
     if table.is_local:
@@ -102,18 +102,18 @@ def store_key(table: Location) -> str:
 
 
 def latest_stored(store: ExternalManifestStore, table: Location) -> StoredManifest | None:
-    """Return the highest version of a table that a store knows; see :func:`stored`."""
+    """Return a store's entry of the highest version of a table; see :func:`stored`."""
     with translate_errors(f"{table.uri}: its external manifest store"):
         return store.get_latest(store_key(table))
 
 
 def stored(store: ExternalManifestStore, table: Location, version: int) -> StoredManifest | None:
-    """Return what a store knows about a version.
+    """Return a store's entry of a version.
 
     Raises
     ------
     StorageError
-        The store failed. Nothing can be said about the version then.
+        The external store failed, so nothing is known about the version.
     """
     with translate_errors(f"{table.uri}: its external manifest store"):
         return store.get(store_key(table), version)
@@ -125,10 +125,10 @@ def open_stored(table: Location, manifest: StoredManifest) -> ByteSource:
     Raises
     ------
     VersionNotFoundError
-        It was finished, and is gone.
+        The commit was finished, and the file is gone.
     CorruptDataError
-        The store names something else than a manifest of this version, one that is gone before it was
-        finished, or one of another size.
+        The store's entry is not a manifest of this version, the file has another size, or it is gone
+        although the commit was not finished.
     """
     parsed = parse_manifest_name(manifest.final_name)
     rest = manifest.name.removeprefix(manifest.final_name)
@@ -158,7 +158,7 @@ def open_stored(table: Location, manifest: StoredManifest) -> ByteSource:
 def finish_commit(store: ExternalManifestStore, table: Location, manifest: StoredManifest) -> None:
     """Give a recorded manifest its final name, if it still has a staged one.
 
-    Any number of clients may do so at once.
+    Any number of clients may do this at once.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def finish_commit(store: ExternalManifestStore, table: Location, manifest: Store
 def put_manifest(
     store: ExternalManifestStore, table: Location, manifest: StoredManifest, data: bytes
 ) -> None:
-    """Write a staged manifest to its final name, record that, and remove the staged file."""
+    """Copy a staged manifest to its final name, record that name, and remove the staged file."""
     folder = table / VERSIONS_DIR
     (folder / manifest.final_name).put(data)
     with translate_errors(f"{table.uri}: its external manifest store"):

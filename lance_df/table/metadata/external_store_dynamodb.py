@@ -34,20 +34,20 @@ _CONDITION_FAILED = "ConditionalCheckFailedException"
 
 
 class DynamoDBManifestStore:
-    """Keeps the versions of tables of one bucket in a DynamoDB table.
+    """Records the versions of the tables of one bucket in a DynamoDB table.
 
-    The DynamoDB table must exist: hash key ``base_uri`` (string), range key ``version`` (number). Paths in it
-    have no bucket, so it must not be shared by buckets.
+    The DynamoDB table must exist: hash key ``base_uri`` (string), range key ``version`` (number). Its keys
+    leave out the bucket, so buckets must not share it.
 
     Parameters
     ----------
     table_name
         The DynamoDB table.
     storage_options
-        As those of the table, with the names of s3fs or of Lance; and ``dynamodb_endpoint``. What is left
-        out comes from the environment, as always with AWS.
+        Options of the table, with the names of s3fs or of Lance, and ``dynamodb_endpoint``. Missing options
+        come from the environment, as usual with AWS.
     committer
-        What to record as the name of the application.
+        The name of the application, which is recorded.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class DynamoDBManifestStore:
         return f"DynamoDBManifestStore({self.table_name!r})"
 
     def get(self, table: str, version: int) -> StoredManifest | None:
-        """Return what is known about one version, or None."""
+        """Return the entry of one version, or None."""
         with self._reading():
             answer = self._client().get_item(
                 TableName=self.table_name, Key=_key(table, version), ConsistentRead=True
@@ -84,20 +84,20 @@ class DynamoDBManifestStore:
         return self._parse(table, answer["Item"]) if "Item" in answer else None
 
     def get_latest(self, table: str) -> StoredManifest | None:
-        """Return the highest version that is known, or None."""
+        """Return the entry of the highest version, or None."""
         items = self._query(table, ScanIndexForward=False, Limit=1)["Items"]
         return self._parse(table, items[0]) if items else None
 
     def put_if_absent(self, table: str, manifest: StoredManifest) -> bool:
-        """Record a version of which nothing is known; return whether that was so."""
+        """Record a version that has no entry; return False if it has one."""
         return self._put(table, manifest, "attribute_not_exists(base_uri) AND attribute_not_exists(version)")
 
     def put_if_exists(self, table: str, manifest: StoredManifest) -> bool:
-        """Replace what is known about a version; return whether anything was."""
+        """Replace the entry of a version; return False if it has none."""
         return self._put(table, manifest, "attribute_exists(base_uri) AND attribute_exists(version)")
 
     def delete(self, table: str, version: int | None = None) -> None:
-        """Forget one version, or all of a table; what is not known is fine."""
+        """Delete the entry of one version, or all entries of a table; missing entries are no error."""
         if version is not None:
             self._write("delete_item", Key=_key(table, version))
             return
@@ -183,12 +183,12 @@ class DynamoDBManifestStore:
 
 
 def parse_dynamodb_url(url: str) -> tuple[str, str]:
-    """Take an ``s3+ddb://bucket/path?ddbTableName=T`` apart into the ``s3://`` URL and the table name.
+    """Split a URL ``s3+ddb://bucket/path?ddbTableName=T`` into the ``s3://`` URL and the table name.
 
     Raises
     ------
     InvalidInputError
-        It has not exactly this one parameter.
+        The URL does not have exactly this one parameter.
     """
     path, _, query = url.removeprefix(SCHEME).partition("?")
     parameters = parse_qs(query, keep_blank_values=True)
@@ -223,7 +223,7 @@ def _client(
     token: str | None,
     profile: str | None,
 ) -> Any:
-    """Return a client; making one takes longer than many requests, and it serves all threads."""
+    """Return a client, shared by all threads: creating one takes longer than many requests."""
     try:
         import botocore.session
     except ImportError as err:
@@ -241,7 +241,7 @@ def _client(
 
 @functools.lru_cache(maxsize=64)
 def _check_keys(client: Any, table_name: str) -> None:
-    """Check, once, that the table has the keys that make conditions mean what they should."""
+    """Check, once, that the table has the hash and range keys that conditional writes rely on."""
     schema = client.describe_table(TableName=table_name)["Table"]["KeySchema"]
     if {(key["AttributeName"], key["KeyType"]) for key in schema} != _KEYS:
         raise StorageError(

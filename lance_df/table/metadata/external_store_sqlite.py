@@ -1,4 +1,4 @@
-"""A manifest store in a SQLite file: for tables that are written from one machine."""
+"""A manifest store in a SQLite file, for tables that are written from one machine."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CREATE TABLE IF NOT EXISTS manifests (
     PRIMARY KEY (table_path, version)
 ) WITHOUT ROWID
 """
-_MAX_VERSION = 2**63 - 1  # of SQLite's integers; attached versions are below
+_MAX_VERSION = 2**63 - 1  # of SQLite's integers; attached versions are smaller
 _BUSY_SECONDS = 30.0
-# SQLite says so before anything is written
+# SQLite raises these before it writes anything
 _REFUSALS = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -43,11 +43,11 @@ _REFUSALS = frozenset(
 
 
 class SQLiteManifestStore:
-    """Keeps the versions of any number of tables in one SQLite file.
+    """Records the versions of any number of tables in one SQLite file.
 
     Safe for any number of threads and processes of one machine (network filesystems break SQLite's locks).
-    Local tables below the folder of the file are known by their relative paths, so that this folder can be
-    moved and copied as a whole. The file is made by the first commit.
+    Keys of local tables below the folder of the file are relative paths, so that this folder can be moved
+    and copied as a whole. The first commit creates the file.
 
     Parameters
     ----------
@@ -65,29 +65,29 @@ class SQLiteManifestStore:
         return f"SQLiteManifestStore({self.path!r})"
 
     def get(self, table: str, version: int) -> StoredManifest | None:
-        """Return what is known about one version, or None."""
+        """Return the entry of one version, or None."""
         if version > _MAX_VERSION:
             return None
         return self._read("version = ?", (self._key(table), version))
 
     def get_latest(self, table: str) -> StoredManifest | None:
-        """Return the highest version that is known, or None."""
+        """Return the entry of the highest version, or None."""
         return self._read("TRUE ORDER BY version DESC LIMIT 1", (self._key(table),))
 
     def put_if_absent(self, table: str, manifest: StoredManifest) -> bool:
-        """Record a version of which nothing is known; return whether that was so."""
+        """Record a version that has no entry; return False if it has one."""
         row = (self._key(table), manifest.version, manifest.name, manifest.size)
         return self._write("INSERT INTO manifests VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
 
     def put_if_exists(self, table: str, manifest: StoredManifest) -> bool:
-        """Replace what is known about a version; return whether anything was."""
+        """Replace the entry of a version; return False if it has none."""
         row = (manifest.name, manifest.size, self._key(table), manifest.version)
         return self._write(
             "UPDATE manifests SET name = ?, size = ? WHERE table_path = ? AND version = ?", row
         )
 
     def delete(self, table: str, version: int | None = None) -> None:
-        """Forget one version, or all of a table; what is not known is fine."""
+        """Delete the entry of one version, or all entries of a table; missing entries are no error."""
         key = self._key(table)
         if version is None:
             self._write("DELETE FROM manifests WHERE table_path = ?", (key,))
@@ -101,7 +101,7 @@ class SQLiteManifestStore:
         return table
 
     def _connect(self, *, create: bool) -> sqlite3.Connection:
-        # The journal is SQLite's oldest kind: it leaves one file, and works on the most filesystems.
+        # The rollback journal, SQLite's default, leaves one file and works on the most filesystems.
         uri = "file:" + _quoted(self.path) + ("?mode=rwc" if create else "?mode=rw")
         connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
