@@ -1,7 +1,7 @@
-"""Commit locks: what keeps other writers away while a version is made, where the store cannot.
+"""Commit locks: keep other writers away while a version is made, for stores that cannot do so.
 
-A lock is called with the number of the version, and returns a context manager, as pylance's is. It helps only
-if every writer of the table uses the same one.
+As in pylance, a lock is a function that is called with the version number and returns a context manager. It
+only helps if every writer of the table uses the same one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CommitLock: TypeAlias = Callable[[int], AbstractContextManager[Any]]
 
 
 def checked_lock(lock: object) -> CommitLock | None:
-    """Return what a user gave as lock.
+    """Return a lock that a user gave, after checking it.
 
     Raises
     ------
@@ -38,9 +38,9 @@ def held(lock: CommitLock, version: int, *, what: str) -> Iterator[None]:
     Raises
     ------
     StorageError
-        It could not be taken; nothing was done.
+        The lock could not be acquired; nothing was done.
     CommitStateUnknownError
-        What was done is done, but the lock failed as it was released.
+        The block ran, but releasing the lock failed.
     """
     try:
         manager = lock(version)
