@@ -1,4 +1,4 @@
-"""What indices a table has, as pylance lists them."""
+"""Describe the indices of a table, as pylance lists them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _NAMES = {
     "rtreeindexdetails": "RTree",
     "vectorindexdetails": "Vector",
 }
-# Kept in the manifest as indices, but for the table's own use.
+# These are stored as indices in the manifest, but are internal to the table.
 _SYSTEM_PREFIX = "__lance_"
 
 
 class IndexInformation(TypedDict):
-    """One segment of an index. ``fragment_ids`` are those covered that still exist."""
+    """One segment of an index. ``fragment_ids`` are the covered fragments that still exist."""
 
     name: str
     type: str
@@ -63,7 +63,7 @@ def _describe(index: IndexMetadata, paths: dict[int, str], present: BitMap) -> I
 
 
 def _paths(schema: Schema) -> dict[int, str]:
-    """Return the path of each field by its id, as `parse_path` takes it."""
+    """Return the path of each field by id, in the form that `parse_path` reads."""
     paths: dict[int, str] = {}
 
     def visit(field: Field, prefix: str) -> None:
