@@ -1,4 +1,4 @@
-"""What a clean-up removed, or would remove, with pylance's names."""
+"""Results of clean-ups, with the names of pylance: the files that were removed, or would be."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Candidate:
     Attributes
     ----------
     name
-        What versions call it; of an index file the folder.
+        The name by which versions refer to it; for an index file, the name of its folder.
     is_unverified
-        Whether no version ever referred to it, as far as can be seen.
+        Whether no version ever referred to it, as far as is known.
     """
 
     kind: FileKind
@@ -36,7 +36,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class CleanupStats:
-    """How much a clean-up removed."""
+    """The counts of what a clean-up removed."""
 
     bytes_removed: int = 0
     old_versions: int = 0
@@ -59,7 +59,7 @@ class CleanupCandidateFile:
 
 @dataclass(frozen=True, slots=True)
 class CleanupReferencedBranch:
-    """A branch, and the version of the table that it starts from, which therefore stays."""
+    """A branch, and the version where it starts, which stays for this reason."""
 
     name: str
     referenced_version: int
@@ -68,7 +68,7 @@ class CleanupReferencedBranch:
 
 @dataclass(frozen=True, slots=True)
 class CleanupExplanation:
-    """What a clean-up would do.
+    """The plan of a clean-up.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class CleanupExplanation:
 
 
 class Tally:
-    """Counts files."""
+    """Counts removed files."""
 
     def __init__(self) -> None:
         self._counts: Counter[FileKind] = Counter()
@@ -94,12 +94,12 @@ class Tally:
         self.num_failed = 0
 
     def add(self, candidate: Candidate) -> None:
-        """Count a file that was, or would be, removed."""
+        """Count a file that was removed, or would be."""
         self._counts[candidate.kind] += 1
         self._num_bytes += candidate.size_bytes
 
     def stats(self) -> CleanupStats:
-        """Return the sums."""
+        """Return the totals."""
         counts: Mapping[FileKind, int] = self._counts
         return CleanupStats(
             bytes_removed=self._num_bytes,

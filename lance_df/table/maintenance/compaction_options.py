@@ -1,4 +1,4 @@
-"""How a table is compacted: arguments first, then the table's configuration, then defaults."""
+"""Options of compactions: from arguments, else from the table's configuration, else defaults."""
 
 from __future__ import annotations
 
@@ -26,29 +26,31 @@ class CompactionOptions:
     Attributes
     ----------
     target_rows_per_fragment
-        Fragments with fewer rows are joined with their neighbours, until there are so many.
+        Fragments with fewer rows are joined with their neighbours until they have this many.
     max_rows_per_group
-        Rows of a page of 0.1 files.
+        Rows of each group of rows in 0.1 files.
     max_bytes_per_file
-        When to start the next file, besides; ``None`` for the default of writes.
+        Size at which the next file begins, in addition; ``None`` for the default of writes.
     materialize_deletions, materialize_deletions_threshold
-        Whether fragments of which a larger share than the threshold is deleted are rewritten in any case.
+        Whether a fragment is always rewritten if its fraction of deleted rows exceeds the threshold.
     defer_index_remap
-        Refused: indices are never remapped here, fragments leave their coverage.
+        Must be False: B-trees and bitmaps that hold addresses of moved rows are remapped in the same commit, as
+        there is no fragment reuse index to defer this to. Indices of other kinds do not cover the new fragments
+        until they are optimized; `compact` does this itself.
     num_threads
-        Tasks that run at once; by default one for each core.
+        Number of concurrent tasks; by default one for each core.
     batch_size
         Rows that are read at once; ``None`` for the default of scans.
     compaction_mode
-        ``"reencode"`` decodes and encodes all values; ``"try_binary_copy"`` copies pages wherever that gives
-        the same rows, and ``"force_binary_copy"`` fails where it does not. ``None`` copies them if they are
-        large enough to be good pages of a larger file.
+        ``"reencode"`` decodes and encodes all values. ``"try_binary_copy"`` copies pages wherever the result
+        has the same rows, and ``"force_binary_copy"`` fails where it would not. ``None`` copies pages if they
+        are large enough to be good pages of a larger file.
     max_source_fragments, max_source_rows, max_source_bytes
-        Leave out the tasks, from the first that goes beyond.
+        Limits of all tasks together. The first task that exceeds one is left out, and so are all later ones.
     excluded_fragment_ids
-        Left alone; neighbours on both sides are not joined.
+        Fragments that stay unchanged; their neighbours on both sides are not joined with each other.
     data_storage_version
-        The table's own, when it is given.
+        If given, it must be the table's own version.
     """
 
     target_rows_per_fragment: int = 1024 * 1024
@@ -101,14 +103,14 @@ def compaction_options(table: Table, given: Mapping[str, Any]) -> CompactionOpti
     Parameters
     ----------
     given
-        Arguments by name; those that are ``None`` count as not given.
+        Arguments by name; ``None`` counts as not given.
 
     Raises
     ------
     InvalidInputError
-        An unknown name, or a value out of range; also one in the table's configuration.
+        A name is unknown, or a value is out of range, also in the table's configuration.
     UnsupportedFeatureError
-        Something that this release does not do.
+        This release does not support an option.
     """
     names = {each.name for each in dataclasses.fields(CompactionOptions)}
     unknown = sorted(set(given) - names)
@@ -126,7 +128,7 @@ def _configured(config: Mapping[str, str]) -> dict[str, Any]:
     for key, text in config.items():
         name = key.removeprefix(CONFIG_PREFIX)
         if not key.startswith(CONFIG_PREFIX) or name not in _PARSERS:
-            continue  # of a later release, perhaps
+            continue  # perhaps an option of a later release
         try:
             options[name] = _PARSERS[name](text)
         except ValueError as err:
