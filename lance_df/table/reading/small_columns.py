@@ -46,7 +46,7 @@ class SmallColumns:
             return cached
         arrays = reader.read(fields, rows, keep_dictionaries=True)
         num_bytes = sum(array.nbytes + _ARRAY_BYTES for array in arrays)
-        # deleted rows may be null in columns that are not nullable, and other versions have other deleted rows
+        # deleted rows may be null in columns that are not nullable; which rows are deleted differs by version
         is_sure = all(
             field.nullable or not array.null_count for field, array in zip(fields, arrays, strict=True)
         )
