@@ -1,9 +1,9 @@
 """Make branches, shallow clones and deep clones: tables that start as a version of another table.
 
-A shallow clone is a manifest whose files lie below the source, which becomes one of its base paths; a branch
-is one below the root of its table, with a file that says where it started. A deep clone has copies of all
-files. All three keep the number of the version that they start from. Spec: table format, branches and
-clones.
+A shallow clone is a manifest whose files are below the source, which becomes one of its base paths. A
+branch is a shallow clone below the root of its table, with a file that says where it started. A deep clone
+has copies of all files. All three keep the number of the version that they start from. Spec: table format,
+branches and clones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Publish new versions of tables, including the first one.
 
-Spec: table format, chapter 8. Data files must be durable before. A commit is atomic: it happens when the
-complete manifest appears under a name that nobody else can take. On any error other than
+Spec: table format, chapter 8. Data files must be durable before the commit. A commit is atomic: it happens
+when the complete manifest appears under a name that nobody else can take. On any error other than
 `CommitStateUnknownError` the caller may remove the files that the version would have had.
 """
 
@@ -138,8 +138,8 @@ def commit(
         How many rows it adds and deletes, counted by the code that computed it. None if another program
         did; then the operation is only checked against itself.
     read
-        The manifest of the read version, if the caller has it. It allows to detect that the table was
-        dropped and created again since then.
+        The manifest of the read version, if the caller has it. It shows whether the table was dropped
+        and created again since then.
     data_format
         For an overwrite, the file version of the new data.
     external_store

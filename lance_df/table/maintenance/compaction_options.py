@@ -34,9 +34,9 @@ class CompactionOptions:
     materialize_deletions, materialize_deletions_threshold
         Whether a fragment is always rewritten if its fraction of deleted rows exceeds the threshold.
     defer_index_remap
-        Must be False: B-trees and bitmaps that hold addresses of moved rows are remapped in the same commit, as
-        there is no fragment reuse index to defer this to. Indices of other kinds do not cover the new fragments
-        until they are optimized; `compact` does this itself.
+        Must be False: B-trees and bitmaps that hold addresses of moved rows are remapped in the same commit;
+        there is no fragment reuse index to defer this to. Indices of other kinds do not cover the new
+        fragments until they are optimized; `compact` does this itself.
     num_threads
         Number of concurrent tasks; by default one for each core.
     batch_size

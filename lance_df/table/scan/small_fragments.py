@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lance_df.table.scan.task import Scan
     from lance_df.table.table import Table
 
-# Reading fewer bytes takes less time than the calls for a file, where several threads are no faster.
+# Reading this many bytes takes less time than the calls for a file, which several threads do not speed up.
 _CALLS_BYTES = 4 * 1024
 _VERSIONS = ("2.0", "2.1", "2.2")
 

@@ -108,8 +108,7 @@ def stage_rows(
 ) -> StagedRows:
     """Write batches into data files without committing them; see :func:`write_table`.
 
-    No version refers to the files before they are committed. If they never are, this package does not
-    remove them here.
+    No version refers to the files until they are committed; files that are never committed stay.
     """
     options = options or WriteOptions()
     with source_closed(batches), _folders(table):
