@@ -1,8 +1,9 @@
-"""Tables that start as a version of another one: branches, shallow clones, deep clones.
+"""Make branches, shallow clones and deep clones: tables that start as a version of another table.
 
-A shallow clone is a manifest whose files lie below the source, which becomes one of its base paths; a branch
-is one below the root of its table, with a file that says where it started. A deep clone has copies of all
-files. All keep the number of the version they were made from. Spec: table format, branches and clones.
+A shallow clone is a manifest whose files are below the source, which becomes one of its base paths. A
+branch is a shallow clone below the root of its table, with a file that says where it started. A deep clone
+has copies of all files. All three keep the number of the version that they start from. Spec: table format,
+branches and clones.
 """
 
 from __future__ import annotations
@@ -67,16 +68,16 @@ _BLOBS = b"lance.blob.v2"
 def create_branch(source: Table, name: str) -> Table:
     """Start a branch at a version of a table, and open it.
 
-    The manifest comes first, then the file that lists the branch, so that a listed branch can be read. Of
-    two writers that use one name at once the one whose claim is there goes on: no other one, whose branch
-    may start at another version, writes to the folder.
+    The manifest is written before the file that lists the branch, so that a listed branch can be read. If two
+    writers use one name at once, the one that holds the claim continues. The other one does not write to the
+    folder, as its branch may start at another version.
 
     Raises
     ------
     InvalidInputError
-        No branch can be called that.
+        The name is not allowed for a branch.
     AlreadyExistsError
-        There is a branch of this name, perhaps since a moment.
+        There is a branch of this name; another writer may just have created it.
     """
     shared = source.shared
     root = shared.root
@@ -108,7 +109,7 @@ def create_branch(source: Table, name: str) -> Table:
 
 
 def shallow_clone(source: Table, target: Location) -> ManifestFile:
-    """Make a table of a version of another one that shares its files, and return its first version.
+    """Make a table from a version of another one, sharing its files; return the first version.
 
     Raises
     ------
@@ -121,14 +122,14 @@ def shallow_clone(source: Table, target: Location) -> ManifestFile:
 
 
 def deep_clone(source: Table, target: Location) -> ManifestFile:
-    """Make a table of a version of another one, with copies of its files; return its first version.
+    """Make a table from a version of another one, with copies of its files; return the first version.
 
     Raises
     ------
     AlreadyExistsError
         There is a table or a namespace at the target.
     CorruptDataError
-        Two of the files have one name.
+        Two of the files have the same name.
     UnsupportedFeatureError
         The table has blobs in files of their own.
     """
@@ -159,7 +160,7 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
 
 
 def _remove_copy(copy: Location, target: Location) -> None:
-    """Remove a file, unless another writer's clone has come to be at the target: it has the same names."""
+    """Remove a file, unless another writer has made a clone at the target: its files have the same names."""
     if list_versions(target).latest is None:
         copy.remove()
 
@@ -185,18 +186,18 @@ def _unfinished(root: Location, name: str) -> AlreadyExistsError:
 def _claimed(root: Location, name: str) -> Iterator[None]:
     """Keep other writers of this package from making a branch of this name.
 
-    The claim stays where it is not known what became of a version, and where the process dies.
+    The claim stays if it is unknown whether the version was made, or if the process dies.
 
     Raises
     ------
     AlreadyExistsError
-        Another writer makes it, or has died while it did.
+        Another writer is making the branch, or died while making it.
     """
     claim = branch_claim(root, name)
     with uncommitted_files() as attempts:
         try:
             is_ours = create_ref(claim, uuid.uuid4().hex.encode())
-        except NotFoundError:  # it was another one's, who has just removed it
+        except NotFoundError:  # another writer held the claim, and has just removed it
             is_ours = False
         if not is_ours:
             raise _unfinished(root, name)
@@ -208,9 +209,9 @@ def _claimed(root: Location, name: str) -> Iterator[None]:
 
 
 def _check_alone(shared: Shared, name: str, version: int) -> None:
-    """Check that no program that does not know of claims has begun a branch in the same folder.
+    """Check that no program that ignores claims has begun a branch in the same folder.
 
-    Other versions may be appended already by who knows the name.
+    Versions that writers appended to the new branch are allowed.
     """
     history = shared.history(name)
     for other in list_versions(history.location).entries.keys() - {version}:
@@ -229,7 +230,7 @@ def _identifier(source: Table) -> tuple[tuple[int, str], ...]:
 
 
 def _inherited(source: Table, target: Location, *, branch: str | None) -> TableState:
-    """Return the source's state, for another root: whatever lay below its own root is in a base path."""
+    """Return the source's state for another root: files below the source's root get a base path."""
     manifest = source.manifest
     bases = _bases_for(source, target)
     base_id = max((base.id for base in bases), default=-1) + 1
@@ -258,7 +259,7 @@ def _bases_for(source: Table, target: Location) -> tuple[BasePath, ...]:
 
 
 def _reference(name: str) -> str:
-    """Return by what a version refers to a file below the root of its table: see `Attempt.names`."""
+    """Return how a version refers to a file, given its path below the root; see `Attempt.names`."""
     folder, _, path = name.partition("/")
     if folder == INDICES_DIR:
         return path.partition("/")[0]
@@ -268,7 +269,7 @@ def _reference(name: str) -> str:
 
 
 def _files_of(source: Table) -> dict[str, Location]:
-    """Return all files of a version but the manifest: the path below a root, and where each is."""
+    """Return all files of a version except the manifest: from the path below a root to the location."""
     files: dict[str, Location] = {}
 
     def add(name: str, location: Location) -> None:
@@ -282,7 +283,7 @@ def _files_of(source: Table) -> dict[str, Location]:
             add(f"{DATA_DIR}/{file.path}", location)
             folder = location.ancestor(file.path)
             if has_blobs and folder is not None:
-                # large values lie beside the data file, in a folder of its name
+                # large values are beside the data file, in a folder with its name
                 stem = file.path.removesuffix(".lance")
                 for entry in (folder / stem).list():
                     add(f"{DATA_DIR}/{stem}/{entry.name}", folder / stem / entry.name)
@@ -299,7 +300,7 @@ def _files_of(source: Table) -> dict[str, Location]:
 
 @contextmanager
 def _removed_if_refused(files: list[Location]) -> Iterator[None]:
-    """Remove files when what needs them certainly did not happen; an interrupt does not say so."""
+    """Remove files if the version that needs them was certainly not made; an interrupt leaves that open."""
     try:
         yield
     except CommitStateUnknownError:
@@ -311,7 +312,7 @@ def _removed_if_refused(files: list[Location]) -> Iterator[None]:
 
 @contextmanager
 def _forgotten_if_refused(shared: Shared, location: Location, version: int) -> Iterator[None]:
-    """Let an external store forget a version that nobody can have built on."""
+    """Remove a version from the external store if the block fails; nobody can have built on it."""
     try:
         yield
     except CommitStateUnknownError:
@@ -331,7 +332,7 @@ def _remove(files: Iterable[Location]) -> None:
 def _publish(
     state: TableState, operation: Clone, source: Table, target: Location, shared: Shared | None = None
 ) -> ManifestFile:
-    """Make a state the first version of a table, or of a branch of one, with the feature flags it needs."""
+    """Publish a state as the first version of a table or branch, with the feature flags that it needs."""
     manifest = with_flags(state.manifest)
     check_writable(writer=manifest.writer_feature_flags, source=operation.ref_path)
     transaction = Transaction(read_version=operation.ref_version, uuid=str(uuid.uuid4()), operation=operation)

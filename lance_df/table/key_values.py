@@ -1,4 +1,4 @@
-"""Keys of merges: brought to a form in which equal ones have equal bits, and hashed to 64 bits."""
+"""Keys of merges: convert them so that equal keys have equal bits, and hash them to 64 bits."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def is_comparable(data_type: pa.DataType) -> bool:
 
 
 def key_columns(rows: pa.Table, names: Sequence[str]) -> list[pa.Array]:
-    """Return some columns as keys, one array each.
+    """Return the named columns as keys, one array each.
 
     Raises
     ------
     InvalidInputError
-        They are too large for one array.
+        A column is too large for one array.
     UnsupportedFeatureError
-        A type that cannot be one of keys.
+        A column has a type that keys cannot have.
     """
     keys = []
     for name in names:
@@ -60,10 +60,10 @@ def key_columns(rows: pa.Table, names: Sequence[str]) -> list[pa.Array]:
 
 
 def comparable(array: pa.Array) -> pa.Array:
-    """Return the keys in a form in which equality is equality of bits.
+    """Convert keys so that two keys are equal if their bits are.
 
-    As in DataFusion's joins, NaN equals NaN and -0.0 equals 0.0. Structs and lists become bytes; a null in
-    one equals a null there, while one that is null itself stays so.
+    As in DataFusion's joins, NaN equals NaN and -0.0 equals 0.0. Structs and lists become bytes. Nulls within
+    them equal each other; a struct or list that is null itself stays null.
     """
     values = without_views(plain_array(array))
     if pa.types.is_nested(values.type):
@@ -79,7 +79,7 @@ def comparable(array: pa.Array) -> pa.Array:
 
 
 def _self_delimiting(array: pa.Array) -> pa.Array:
-    """Return each value as bytes that no other value starts with: whether it is null, then what it is."""
+    """Return each value as bytes that do not start another value's: whether it is null, then its content."""
     if not pa.types.is_nested(array.type):
         array = comparable(array)
     if pa.types.is_null(array.type):
@@ -92,7 +92,7 @@ def _self_delimiting(array: pa.Array) -> pa.Array:
 def _contents(array: pa.Array) -> list[pa.Array]:
     types = pa.types
     if types.is_struct(array.type):
-        # the fields of a slice are not sliced with it
+        # slicing a struct array does not slice its fields
         return [_self_delimiting(pc.struct_field(array, number)) for number in range(array.type.num_fields)]
     if types.is_nested(array.type):
         lengths = pc.list_value_length(array).fill_null(0).cast(pa.int64())
@@ -109,12 +109,13 @@ def _fixed_bytes(array: pa.Array) -> pa.Array:
 
 
 def hashes(columns: Sequence[pa.Array]) -> Words:
-    """Return a hash of each key; the high bits are the good ones.
+    """Return a hash of each key; its high bits are better mixed than its low bits.
 
     Parameters
     ----------
     columns
-        One array for each part of the keys, from :func:`comparable`. What keys with nulls get is of no use.
+        One array for each part of the keys, from :func:`comparable`. The hashes of keys with nulls have no
+        meaning.
     """
     hashed = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
@@ -157,7 +158,7 @@ def _fixed_width_words(values: pa.Array, width: int) -> Iterator[npt.NDArray[np.
 
 
 def _mix_texts(hashed: Words, values: pa.Array) -> None:
-    """Mix the length and all bytes of each text in: word by word, for those that are long enough."""
+    """Mix the length and all bytes of each text in, one word at a time."""
     is_large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
     offsets = np.frombuffer(values.buffers()[1], np.int64 if is_large else np.int32)
     offsets = offsets[values.offset : values.offset + len(values) + 1].astype(np.int64)
@@ -178,7 +179,7 @@ def _mix_texts(hashed: Words, values: pa.Array) -> None:
 
 
 def _words_at_any_byte(buffer: pa.Buffer | None, size: int) -> Words:
-    """Return the word that starts at each of the first ``size`` bytes."""
+    """Return the eight-byte word that starts at each of the first ``size`` bytes."""
     data = np.zeros(size + 2 * _WORD_BYTES, np.uint8)
     if buffer is not None and size:
         data[:size] = np.frombuffer(buffer, np.uint8)[:size]

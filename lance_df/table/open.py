@@ -42,23 +42,23 @@ def open_table(
     ----------
     uri
         Path or URL of the table, or of one of its branches (``…/tree/{branch}``);
-        ``s3+ddb://bucket/path?ddbTableName=T`` for tables whose versions DynamoDB decides.
+        ``s3+ddb://bucket/path?ddbTableName=T`` for tables whose versions are recorded in DynamoDB.
     version
         A number, a tag, or (branch, version); the latest version by default.
     branch
-        The branch that a number counts on; the one that ``uri`` names, or main, by default.
+        The branch that a version number belongs to; by default the one that ``uri`` names, or main.
     storage_options, base_store_params
-        For the store: credentials, endpoint, region; and those of base paths, see
+        Credentials, endpoint, region … of the store, and those of base paths; see
         :func:`lance_df.table.metadata.locations.locate_table`.
     asof
-        Open the newest version that is not later; a time without zone is local time.
+        Open the newest version that is not later than this time; a time without zone is local time.
     external_store
-        Where the table's writers record which manifest is which version.
+        Where the table's writers record the manifest of each version.
 
     Raises
     ------
     DatasetNotFoundError
-        There is no such path, or no table there.
+        The path does not exist, or has no table.
     VersionNotFoundError
         The table has no such version, tag or branch; the message lists those that exist.
     CorruptDataError
@@ -79,7 +79,7 @@ def open_table(
 
 
 def table_at(located: TableLocation, file: ManifestFile) -> Table:
-    """Return a version that was just made as a table; reads nothing."""
+    """Return a version that was just made as a table, without reading anything."""
     branch = file.manifest.branch
     root = located.location.ancestor(f"tree/{branch}") if branch else None
     shared = Shared(root or located.location, located.external_store)
@@ -87,7 +87,7 @@ def table_at(located: TableLocation, file: ManifestFile) -> Table:
 
 
 def _root(location: Location, store: ExternalManifestStore | None) -> tuple[Location, str | None]:
-    """Return the root and the branch. A branch is a table below its root, and its manifests name it."""
+    """Return the root and the branch: a branch is a folder below the root, and its manifests name it."""
     if "/tree/" not in location.path:
         return location, None
     try:
@@ -102,7 +102,7 @@ def _resolve(shared: Shared, ref: VersionRef | None, branch: str | None) -> Reso
     try:
         return resolve(shared.root, ref, branch=branch)
     except VersionNotFoundError:
-        # Without a table that is what is wrong.
+        # Report a missing table rather than a missing version.
         shared.history(None).listing()
         raise
 
@@ -112,12 +112,12 @@ def _open_asof(shared: Shared, branch: str | None, asof: dt.datetime) -> Table:
 
 
 def version_as_of(history: History, asof: dt.datetime) -> int:
-    """Return the newest version that is not later than a time; without zone that is local time.
+    """Return the newest version that is not later than a time; a time without zone is local time.
 
     Raises
     ------
     InvalidInputError
-        The time is beyond the calendar.
+        The time is out of range.
     VersionNotFoundError
         No version is that old.
     """

@@ -1,4 +1,4 @@
-"""Many small reads at once: a store answers slowly, but many requests as fast as one."""
+"""Read many small files at once: a store answers slowly, but many requests as fast as one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# of which each mostly waits; what they read is small
+# many, as each thread mostly waits, and what it reads is small
 _NUM_THREADS = 64
 
 
 def map_reads(function: Callable[[T], R], items: Iterable[T], *, where: Location) -> list[R]:
-    """Return the results of a function that reads small files; in threads unless ``where`` is local."""
+    """Apply a function that reads small files to each item, in threads unless ``where`` is local."""
     if where.is_local:
         return [function(item) for item in items]
     listed = list(items)
@@ -32,12 +32,12 @@ def map_reads(function: Callable[[T], R], items: Iterable[T], *, where: Location
 
 
 def read_files(files: Sequence[Location], sizes: Sequence[int] | None = None) -> list[bytes | LanceError]:
-    """Return what each of many small files holds, or why it could not be read.
+    """Return the content of each of many small files, or the error if it could not be read.
 
     Parameters
     ----------
     sizes
-        How many bytes of each are wanted; all, if nothing is said.
+        How many bytes of each file to read from its start; all if ``None``.
     """
     if len(files) > 1 and (contents := fetch_together(files, sizes)) is not None:
         return contents

@@ -1,4 +1,4 @@
-"""What all versions of a table have in common: where its root is, and its cache."""
+"""The state that all versions of a table share: the location of its root, and its cache."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all versions of a table have in common: where its root is, and its cache."""
+    """The state that all versions of a table share: the location of its root, and its cache."""
 
     root: Location
     external_store: ExternalManifestStore | None = None
@@ -41,7 +41,7 @@ class Shared:
     small_columns: SmallColumns = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make what reads the cache."""
+        """Create the members that use the cache."""
         object.__setattr__(self, "observed", ObservedStatistics(self.cache))
         object.__setattr__(self, "dictionaries", CachedDictionaries(self.cache))
         object.__setattr__(self, "small_columns", SmallColumns(self.cache))
@@ -53,7 +53,7 @@ class Shared:
 
     @property
     def joined_files(self) -> Entries[JoinedFiles | None]:
-        """Small data files that are read as one; None for those that cannot be."""
+        """Small data files that are read together; None for those that cannot be."""
         return self.cache.entries(CacheKind.JOINED_FILES)
 
     @property
@@ -68,12 +68,12 @@ class Shared:
     def open_data_file(
         self, location: Location, file: DataFile, *, manifest_source: ByteSource | None
     ) -> FileReader:
-        """Open a data file, or return its reader, which is shared.
+        """Return the shared reader of a data file; open the file if there is none yet.
 
         Parameters
         ----------
         manifest_source
-            The manifest, which holds dictionaries of a 0.1 file; None for other files.
+            The manifest, which holds the dictionaries of a 0.1 file; None for other files.
 
         Raises
         ------

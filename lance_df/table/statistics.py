@@ -1,4 +1,4 @@
-"""The bounds that are stored beside the rows, for people: page statistics of 0.1 files, and zone maps."""
+"""Return stored bounds of columns, for display: from page statistics of 0.1 files, and from zone maps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """What all zones of one column say together.
+    """The bounds of one column over all zones.
 
     Attributes
     ----------
@@ -33,11 +33,11 @@ class ColumnBounds:
     source
         ``"pages"``, or the name of the zone map.
     num_zones
-        Pages or zones that have bounds.
+        Number of pages or zones that have bounds.
     minimum, maximum
         The outer bounds; ``None`` where no zone knows one, or the type has no order.
     null_count
-        Nulls when the statistics were made.
+        Number of nulls when the statistics were made.
     """
 
     column: str
@@ -49,7 +49,7 @@ class ColumnBounds:
 
 
 def bounds_of_files(readers: Iterable[FileReader]) -> list[ColumnBounds]:
-    """Return the bounds that the pages of 0.1 files have, summed over the files; other files have none.
+    """Return the bounds of the pages of 0.1 files, combined over the files; other files have none.
 
     Raises
     ------

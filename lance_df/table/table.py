@@ -1,4 +1,4 @@
-"""One version of a table: what it consists of, and handles to its files."""
+"""One version of a table: its metadata, and access to its files."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ if TYPE_CHECKING:
 
 TRANSACTIONS_DIR = "_transactions"
 
-# Bitmaps take less where many rows are deleted.
+# In-memory bitmaps take less per row if many rows are deleted.
 _BYTES_PER_DELETED_ROW = 2
 _MAX_SCAN_PLANS = 64
 _MAX_INDEX_ANSWERS = 256
-# What a table takes, and how much more than the file what is made of a manifest.
+# Memory of a table object, and the size of a parsed manifest in multiples of the file's size.
 _TABLE_BYTES = 8 * 1024
 _PARSED_COPIES = 3
 
@@ -78,17 +78,17 @@ _PARSED_COPIES = 3
 class Table:
     """An immutable view of one version of a table. Safe to share between threads.
 
-    Made by :func:`lance_df.table.open.open_table`. Nothing but the manifest has been read then; other files
-    are opened when they are needed, and kept in caches that all versions of the table share.
+    Made by :func:`lance_df.table.open.open_table`. Opening reads only the manifest; other files are opened
+    when they are needed, and kept in caches that all versions of the table share.
 
     Attributes
     ----------
     uri, location
         The root of the table, or of the branch.
     version
-        As the manifest says; its file name should say the same.
+        As stated in the manifest; its file name should agree.
     branch
-        ``None`` on main.
+        ``None`` for main.
     manifest
         The model of the manifest.
     """
@@ -109,31 +109,31 @@ class Table:
 
     @cached_property
     def cache(self) -> TableCache:
-        """The cache of this version, a part of that of the table."""
+        """The cache of this version, a part of the cache of the table."""
         return self.shared.cache.part()
 
     def clear_cache(self) -> None:
-        """Free what is cached of all versions of the table."""
+        """Drop the cached data of all versions of the table."""
         self.shared.cache.clear()
 
     @cached_property
     def scan_plans(self) -> Entries[Any]:
-        """What engines have planned of this version lately."""
+        """Recent plans of engines for this version."""
         return self.shared.cache.part(_MAX_SCAN_PLANS).entries(CacheKind.PLANS)
 
     @cached_property
     def index_answers(self) -> Entries[Any]:
-        """What indices have said of this version lately: plans with other conditions ask that again."""
+        """Recent answers of indices for this version: plans with other conditions ask them again."""
         return self.shared.cache.part(_MAX_INDEX_ANSWERS).entries(CacheKind.PLANS)
 
     @property
     def num_bytes(self) -> int:
-        """The memory that the object takes beside its cache, estimated from the size of its manifest."""
+        """The memory that the object takes besides its cache, estimated from the size of its manifest."""
         return _TABLE_BYTES + _PARSED_COPIES * self._file.source.size
 
     @property
     def manifest_file(self) -> ManifestFile:
-        """The file that the manifest was read from, with its other sections."""
+        """The file that the manifest was read from; it gives access to the other sections."""
         return self._file
 
     @property
@@ -142,14 +142,14 @@ class Table:
         return self.manifest.schema
 
     def locked_by(self, lock: CommitLock | None) -> Table:
-        """Return the same version; what is committed on top of it holds a lock meanwhile."""
+        """Return the same version; commits on top of it hold this lock."""
         shared = dataclasses.replace(self.shared, commit_lock=lock)
         return Table(self._file, location=self.location, branch=self.branch, shared=shared)
 
     def seen_as(self, schema: Schema) -> Table:
-        """Return the same rows in other columns: found by field id, null where there is no such field.
+        """Return the same rows with another schema: columns are matched by field id; missing ones are null.
 
-        Types have to be those of the table.
+        The types must be those of the table.
         """
         manifest = dataclasses.replace(self.manifest, schema=schema)
         file = dataclasses.replace(self._file, manifest=manifest)
@@ -157,34 +157,34 @@ class Table:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema, of storage types, with all metadata.
+        """The Arrow schema: storage types, and all metadata.
 
         Raises
         ------
         CorruptDataError, UnsupportedFeatureError
-            A column has a type that is impossible, or that this release does not know.
+            A column has an invalid type, or one that this release does not support.
         """
         with named_errors(self._file.path):
             return self.schema.to_arrow()
 
     @property
     def fragments(self) -> FragmentList:
-        """The fragments in table order; items are made on access, arrays describe all of them at once."""
+        """The fragments in table order; items are created on access, arrays describe all of them at once."""
         return self.manifest.fragments
 
     @property
     def uses_stable_row_ids(self) -> bool:
-        """Whether rows have ids that stay when the rows move."""
+        """Whether the table has row ids that stay the same when rows move."""
         return bool(self.manifest.reader_feature_flags & FeatureFlag.STABLE_ROW_IDS)
 
     @cached_property
     def indices(self) -> tuple[IndexMetadata, ...]:
-        """The index segments of this version, of all kinds. Coverage that is not reliable is left out.
+        """The index segments of this version, of all kinds, without coverage that is not reliable.
 
-        For a new manifest take :meth:`ManifestFile.read_indices`, which leaves out nothing.
+        To write a new manifest use :meth:`ManifestFile.read_indices`, which returns all of them unchanged.
         """
         indices = self._file.read_indices()
-        # With the flag, indices may cover fragments by addresses that a reuse index translates.
+        # With this flag, covered fragments may be known by addresses that a fragment reuse index translates.
         if self.manifest.trusts_index_coverage and not (
             self.manifest.reader_feature_flags & FeatureFlag.FRAGMENT_REUSE_INDEX
         ):
@@ -199,11 +199,11 @@ class Table:
         return History(self.location, self.shared.external_store)
 
     def latest_version(self) -> int:
-        """Return the highest version of this branch that there is now."""
+        """Return the latest version number of this branch in the store."""
         return self.history.latest_version()
 
     def latest(self) -> Table:
-        """Return the newest version of this branch: this object when nothing has changed."""
+        """Return the newest version of this branch; this object if nothing has changed."""
         known = self._file.source
         source = self.history.latest_source(known)
         if source is known:
@@ -214,7 +214,7 @@ class Table:
         return Table(LATEST.read(source), location=self.location, branch=self.branch, shared=self.shared)
 
     def followed_by(self, file: ManifestFile) -> Table:
-        """Return a version of this branch that was just made; reads nothing."""
+        """Return the version of this branch that was just made, without reading anything."""
         return Table(file, location=self.location, branch=self.branch, shared=self.shared)
 
     def versions(self) -> list[VersionInfo]:
@@ -230,8 +230,9 @@ class Table:
         Parameters
         ----------
         ref
-            A version of this branch, a tag, or (branch, version), where a branch of ``None`` or ``"main"`` is
-            the main branch, and a version of ``None`` the latest. ``None``: the latest of this branch.
+            A version of this branch, a tag, or (branch, version). In a pair, a branch of ``None`` or
+            ``"main"`` is the main branch, and a version of ``None`` is the latest. ``None`` is the latest
+            version of this branch.
 
         Raises
         ------
@@ -245,7 +246,7 @@ class Table:
         return list_tags(self.shared.root)
 
     def branches(self) -> dict[str, Branch]:
-        """Return the branches of the table but main."""
+        """Return the branches of the table except main."""
         return list_branches(self.shared.root)
 
     def transaction(self, version: int | None = None) -> Transaction | None:
@@ -274,14 +275,14 @@ class Table:
     # -- rows -----------------------------------------------------------------------------------------------
 
     def count_rows(self) -> int:
-        """Return the number of rows, from the manifest where that knows it."""
+        """Return the number of rows; files are read only if the manifest does not have the counts."""
         from lance_df.table.metadata.row_counts import count_rows
 
         return count_rows(self)
 
     @property
     def is_local(self) -> bool:
-        """Whether reading takes no requests to a store."""
+        """Whether the table is read without requests to a store."""
         return self.location.is_local
 
     @property
@@ -291,7 +292,7 @@ class Table:
 
     @property
     def is_partitioned(self) -> bool:
-        """False: indices and statistics are of columns, wherever the rows are."""
+        """False: indices and statistics are those of columns, not of partitions."""
         return False
 
     def plan(self, request: ScanRequest) -> ScanPlan:
@@ -302,7 +303,7 @@ class Table:
 
     @property
     def committed_table(self) -> Table:
-        """The table that commits go to: this one."""
+        """The table that commits go to, which is this one."""
         return self
 
     def table_scans(
@@ -310,13 +311,13 @@ class Table:
         request: ScanRequest,
         names: Collection[str | None] | None = None,  # noqa: ARG002
     ) -> Iterator[TableScan]:
-        """Yield what a scan reads: this table. See `NamespaceSnapshot.table_scans`."""
+        """Yield the table that a scan reads, which is this one. See `NamespaceSnapshot.table_scans`."""
         from lance_df.table.scan.table_scan import TableScan
 
         yield TableScan(self, request.predicate)
 
     def estimated_rows(self, pruning_predicate: Predicate | None = None) -> int | None:  # noqa: ARG002
-        """Return the number of rows, where the manifest has it; deleted ones count where it has not theirs.
+        """Return the number of rows if the manifest has it; deleted rows count if their number is missing.
 
         See `lance_df.scan.source.Scannable`.
         """
@@ -325,7 +326,7 @@ class Table:
         return estimated_rows(self)
 
     def sample(self, pruning_predicate: Predicate | None = None) -> TableSample | None:  # noqa: ARG002
-        """Return a sample of the rows; None where it takes requests to a store."""
+        """Return a sample of the rows, or None if reading it would take requests to a store."""
         from lance_df.table.reading.sample import TableSample
 
         return TableSample(self) if self.is_local else None
@@ -345,8 +346,8 @@ class Table:
 
     @property
     def trusts_row_counts(self) -> bool:
-        """Whether fragments have the rows that the manifest says."""
-        # Tables migrated by releases that did not name themselves count live rows as physical ones.
+        """Whether the row counts of the manifest are reliable."""
+        # Old releases that left out their name counted live rows as physical rows when they migrated tables.
         return self.manifest.writer_version is not None
 
     def fragment_rows(self, fragment: Fragment) -> int:
@@ -380,14 +381,14 @@ class Table:
         )
 
     def open_data_file(self, fragment: Fragment, file: DataFile) -> FileReader:
-        """Open a data file of a fragment. Readers are shared.
+        """Return the shared reader of a data file of a fragment.
 
         Raises
         ------
         CorruptDataError
-            The file is missing or damaged, or has other rows than the fragment.
+            The file is missing or damaged, or its row count is not that of the fragment.
         UnsupportedFeatureError
-            It is of a version that this release does not read.
+            The file has a version that this release does not read.
         """
         is_legacy = self._file_version(fragment, file) == "0.1"
         reader = self.shared.open_data_file(
@@ -400,7 +401,7 @@ class Table:
         return reader
 
     def fragment_reader(self, position: int) -> FragmentReader:
-        """Return a reader of the fragment at a position of the list, which is shared."""
+        """Return the shared reader of the fragment at a position of the list."""
         readers: Entries[FragmentReader] = self.cache.entries(CacheKind.FRAGMENTS)
         reader = readers.find(position)
         if reader is not None and reader.is_counted():
@@ -410,7 +411,7 @@ class Table:
         return readers.put(position, reader, reader.footprint)
 
     def column_take(self, field: Field, known: dict[FragmentReader, bool]) -> ColumnTake:
-        """Return what takes single rows of a column, which is shared. See `ColumnTake.is_counted`."""
+        """Return the shared reader of single rows of a column. See `ColumnTake.is_counted`."""
         from lance_df.table.reading.column_take import ColumnTake
 
         columns: Entries[ColumnTake] = self.cache.entries(CacheKind.TAKES)
@@ -422,25 +423,25 @@ class Table:
         return columns.put(field, column, column.footprint)
 
     def data_file_location(self, file: DataFile) -> Location:
-        """Return where a data file is."""
+        """Return the location of a data file."""
         return self._bases.data_file(file)
 
     def release_pages(self, fragments: Iterable[Fragment]) -> None:
-        """Give back the memory of what has been read of local data files; see `mapped_pages`."""
+        """Release the memory that holds pages of local data files; see `mapped_pages`."""
         if self.is_local:
             files = (file for fragment in fragments for file in fragment.files)
             release_pages([self.data_file_location(file).path for file in files])
 
     def base_location(self, base_id: int) -> Location:
-        """Return a base path."""
+        """Return the location of a base path."""
         return self._bases.base(base_id)
 
     def deletion_file_location(self, file: DeletionFile, fragment_id: int) -> Location:
-        """Return where the deletion file of a fragment is."""
+        """Return the location of the deletion file of a fragment."""
         return self._bases.deletion_file(file, fragment_id)
 
     def index_location(self, index: IndexMetadata) -> Location:
-        """Return the folder in which the files of an index are."""
+        """Return the folder of the files of an index."""
         return self._bases.index(index.uuid, index.base_id)
 
     # -- row ids --------------------------------------------------------------------------------------------
@@ -464,14 +465,14 @@ class Table:
     def row_version_sequences(self, fragment: Fragment) -> tuple[RunSequence, RunSequence]:
         """Return the versions in which each physical row of a fragment was created, and last updated.
 
-        Rows of which that is not recorded count as made in version 1, as in pylance.
+        Rows without a recorded version count as created in version 1, as in pylance.
         """
         return self._lineage.versions(fragment)
 
     def row_id_index(self) -> RowIdIndex:
-        """Return the index from row ids to row addresses; built at the first call, and kept in the cache.
+        """Return the index from row ids to row addresses; it is built at the first call and cached.
 
-        With stable row ids that reads the deletion files of all fragments.
+        With stable row ids this reads the deletion files of all fragments.
         """
         indices: Entries[RowIdIndex] = self.cache.entries(CacheKind.ROW_IDS)
         return indices.get("index", self._make_row_id_index, attrgetter("num_bytes"))
@@ -491,7 +492,7 @@ class Table:
     # -- inner ----------------------------------------------------------------------------------------------
 
     def name_of(self, fragment: Fragment) -> str:
-        """Return what messages call a fragment."""
+        """Return the name of a fragment for messages."""
         return f"{self._file.path}: fragment {fragment.id}"
 
     def _file_version(self, fragment: Fragment, file: DataFile) -> str:
@@ -525,9 +526,9 @@ def open_ref(shared: Shared, ref: ResolvedRef) -> Table:
 
 
 def is_same_file(left: ByteSource, right: ByteSource) -> bool:
-    """Whether two files are the same; their names are not enough, as a table may be dropped and made anew."""
+    """Whether two files are the same; names do not suffice, as a table may be dropped and created anew."""
     if (left.path, left.size) != (right.path, right.size):
         return False
-    # Of a remote file the tail is in memory; it has the time of the commit and its unique id.
+    # The tail of a remote file is in memory; it has the time of the commit and its unique id.
     num_bytes = left.size if left.is_memory_mapped else TAIL_BYTES
     return bool(left.read_tail(num_bytes).equals(right.read_tail(num_bytes)))

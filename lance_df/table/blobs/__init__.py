@@ -1,1 +1,1 @@
-"""Columns of blobs: their files, references and moves."""
+"""Read and write blob columns: their files, references and moves."""

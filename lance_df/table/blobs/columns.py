@@ -1,7 +1,7 @@
-"""The bytes of blobs, wherever these lie: in the data file, in files beside it, or at a URL.
+"""Read the bytes of blobs, from the data file, from files beside it, or from a URL.
 
 Pages hold a description of each value. Before 2.2 that is a position and a size in the data file; from 2.2 on
-it says of what kind the location is, too. Spec: file format 2.x, 3.3, 4.6 and 5.6.
+it also has the kind of location. Spec: file format 2.x, 3.3, 4.6 and 5.6.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteSource, Location
     from lance_df.table.table import Table
 
-# as 2.0 files say it
+# as in 2.0 files
 _NULLS = ({"position": 1, "size": 0},)
 
 
 @dataclass(frozen=True, slots=True)
 class BlobLocation:
-    """Where the bytes of a blob lie. ``size`` is None for all of an external file."""
+    """The location of the bytes of a blob. ``size`` is None for a whole external file."""
 
     location: Location
     start: int
     size: int | None
 
     def open(self) -> tuple[ByteSource, int, int]:
-        """Return the file, and where the blob starts and stops (exclusive) in it.
+        """Open the file; return it with the start and the stop (exclusive) of the blob in it.
 
         Raises
         ------
@@ -66,19 +66,19 @@ class BlobLocation:
 def find_blobs(
     table: Table, column: str, take: Callable[[Sequence[str]], pa.Table]
 ) -> tuple[list[int], list[BlobLocation | None]]:
-    """Return the row addresses and the locations of blobs, None for NULL.
+    """Return the row addresses and the locations of blobs, with None for NULL.
 
     Parameters
     ----------
     take
-        Returns the rows that are meant, with the columns that it is given.
+        Returns the given columns of the wanted rows.
 
     Raises
     ------
     ColumnNotFoundError
         There is no such column.
     InvalidInputError
-        The column holds no blobs.
+        The column is not a blob column.
     """
     resolved = resolve_name(table.schema, column)
     field = _leaf(resolved.field, len(resolved.path)) if isinstance(resolved, StoredColumn) else None
@@ -91,7 +91,7 @@ def find_blobs(
 
 
 def values_of(table: Table, fragment: Fragment, column: StoredColumn, stored: pa.Array) -> pa.Array:
-    """Return the values of a column out of those of its stored field, blobs as bytes if that is asked for."""
+    """Return the values of a column from those of its stored field; located blobs as bytes."""
     values = column.extract(stored)
     if not column.is_located:
         return values
@@ -148,7 +148,7 @@ def read_blobs(
 ) -> list[bytes | None]:
     """Return the bytes of blobs, or of (offset, length) within them; None for NULL.
 
-    Ranges of one file share requests.
+    Ranges of the same file share requests.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Blobs of rows that are written anew: where they lie now, so that a writer can take them along.
+"""Locate the blobs of rows that are rewritten, so that the writer can copy them or keep references to them.
 
-No bytes are read here: the writer copies what is in files of the table, and keeps references to others.
+No bytes are read here: the writer copies blobs in files of the table, and keeps references to other files.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def take_whole(table: Table, addresses: npt.NDArray[np.uint64], *, columns: Sequence[str]) -> pa.Table:
-    """Return live rows of one fragment, fit to be written anew.
+    """Return live rows of one fragment, in a form that a writer takes.
 
-    As :func:`lance_df.table.reading.take.take_addresses`, with blobs as `MOVED_BLOB`.
+    Like :func:`lance_df.table.reading.take.take_addresses`, but blobs are `MOVED_BLOB`.
     """
     rows = take_addresses(table, addresses, columns=columns)
     if not len(addresses):
@@ -49,7 +49,7 @@ def take_whole(table: Table, addresses: npt.NDArray[np.uint64], *, columns: Sequ
 
 
 def moved_blobs(table: Table, fragment: Fragment, field: Field, described: pa.Array) -> pa.Array:
-    """Return a column with `MOVED_BLOB` in the place of descriptions.
+    """Return a column with its blob descriptions replaced by `MOVED_BLOB`.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def moved_blobs(table: Table, fragment: Fragment, field: Field, described: pa.Ar
     Raises
     ------
     CorruptDataError, UnsupportedFeatureError
-        A description makes no sense, or is of an unknown kind.
+        A description is invalid, or of an unknown kind.
     """
 
     def moved(blobs: pa.Array, blob: Field) -> pa.Array:
@@ -72,7 +72,7 @@ def moved_blobs(table: Table, fragment: Fragment, field: Field, described: pa.Ar
 
 
 def described(field: Field) -> Field:
-    """Return what is to be read of a field for :func:`moved_blobs`."""
+    """Return the field to read for :func:`moved_blobs`."""
     return blob_description(field) if has_blobs(field) else field
 
 
@@ -99,7 +99,7 @@ def _moved_2_2(table: Table, file: DataFile, blobs: pa.Array) -> pa.StructArray:
     uris = blobs.field(4)
     if (~null & external & ~uris.is_valid().to_numpy(zero_copy_only=False)).any():
         raise CorruptDataError(f"{table.data_file_location(file).uri}: an external blob without a URI")
-    # the file of each blob of the table: the data file itself is number 0
+    # the file of each blob of the table; the data file itself has the number 0
     numbers, inverse = np.unique(
         np.where(external | (kinds == INLINE), 0, blob_ids.astype(np.int64) + 1), return_inverse=True
     )
@@ -129,9 +129,9 @@ def _assembled(
     base_ids: pa.Array,
     copied: npt.NDArray[np.bool_],
 ) -> pa.StructArray:
-    """Return `MOVED_BLOB`; empty blobs of the table are nowhere."""
+    """Build `MOVED_BLOB`; empty blobs of the table have no location."""
     empty = copied & (sizes == 0)
-    # a reference to all of a file has no size
+    # a reference to a whole file has no size
     whole = ~copied & (sizes == 0)
     data = pa.compute.if_else(pa.array(empty), pa.scalar(b"", pa.large_binary()), None)
     children = [

@@ -1,4 +1,4 @@
-"""References in blobs that are written: what they may name, and what becomes of them."""
+"""References in blobs that are written: check which files they name, and convert them to the stored form."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _MODES = ("reference", "ingest")
 
 @dataclass(frozen=True, slots=True)
 class BlobReferences:
-    """How the blobs of rows that are written into a table may refer to files elsewhere.
+    """How blobs of new rows may refer to files outside the table.
 
     Attributes
     ----------
     table
         The root of the table.
     bases
-        Its base paths: references to what is below one that is no table are allowed, and are stored relative
-        to it.
+        Its base paths. References to files below one that is not a dataset root are allowed, and are stored
+        relative to it.
     mode
-        ``"reference"``: references are stored; ``"ingest"``: what they refer to is copied into the table.
+        ``"reference"`` stores references; ``"ingest"`` copies the files into the table.
     allow_outside
         Whether references may name any URL.
     pack_bytes
-        How large files of several blobs get; by default what the columns say.
+        The size of files that pack several blobs; by default the setting of the columns.
     """
 
     table: Location
@@ -73,25 +73,25 @@ class BlobReferences:
             )
 
     def placement(self, data_file: Location, unsynced: Unsynced | None) -> BlobPlacement | None:
-        """Return where a new data file gets blobs from, and puts them; None for one that can have none."""
+        """Return where a new data file reads blobs from and writes them to; None if it cannot have blobs."""
         folder = sidecar_folder(data_file)
         if folder is None:
             return None
         return BlobPlacement(Sidecars(folder, unsynced=unsynced), self._open, self.pack_bytes)
 
     def resolve(self, arrays: Sequence[pa.Array], schema: Schema) -> list[pa.Array]:
-        """Return the columns of new rows with references as they are stored.
+        """Return the columns of new rows with references in their stored form.
 
         Parameters
         ----------
         arrays
-            Of storage type, one for each field; blobs that are `MOVED_BLOB` with a base path's id, and those
-            that are copied, stay as they are.
+            One array of storage type for each field. Blobs that are `MOVED_BLOB` with the id of a base path,
+            and those that are copied, stay as they are.
 
         Raises
         ------
         InvalidInputError
-            A reference that is not allowed or malformed.
+            A reference is malformed or not allowed.
         """
         pairs = zip(arrays, schema.fields, strict=True)
         return [
@@ -122,7 +122,7 @@ class BlobReferences:
         return pa.StructArray.from_arrays(children, fields=list(MOVED_BLOB), mask=mask)
 
     def _stored(self, uri: str, name: str) -> tuple[int, str]:
-        """Return the base path that a reference is relative to (0: to none), and its text."""
+        """Return the id of the base path that a reference is relative to (0 for none), and the stored URI."""
         path = self._absolute(uri)
         folders = [(self._absolute(base.path) or "", base) for base in self.bases if not base.is_dataset_root]
         for folder, base in sorted(folders, key=lambda each: len(each[0]), reverse=True):
@@ -141,7 +141,7 @@ class BlobReferences:
         return 0, uri
 
     def _absolute(self, uri: str) -> str | None:
-        """Return a place as text that can be compared; None for a path without a place."""
+        """Return an absolute form of a URI for comparisons; None for a path that is not absolute."""
         if not has_scheme(uri):
             return os.path.abspath(uri) if self.table.is_local and os.path.isabs(uri) else None
         if uri.lower().startswith("file:"):
@@ -149,7 +149,7 @@ class BlobReferences:
         return uri.rstrip("/")
 
     def _open(self, uri: str, base_id: int | None) -> ByteSource:
-        """Open a file to copy from; the last ones stay open."""
+        """Open a file to copy from; the files used last stay open."""
         key = (uri, base_id)
         if key not in self._sources:
             location = self.table.elsewhere_as_given(uri, *([] if base_id is None else [f"base_{base_id}"]))
@@ -166,7 +166,7 @@ class BlobReferences:
 
 
 def _check_ranges(blobs: pa.Array, name: str) -> None:
-    """Check that parts of files are given whole, and of references only."""
+    """Check that ranges are complete, and are given for references only."""
     uri, position, size = (blobs.field(i) for i in range(1, 4))
     valid = blobs.is_valid()
 

@@ -1,4 +1,4 @@
-"""Change rows: delete, update, merge-insert. What a change computes is an operation; the commit applies it.
+"""Change rows: delete, update, merge-insert. A change computes an operation; the commit applies it.
 
-Which rows an SQL expression means is asked of functions that are handed in: this room knows no SQL.
+Callers pass functions that find the rows of an SQL expression, as these modules know no SQL.
 """

@@ -1,4 +1,4 @@
-"""Update some columns of rows in place: a new data file with these columns for each fragment concerned.
+"""Update some columns of rows in place, with a new data file of these columns for each changed fragment.
 
 Spec: table format, 11 and 12.3.
 """
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 def columns_patched(
     table: Table, source: Source, matches: Matches, *, keys: tuple[str, ...]
 ) -> Iterator[Update]:
-    """Write the new values of the columns that the source brings, but the keys.
+    """Write the new values of the source's columns, except the keys.
 
     Parameters
     ----------
     matches
-        The rows to update, each once, in the order of the table.
+        The rows to update, each once, in table order.
 
     Raises
     ------
     InvalidInputError
-        A null in a column that must not hold any.
+        There is a null in a column that is not nullable.
     UnsupportedFeatureError
-        A column that cannot be written.
+        A column has a type that cannot be written.
     """
     brought = {field.id for field in source.schema.fields if field.name not in keys}
     schema = Schema(
@@ -89,7 +89,7 @@ def _patches(table: Table, source: Source, matches: Matches, schema: Schema) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Patch:
-    """The rows of one fragment to update: their offsets, ascending, and the rows of the source they get."""
+    """The updated rows of one fragment: ascending offsets, and the source rows with their new values."""
 
     table: Table
     source: Source
@@ -99,7 +99,7 @@ class _Patch:
     rows: npt.NDArray[np.int64]
 
     def batches(self) -> Iterator[list[pa.Array]]:
-        """Yield the new values of all live rows."""
+        """Yield the columns of all live rows, with the new values."""
         gone = deleted_offsets(self.table.deletion_vector(self.fragment))
         live_offsets = self.offsets - np.searchsorted(gone, self.offsets)
         start = 0
@@ -126,10 +126,10 @@ class _Patch:
         ]
 
     def stamped(self) -> Fragment:
-        """Return the fragment, with rows marked as updated where it records that."""
+        """Return the fragment with rows marked as updated, if the table records that."""
         if not self.table.uses_stable_row_ids:
             return self.fragment
         versions = self.table.row_version_sequences(self.fragment)[1].to_numpy()
-        # the commit puts its version where these differ from what they were
+        # the commit sets its version where these differ from the previous ones
         versions[self.offsets] = self.table.version + 1
         return dataclasses.replace(self.fragment, last_updated_at=serialize_versions(versions_of(versions)))

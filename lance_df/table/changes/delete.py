@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def deletion(table: Table, rows: RowSet, *, predicate: str) -> Iterator[Change[int]]:
-    """Compute the deletion of rows; the result is how many there were.
+    """Compute the deletion of rows; the result is their number.
 
     Parameters
     ----------
     predicate
-        What the transaction says of it. Nothing is read from it.
+        The text that the transaction records; it is not evaluated.
     """
     with rows_removed(table, rows) as removal:
         operation = Delete(removal.updated_fragments, removal.removed_fragment_ids, predicate)

@@ -1,7 +1,7 @@
-"""Find the rows of a table in memory that have certain keys, for many keys at once.
+"""An in-memory index that finds the rows of a table that have certain keys, for many keys at once.
 
-Most rows of a large table have none of the keys. So a table of bits sorts them out first, cheaply and with
-few mistakes; the exact search sees the rest.
+Most rows of a large table have none of the keys. A table of bits rules them out first, cheaply and with few
+false positives; the exact search sees only the rest.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = npt.NDArray[np.int64]
     Words: TypeAlias = npt.NDArray[np.uint64]
 
-# Marks for each key: of the others, this fraction is taken for a key by mistake.
+# Mark bits for each key; the inverse is the fraction of other values that pass by mistake.
 _MARKS_PER_KEY = 32
 _MIN_MARK_BITS = 12
 _MAX_MARK_BITS = 27
-# Keys that are looked up at once: so many that what is computed of them stays in the processor's cache.
+# Keys that are looked up at once: few enough for their temporary arrays to stay in the processor's cache.
 _BLOCK_ROWS = 64 * 1024
 
 
 class KeyIndex:
-    """An index of rows by their keys. A key with a null in it is in no index, and matches nothing.
+    """An index of rows by their keys. Keys with a null are not in the index, and match nothing.
 
-    May be used by many threads.
+    Threads may share it.
 
     Parameters
     ----------
     columns
-        One array for each part of the keys, all of one length.
+        One array for each part of the keys, all of the same length.
 
     Attributes
     ----------
     columns
-        The keys that are in the index, in the form of `lance_df.table.key_values.comparable`.
+        The keys in the index, in the form of `lance_df.table.key_values.comparable`.
     are_nested
         Which parts of the keys are structs or lists.
     """
@@ -69,9 +69,9 @@ class KeyIndex:
         return len(self._rows)
 
     def pairs(self, columns: Sequence[pa.Array]) -> tuple[Numbers, Numbers]:
-        """Return every pair of an indexed row and a position in ``columns`` that have the same key.
+        """Return all pairs of an indexed row and a position in ``columns`` that have the same key.
 
-        Pairs come in the order of the positions, and for each of these in that of the indexed rows.
+        Pairs are ordered by position, and then by the indexed rows.
         """
         keys = [comparable(column) for column in columns]
         positions, hashed = self._candidates(keys)
@@ -89,7 +89,7 @@ class KeyIndex:
         return self._rows[entries[same]], positions[same]
 
     def _candidates(self, keys: Sequence[pa.Array]) -> tuple[Numbers, Words]:
-        """Return the positions of what may be a key of the index, and their hashes."""
+        """Return the positions of possible keys of the index, and their hashes."""
         candidates: list[tuple[Numbers, Words]] = [(np.empty(0, np.int64), np.empty(0, np.uint64))]
         for start in range(0, len(keys[0]), _BLOCK_ROWS):
             block = [key.slice(start, _BLOCK_ROWS) for key in keys]
@@ -107,7 +107,7 @@ class KeyIndex:
     def _are_same(
         self, entries: Numbers, keys: Sequence[pa.Array], positions: Numbers
     ) -> npt.NDArray[np.bool_]:
-        """Compare the keys themselves, as different ones may have one hash."""
+        """Compare the keys themselves, as different keys may have the same hash."""
         same = np.ones(len(entries), np.bool_)
         for ours, theirs in zip(self.columns, keys, strict=True):
             left, right = ours.take(pa.array(entries)), theirs.take(pa.array(positions))
@@ -120,7 +120,7 @@ class KeyIndex:
 
 @dataclass(frozen=True, slots=True)
 class _HashMarks:
-    """A bit for each value that the upper bits of a hash may have: whether a key has it."""
+    """A bit for each value of the upper bits of a hash; it is set if a key has this value."""
 
     shift: int
     bits: npt.NDArray[np.uint8]
@@ -134,7 +134,7 @@ class _HashMarks:
         return cls(shift, np.packbits(marks, bitorder="little"))
 
     def positions(self, hashed: Words) -> Numbers:
-        """Return the positions of hashes that may be those of keys."""
+        """Return the positions of hashes that may belong to keys."""
         if kernels.COMPILED:
             out = np.empty(len(hashed), np.int64)
             return out[: marked_positions(hashed, self.shift, self.bits, out)]
@@ -144,10 +144,10 @@ class _HashMarks:
 
 @dataclass(frozen=True, slots=True)
 class _RangeMarks:
-    """Marks for ranges of the first part of the keys, if that is a number: neighbours share a mark.
+    """Marks for ranges of the first part of the keys, if it is numeric: neighbouring values share a mark.
 
-    Keys that lie together, as those of recent rows often do, rule out most others so, and tables whose rows
-    are sorted are looked up in the order of memory.
+    If keys are close together, as those of recent rows often are, the marks rule out most other values. In
+    sorted tables, look-ups also follow the order of memory.
     """
 
     lowest: int
@@ -156,11 +156,11 @@ class _RangeMarks:
 
     @classmethod
     def of(cls, values: pa.Array) -> Self | None:
-        """Return the marks of some values; None for types without an order of their bits."""
+        """Return the marks of some values; None for types whose bits have no order."""
         if not len(values) or (stored := _numbers(values)) is None:
             return None
         numbers = _words(stored)
-        # of signed numbers the sign decides, so the distances from the lowest are what counts
+        # distances from the lowest value have the same order for signed and unsigned numbers
         lowest = numbers[np.argmin(numbers.view(np.int64))] if _is_signed(values.type) else numbers.min()
         distances = numbers - lowest
         longest = int(distances.max())
@@ -170,11 +170,11 @@ class _RangeMarks:
         return cls(int(lowest), shift, marks)
 
     def positions(self, values: pa.Array) -> Numbers:
-        """Return the positions of values that lie in a range with a mark."""
+        """Return the positions of values in marked ranges."""
         numbers = _numbers(values)
         if numbers is None:
             return np.arange(len(values), dtype=np.int64)
-        # beyond the marks is the last one, which is never set
+        # values beyond the range use the last mark, which is never set
         if kernels.COMPILED:
             out = np.empty(len(numbers), np.int64)
             data, is_signed = numbers.view(np.uint8), numbers.dtype.kind == "i"
@@ -186,12 +186,12 @@ class _RangeMarks:
 
 
 def _words(numbers: npt.NDArray[np.integer[Any]]) -> Words:
-    """Return numbers as 64 bits, negative ones as their two's complement."""
+    """Return numbers as 64 bits, negative ones as two's complement."""
     return numbers.astype(f"{numbers.dtype.kind}8", copy=False).view(np.uint64)
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[np.integer[Any]] | None:
-    """Return integers and times as numbers."""
+    """Return integers and times as numbers; None for other types."""
     if not (pa.types.is_integer(values.type) or pa.types.is_temporal(values.type)):
         return None
     width = values.type.bit_width // 8

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
 
-# So few keys are looked up one by one in indices and statistics; of more, the smallest and largest are.
+# Up to so many keys are looked up in indices and statistics one by one; of more keys, only the bounds are.
 _MAX_LISTED_KEYS = 1000
 _REMOTE_THREADS = 8
 _WINDOW_ROWS = 1024 * 1024
@@ -38,14 +38,14 @@ _WINDOW_ROWS = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Pairs of a row to merge and a row of the table that have the same key, in the order of the table.
+    """Pairs of a row to merge and a row of the table with the same key, in table order.
 
     Attributes
     ----------
     rows
-        Numbers of the rows to merge.
+        Positions of the rows to merge.
     addresses
-        Of the table's rows.
+        Row addresses in the table.
     """
 
     rows: npt.NDArray[np.int64]
@@ -64,16 +64,16 @@ class Matches:
         return Matches(self.rows[start:stop], self.addresses[start:stop])
 
     def where(self, mask: npt.NDArray[np.bool_]) -> Matches:
-        """Return some of the pairs."""
+        """Return the pairs where the mask is true."""
         return Matches(self.rows[mask], self.addresses[mask])
 
 
 def find_matches(
     table: Table, names: tuple[str, ...], keys: list[pa.Array], *, use_statistics: bool = True
 ) -> Matches:
-    """Return the matches between rows with some keys and the live rows of a table.
+    """Return the matches between the keys to find and the live rows of a table.
 
-    Reads the key columns only, and of these what statistics and indices do not rule out.
+    Only key columns are read, and of these only rows that statistics and indices do not rule out.
 
     Parameters
     ----------
@@ -101,10 +101,10 @@ def find_matches(
 
 
 def pairs_task(task: ScanTask, index: KeyIndex, number: int = 0) -> ScanTask:
-    """Return a task that looks keys up where they are read.
+    """Return a task that looks keys up where the batches are read.
 
-    It yields pairs of the row that has a key and the address where the key is, and beside them
-    ``number``, by which the tables of several scans are distinguished.
+    It yields pairs of the row with the key and the address where the key was found, together with ``number``,
+    which distinguishes the tables of several scans.
     """
     return MappedTask(task, partial(_pairs, index, number))
 
@@ -123,10 +123,10 @@ def _pairs(index: KeyIndex, number: int, batches: Iterator[pa.RecordBatch]) -> I
 
 
 def key_pruning_predicate(names: tuple[str, ...], index: KeyIndex) -> Predicate | None:
-    """Return a condition that every row with one of the keys fulfils."""
+    """Return a predicate that is true for every row with one of the keys, or None if there is none."""
     conditions: list[Predicate] = []
     for name, keys, is_nested in zip(names, index.columns, index.are_nested, strict=True):
-        # booleans, floats and nested values are not in their own form here
+        # the index holds booleans, floats and nested values in another form
         if is_nested or pa.types.is_floating(keys.type) or keys.type == pa.uint8():
             continue
         column = Column((name,))

@@ -1,8 +1,8 @@
 """Merge-insert: update, delete and insert rows by their keys, in one commit.
 
-Observed with pylance 14: a key with a null matches nothing; rows of the source without a match are inserted
-even if they repeat each other; two rows of the source that match one row of the table, and fulfil the
-condition, are an error.
+Observed with pylance 14: a key with a null matches nothing. Rows of the source without a match are inserted
+even if they repeat each other. It is an error if two rows of the source match the same row of the table and
+fulfil the condition.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BATCH_ROWS = 64 * 1024
 
 
 class WhenMatched(Enum):
-    """What happens to a row of the table that has the key of a row of the source."""
+    """What happens to a row of the table that matches a row of the source."""
 
     KEEP = auto()
     UPDATE = auto()
@@ -56,7 +56,7 @@ class WhenMatched(Enum):
 
 
 class WriteMode(StrEnum):
-    """How updated rows are written: as new rows, or as new files of the columns that the source brings."""
+    """How updated rows are written: as new rows, or as new files with the source's columns."""
 
     AUTO = "auto"
     REWRITE_ROWS = "rewrite_rows"
@@ -72,7 +72,7 @@ class PairCondition:
     source_columns, target_columns
         The columns that it may read.
     evaluate
-        Given these of some pairs, says for which it is true.
+        Returns for which pairs the condition is true, given these columns.
     """
 
     source_columns: tuple[str, ...]
@@ -86,19 +86,19 @@ RowCondition: TypeAlias = "Callable[[Table], Iterable[Addresses]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClauses:
-    """What a merge does.
+    """The clauses of a merge.
 
     Attributes
     ----------
     on
         The key columns.
     condition
-        Which matches are updated; ``None`` for all of them.
+        Which matches are updated or deleted; ``None`` for all of them.
     insert
         Whether rows of the source without a match are inserted.
     delete_unmatched
-        Whether rows of the table without a match are deleted; only those of ``unmatched`` unless that is
-        ``None``.
+        Whether rows of the table without a match are deleted; only those that ``unmatched`` returns, if it
+        is given.
     use_statistics
         Whether indices and statistics may rule out fragments and rows.
     target_bases, target_all_bases
@@ -117,12 +117,12 @@ class MergeClauses:
     target_all_bases: bool | None = None
 
     def rewrites_columns(self, source: Source, table: Table) -> bool:
-        """Whether new files for some columns are written, and not new rows.
+        """Whether the merge writes new files for some columns instead of new rows.
 
         Raises
         ------
         InvalidInputError
-            They are asked for, but cannot say what the merge does.
+            This mode was requested, but cannot express the merge.
         """
         if self.write_mode is not WriteMode.REWRITE_COLUMNS:
             return False
@@ -161,15 +161,16 @@ def merge(table: Table, rows: pa.Table, clauses: MergeClauses) -> Iterator[Chang
     Parameters
     ----------
     rows
-        The source: held in memory, as is 16 bytes for each match. Rows of the table are read in batches.
+        The source. It is held in memory, and so are 16 bytes for each match. Rows of the table are read in
+        batches.
 
     Raises
     ------
     InvalidInputError
-        Rows that do not fit the table, a null in a column that must not hold any, several rows of the source
-        for one of the table, or a match where that is to fail.
+        Rows do not fit the table, a column that is not nullable has a null, several rows of the source
+        match one row of the table, or there is a match and matches must fail.
     UnsupportedFeatureError
-        Keys that are maps, or columns that cannot be written.
+        Keys are maps, or a column cannot be written.
     """
     source = Source.of(_needed(rows, clauses), table.schema)
     if clauses.insert:
@@ -209,7 +210,7 @@ def merge(table: Table, rows: pa.Table, clauses: MergeClauses) -> Iterator[Chang
 
 
 def _needed(rows: pa.Table, clauses: MergeClauses) -> pa.Table:
-    """Leave out columns that no clause reads: the table need not have them when nothing is written."""
+    """Drop columns that no clause reads: if nothing is written, the table need not have them."""
     if clauses.insert or clauses.when_matched is WhenMatched.UPDATE:
         return rows
     read = {*clauses.on, *(() if clauses.condition is None else clauses.condition.source_columns)}
@@ -239,7 +240,7 @@ def _chosen(table: Table, source: Source, matches: Matches, clauses: MergeClause
             )
         return matches
     chosen = matches if clauses.condition is None else _fulfilling(table, source, matches, clauses.condition)
-    # matches are in the order of the table
+    # matches are in table order
     twice = np.flatnonzero(chosen.addresses[1:] == chosen.addresses[:-1])
     if len(twice):
         raise InvalidInputError(
@@ -255,7 +256,7 @@ def _key_text(source: Source, on: tuple[str, ...], number: np.int64) -> str:
 
 def _fulfilling(table: Table, source: Source, matches: Matches, condition: PairCondition) -> Matches:
     fulfilled = [np.empty(0, np.bool_)]
-    # evaluated for no row, too: a condition that is wrong always is
+    # evaluated even if there are no rows, so that an invalid condition always fails
     runs = list(fragment_runs(matches.addresses, max_rows=_BATCH_ROWS)) or [slice(0, 0)]
     for part in (matches.slice(run.start, run.stop) for run in runs):
         ours = source.take(part.rows).select(condition.source_columns)
@@ -273,7 +274,7 @@ def _without_match(source: Source, matches: Matches) -> npt.NDArray[np.int64]:
 def _new_keys(
     table: Table, on: tuple[str, ...], keys: list[pa.Array], inserted: npt.NDArray[np.int64]
 ) -> InsertedKeys:
-    """Return the filter of the keys that are inserted, which says as well that there are none."""
+    """Return the filter of the inserted keys; without any it is empty."""
     taken = [key.take(pa.array(inserted)) for key in keys]
     ids = tuple(table.schema.field(name).id for name in on)
     return inserted_keys(ids, taken, is_primary=ids == table.schema.primary_key)
@@ -294,7 +295,7 @@ def _written(
 ) -> Iterator[tuple[Fragment, ...]]:
     """Write updated rows, then inserted ones."""
     if source.is_whole(table.schema) and not table.uses_stable_row_ids:
-        # where nothing depends on the order, that of the source costs least
+        # if nothing depends on the order, the order of the source is cheapest
         numbers = np.sort(np.concatenate([updated.rows, inserted]), kind="stable")
         batches: Iterator[pa.RecordBatch] = inserted_rows(table.schema, source, numbers)
     else:

@@ -1,4 +1,4 @@
-"""The rows that a merge writes: those to merge, completed by what they leave out."""
+"""Build the rows that a merge writes: rows of the source, completed with the columns that it lacks."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Source:
     Attributes
     ----------
     rows
-        In memory.
+        The rows, in memory.
     schema
-        The part of the table's schema that they bring, in the order of the table.
+        The part of the table's schema that the rows have, in table order.
     """
 
     rows: pa.Table
@@ -48,12 +48,12 @@ class Source:
 
     @classmethod
     def of(cls, rows: pa.Table, table: Schema) -> Source:
-        """Match rows with the columns of a table, of which they may leave out some.
+        """Match rows with the columns of a table; some columns may be missing.
 
         Raises
         ------
         InvalidInputError
-            A column that the table does not have, or another type.
+            The table lacks a column, or has it with another type.
         """
         given = Schema(
             fields=tuple(field for field in table.fields if field.name in rows.schema.names),
@@ -63,14 +63,14 @@ class Source:
         for field in schema.fields:
             position = rows.schema.get_field_index(field.name)
             column = rows.column(position)
-            if _has_views(column.type):  # which pyarrow does not take rows of
+            if _has_views(column.type):  # pyarrow cannot take rows of these
                 rows = rows.set_column(position, field.name, column.cast(field.arrow_type()))
-            elif pa.types.is_dictionary(column.type):  # which pyarrow does not join where one holds NULL
+            elif pa.types.is_dictionary(column.type):  # pyarrow cannot join these if a dictionary holds NULL
                 rows = rows.set_column(position, field.name, concat_arrays(column.chunks, column.type))
         return cls(rows, schema)
 
     def is_whole(self, table: Schema) -> bool:
-        """Whether nothing is left out."""
+        """Whether the rows have all columns of the table."""
         return self.schema.fields == table.fields
 
     def take(self, numbers: npt.NDArray[np.int64]) -> pa.RecordBatch:
@@ -94,7 +94,7 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def updated_rows(table: Table, source: Source, matches: Matches) -> Iterator[pa.RecordBatch]:
-    """Yield the new form of rows of the table: what the source does not bring stays."""
+    """Yield updated rows of the table; columns that the source lacks keep their values."""
 
     def update(start: int, stop: int) -> pa.RecordBatch:
         part = matches.slice(start, stop)
@@ -109,12 +109,12 @@ def updated_rows(table: Table, source: Source, matches: Matches) -> Iterator[pa.
 
 
 def updated_at(table: Table, addresses: Addresses, batch: pa.RecordBatch, given: Schema) -> pa.RecordBatch:
-    """Return the new form of rows of one fragment: what is not brought stays.
+    """Return updated rows of one fragment; columns that are not given keep their values.
 
     Parameters
     ----------
     batch, given
-        What is brought for each address, of storage types.
+        The new values for each address, of storage types, and their schema.
     """
     others = [field.name for field in table.schema.fields if _is_incomplete(field, given)]
     old = take_whole(table, addresses, columns=others) if others else None
@@ -122,19 +122,19 @@ def updated_at(table: Table, addresses: Addresses, batch: pa.RecordBatch, given:
 
 
 def inserted_rows(schema: Schema, source: Source, numbers: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-    """Yield rows of the source with all columns of a schema: what it does not bring is null."""
+    """Yield rows of the source with all columns of a schema; missing columns are null."""
     for start in range(0, len(numbers), _BATCH_ROWS):
         batch = source.take(numbers[start : start + _BATCH_ROWS])
         yield completed(batch, source.schema, schema, None)
 
 
 def check_insertable(source: Source, table: Schema) -> None:
-    """Check that what the source leaves out may be null.
+    """Check that columns that the source lacks are nullable.
 
     Raises
     ------
     InvalidInputError
-        It may not.
+        A missing column is not nullable.
     """
     schema_to_write(source.rows.schema, table)
 
@@ -146,19 +146,19 @@ def _is_incomplete(field: Field, given: Schema) -> bool:
 def completed(
     batch: pa.RecordBatch, given: Schema, wanted: Schema, old: pa.RecordBatch | pa.Table | None
 ) -> pa.RecordBatch:
-    """Return rows with all fields that are wanted.
+    """Return rows with all wanted fields.
 
     Parameters
     ----------
     batch, given
-        What is brought, of storage types.
+        The given values, of storage types, and their schema.
     old
-        The values before, of the fields that are not brought whole; without it they are null.
+        The old values of the fields that are not given completely; if None, these are null.
 
     Raises
     ------
     InvalidInputError
-        Items of lists leave out fields.
+        List items lack fields.
     """
     brought = {field.id: (field, batch.column(field.name)) for field in given.fields}
     arrays = []
@@ -173,7 +173,7 @@ def completed(
 def _complete(
     field: Field, brought: tuple[Field, pa.Array] | None, old: pa.Array | None, num_rows: int
 ) -> pa.Array:
-    """Return the values of a field: those that were brought, else the old ones, else nulls."""
+    """Return the values of a field: the given ones, else the old ones, else nulls."""
     if brought is None:
         return null_array(field.arrow_type(), num_rows) if old is None else old
     part, array = brought

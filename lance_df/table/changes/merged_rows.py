@@ -31,16 +31,16 @@ _ANY_KEYS = InsertedKeys((), None, is_primary=False)
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """What a merge does to the rows of some tables.
+    """The changes that a merge makes to the rows of some tables.
 
     Attributes
     ----------
     updated
-        Positions of tables; and for rows there new values of some columns, and ``_rowaddr``.
+        By position of the table, new values of some columns of its rows, with ``_rowaddr``.
     deleted
-        Positions of tables, and addresses of rows there.
+        By position of the table, addresses of its rows.
     inserted
-        New rows, which may lack columns that may be null.
+        New rows; nullable columns may be missing.
     """
 
     updated: tuple[tuple[int, pa.RecordBatch], ...]
@@ -49,16 +49,16 @@ class MergedRows:
 
     @property
     def num_deleted(self) -> int:
-        """How many rows are deleted."""
+        """The number of deleted rows."""
         return sum(len(addresses) for _, addresses in self.deleted)
 
     def new_rows(self, schema: Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the inserted rows as whole rows of a schema.
+        """Yield the inserted rows with all columns of a schema.
 
         Raises
         ------
         InvalidInputError
-            They lack a column that must not be null.
+            They lack a column that is not nullable.
         """
         if not self.inserted.num_rows:
             return
@@ -69,12 +69,12 @@ class MergedRows:
 
 @contextmanager
 def rows_merged(table: Table, columns: list[str], rows: MergedRows) -> Iterator[Change[int]]:
-    """Compute the merge of one table; the result is the number of rows that are changed.
+    """Compute the merge of one table; the result is the number of changed rows.
 
     Parameters
     ----------
     columns
-        Those that updated rows get other values of.
+        The columns that are updated.
     """
     moved = MovedRows(table, columns)
     updated = moved.rows(batch for _, batch in rows.updated)

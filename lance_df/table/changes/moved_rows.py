@@ -1,4 +1,4 @@
-"""Rows that a change writes anew, elsewhere: they keep their stable row ids."""
+"""Rows that a change rewrites elsewhere: they keep their stable row ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def fragment_runs(addresses: Addresses, *, max_rows: int) -> Iterator[slice]:
-    """Cut addresses into runs of one fragment each, of at most ``max_rows``."""
+    """Split addresses into runs within one fragment, of at most ``max_rows``."""
     fragment_ids, _ = split_addresses(addresses)
     starts = np.flatnonzero(np.diff(fragment_ids, prepend=-1)).tolist()
     for start, stop in itertools.pairwise([*starts, len(addresses)]):
@@ -31,7 +31,7 @@ def fragment_runs(addresses: Addresses, *, max_rows: int) -> Iterator[slice]:
 
 
 def row_ids_at(table: Table, addresses: Addresses) -> npt.NDArray[np.uint64]:
-    """Return the row ids at some addresses, in their order."""
+    """Return the row ids at some addresses, in the same order."""
     if not table.uses_stable_row_ids:
         return addresses
     fragment_ids, offsets = split_addresses(addresses)
@@ -43,7 +43,7 @@ def row_ids_at(table: Table, addresses: Addresses) -> npt.NDArray[np.uint64]:
 
 
 def with_row_ids(fragments: Iterable[Fragment], row_ids: npt.NDArray[np.uint64]) -> tuple[Fragment, ...]:
-    """Let the first rows of new fragments have these ids. The commit gives new ids to the rows after them."""
+    """Set the row ids of the first rows of new fragments. The commit assigns new ids to the other rows."""
     named = []
     start = 0
     for fragment in fragments:

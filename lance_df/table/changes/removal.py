@@ -1,4 +1,4 @@
-"""Take rows out of fragments: new deletion files, and fragments of which nothing is left."""
+"""Remove rows from fragments: write new deletion files, and find fragments without remaining rows."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from lance_df.table.changes.row_set import RowSet
     from lance_df.table.table import Table
 
-# syncing a file means waiting for the disk, writing one to a store means waiting for its answer
+# syncing a file means waiting for the disk, writing one to a store means waiting for its response
 _NUM_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What becomes of fragments when rows are taken out.
+    """The effect of removing rows from fragments.
 
     Attributes
     ----------
     updated_fragments
-        With new deletion files, which are written already.
+        Fragments with new deletion files, which are written already.
     removed_fragment_ids
-        Fragments of which nothing is left.
+        Fragments without remaining rows.
     num_rows
-        Rows that were there, and are not any more.
+        The number of rows that were removed.
     """
 
     updated_fragments: tuple[Fragment, ...]
@@ -48,12 +48,12 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class RemovedRows:
-    """Rows that were taken out, made to be sent.
+    """Removed rows, in a form that can be sent to another process.
 
     Attributes
     ----------
     counts
-        How many rows that were not deleted before were selected, by the id of their fragment.
+        The number of live rows that were selected, by fragment id.
     """
 
     removal: Removal
@@ -61,7 +61,7 @@ class RemovedRows:
 
     @classmethod
     def united(cls, parts: Iterable[RemovedRows]) -> RemovedRows:
-        """Return what was taken out of different fragments of one table."""
+        """Unite removals from different fragments of one table."""
         parts = list(parts)
         updated = [fragment for part in parts for fragment in part.removal.updated_fragments]
         removal = Removal(
@@ -73,7 +73,7 @@ class RemovedRows:
 
 
 def note_deletion_files(files: UncommittedFiles, table: Location, removal: Removal) -> None:
-    """Let the deletion files of rows be removed when what is done with them fails."""
+    """Register the deletion files of a removal, so that they are deleted if the change fails."""
     for fragment in removal.updated_fragments:
         if fragment.deletion_file is not None:
             files.add_file(table / DELETIONS_DIR / fragment.deletion_file.name(fragment.id))
@@ -81,7 +81,7 @@ def note_deletion_files(files: UncommittedFiles, table: Location, removal: Remov
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A fragment, and which of its rows are deleted when some more are."""
+    """A fragment with its deleted rows, including those that are being removed."""
 
     fragment: Fragment
     deleted: BitMap
@@ -99,12 +99,12 @@ class _Cut:
 
 @contextmanager
 def rows_removed(table: Table, rows: RowSet) -> Iterator[Removal]:
-    """Write the deletion files for some rows, and remove these again when what is done with them fails.
+    """Write the deletion files for some rows; delete them if the block fails.
 
     Parameters
     ----------
     rows
-        Of this version of the table; those that are deleted already do not count.
+        Rows of this version of the table; rows that are deleted already do not count.
 
     Raises
     ------

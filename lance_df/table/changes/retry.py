@@ -1,4 +1,4 @@
-"""Compute a change and commit it; compute it again from the newest version when another commit forbids it."""
+"""Compute a change and commit it; on a conflict, compute it again from the newest version."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log = logging.getLogger("lance_df")
 class Change(Generic[R]):
     """An operation that was computed from one version of a table, and its result for the caller.
 
-    ``rows`` is what it does to rows, counted where these were selected.
+    ``rows`` states the change of row counts, counted by the code that selected the rows.
     """
 
     operation: Operation
@@ -47,11 +47,11 @@ class RetryOptions:
     Attributes
     ----------
     retries
-        Times that it is computed again, at most.
+        The maximum number of repetitions.
     timeout
-        Seconds after which it is not computed again; the first time is never cut off.
+        Seconds after which it is not computed again; the first attempt is never interrupted.
     clock, sleep
-        Time, in seconds.
+        Functions that return the time and wait, in seconds.
     """
 
     retries: int = 10
@@ -71,12 +71,12 @@ def commit_with_retries(
 
     Returns
     -------
-    The table as it is then, and the result of the change.
+    The table at the new version, and the result of the change.
 
     Raises
     ------
     RetryableConflictError
-        Other writers forbade it each time.
+        Other commits conflicted each time.
     IncompatibleConflictError
         Another commit makes the change meaningless.
     CommitStateUnknownError

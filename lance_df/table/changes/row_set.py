@@ -1,4 +1,4 @@
-"""Sets of rows of one table version, by row address: what is to be deleted."""
+"""Sets of rows of one table version, by row address; used for rows to delete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RowSet:
 
     @classmethod
     def of(cls, parts: Iterable[Addresses]) -> RowSet:
-        """Return the set of all addresses in some arrays; in table order they are added fastest."""
+        """Return the set of all addresses in some arrays; this is fastest in table order."""
         rows = cls()
         for addresses in parts:
             rows.add(addresses)
@@ -49,7 +49,7 @@ class RowSet:
         return sum(map(len, self._offsets.values()))
 
     def live_counts(self, table: Table) -> dict[int, int]:
-        """Return how many of the rows are not deleted in a version, by the id of their fragment."""
+        """Return the number of these rows that are live in a version, by fragment id."""
         counts = {}
         for fragment_id, offsets in self:
             deleted = table.deletion_vector(table.fragment(fragment_id))
@@ -57,7 +57,7 @@ class RowSet:
         return counts
 
     def add(self, addresses: Addresses) -> None:
-        """Add rows, which may come in any order and repeat."""
+        """Add rows, in any order and with repetitions."""
         if not len(addresses):
             return
         first = int(addresses.min()) >> 32
@@ -84,7 +84,7 @@ class RowSet:
         return rest
 
     def union(self, other: RowSet) -> RowSet:
-        """Return the rows of either."""
+        """Return the rows of either set."""
         both = RowSet()
         for fragment_id in self._offsets.keys() | other._offsets.keys():
             ours, theirs = self._offsets.get(fragment_id), other._offsets.get(fragment_id)
@@ -92,11 +92,11 @@ class RowSet:
         return both
 
     def __iter__(self) -> Iterator[tuple[int, BitMap]]:
-        """Yield fragment ids, ascending, and the offsets of rows there, which are not empty."""
+        """Yield ascending fragment ids, each with the non-empty set of its rows' offsets."""
         return ((each, offsets) for each, offsets in sorted(self._offsets.items()) if offsets)
 
 
 def bitmap_of(addresses: Addresses) -> BitMap:
-    """Return the offsets in row addresses of one fragment, which are their low halves."""
-    # pyroaring takes arrays of Python's own kind whole, and those of numpy item by item
+    """Return the offsets of row addresses of one fragment: their lower halves."""
+    # pyroaring reads an `array.array` as a whole, but numpy arrays item by item
     return BitMap(array("I", addresses.astype(np.uint32).tobytes()))

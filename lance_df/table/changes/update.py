@@ -1,4 +1,4 @@
-"""Update rows: write them anew with other values, and delete the old ones."""
+"""Update rows: write them with new values to new fragments, and delete the old rows."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def row_update(table: Table, columns: list[str], values: Iterable[pa.RecordBatch
     Parameters
     ----------
     columns
-        Top-level columns that get other values.
+        The top-level columns that get new values.
     values
-        For each row to update its ``_rowaddr``, and values of these columns, of the table's types. Taken one
-        batch at a time.
+        The ``_rowaddr`` of each row to update, and the new values of these columns, of the table's types.
+        Consumed one batch at a time.
 
     Raises
     ------
     InvalidInputError
-        A null in a column that must not hold any.
+        There is a null in a column that is not nullable.
     """
     moved = MovedRows(table, columns)
     with rows_written(table, table.schema, moved.rows(values)) as fragments:
@@ -66,7 +66,7 @@ def row_update(table: Table, columns: list[str], values: Iterable[pa.RecordBatch
 
 
 class MovedRows:
-    """Completes new values of some columns to whole rows, and remembers where these came from.
+    """Completes new values of some columns to whole rows, and records which rows they replace.
 
     Attributes
     ----------
@@ -86,11 +86,11 @@ class MovedRows:
         return np.concatenate(self._ids)
 
     def rows(self, values: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield whole rows for values with their ``_rowaddr``."""
+        """Yield whole rows for batches of new values with their ``_rowaddr``."""
         runs = (
             batch.slice(run.start, run.stop - run.start)
             for batch in values
-            # of several fragments, dictionaries might not fit together
+            # dictionaries of different fragments might not fit into one array
             for run in fragment_runs(batch.column(ROW_ADDRESS).to_numpy(), max_rows=_BATCH_ROWS)
         )
         with closing(map_ahead(self._completed, runs, ahead=_BATCHES_AHEAD)) as completed:
@@ -101,7 +101,7 @@ class MovedRows:
                 yield batch
 
     def _completed(self, values: pa.RecordBatch) -> list[tuple[Addresses, pa.RecordBatch]]:
-        """Return whole rows in one batch, or in several where they do not fit into arrays of their types."""
+        """Return whole rows in one batch, or in several if one array cannot hold them."""
 
         def complete(start: int, stop: int) -> tuple[Addresses, pa.RecordBatch]:
             part = values.slice(start, stop - start)
@@ -113,8 +113,8 @@ class MovedRows:
     def _stored(self, addresses: Addresses) -> dict[str, pa.ChunkedArray]:
         """Return the columns that are not updated.
 
-        Scattered rows touch most pages of a mapped file, and these are memory of the process until they are
-        released.
+        Pages are released after each group of columns: scattered rows touch most pages of a mapped file,
+        which count as memory of the process until then.
         """
         columns: dict[str, pa.ChunkedArray] = {}
         fragments = [self._table.fragment(int(id_)) for id_ in np.unique(addresses >> np.uint64(32))]

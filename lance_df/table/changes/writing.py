@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 def rows_written(
     table: Table, schema: Schema, batches: Iterable[pa.RecordBatch], *, targets: Sequence[DataTarget] = ()
 ) -> Iterator[tuple[Fragment, ...]]:
-    """Write rows into new fragments, and remove these again when what is done with them fails.
+    """Write rows into new fragments; delete their files if the block fails.
 
     Parameters
     ----------
     schema
-        The part of the table's schema that the batches bring.
+        The part of the table's schema that the batches have.
     targets
-        Where the files go, in turn; by default below the root of the table.
+        The folders for the files, used in turn; by default that of the table.
 
     Raises
     ------
     InvalidInputError
-        A null in a column that must not hold any.
+        There is a null in a column that is not nullable.
     UnsupportedFeatureError
-        A column that cannot be written.
+        A column has a type that cannot be written.
     """
     version = data_version(table)
     check_schema(schema, version)

@@ -1,1 +1,1 @@
-"""Publish versions: what an operation makes of a manifest, what conflicts with what, and the commit loop."""
+"""Publish versions: apply operations to manifests, check conflicts, and run the commit loop."""

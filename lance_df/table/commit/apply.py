@@ -1,4 +1,4 @@
-"""What an operation makes of a manifest: pure functions from one version to the next.
+"""Apply operations to manifests: pure functions from one version to the next.
 
 Spec: table format, chapters 4, 6.2 and 7.3. The modules `apply_*` hold one function for each operation.
 """
@@ -60,16 +60,16 @@ def apply(  # noqa: C901 - one case for each operation
 ) -> TableState:
     """Return the version that follows ``state`` when ``operation`` is committed.
 
-    The timestamp, the writer and the positions of sections are the commit's business.
+    The commit sets the timestamp, the writer and the positions of sections.
 
     Parameters
     ----------
     state
         The latest version.
     operation
-        Checked against all versions since the one it was computed from.
+        Already checked against all versions since the one it was computed from.
     data_format
-        Replaces the table's file version, when everything is overwritten.
+        The table's new file version, for an overwrite.
     restored
         The version that a `Restore` names.
 
@@ -77,11 +77,12 @@ def apply(  # noqa: C901 - one case for each operation
     ------
     InvalidInputError
         The operation contradicts the version: it names fragments, fields or indices that do not exist, or
-        changes the number of rows of one. Changes by other commits are conflicts, found before.
+        changes the number of rows of a fragment. Changes by other commits are conflicts, which are found
+        earlier.
     UnsupportedFeatureError
-        An operation that makes no version of an existing table.
+        The operation cannot be applied to an existing table.
     RetryableConflictError
-        New field ids are taken, in a table that never uses one twice.
+        New field ids were used before, in a table that never uses one twice.
     """
     match operation:
         case Append():

@@ -1,4 +1,4 @@
-"""Operations that change the columns of the rows that there are: merge, project, data replacement."""
+"""Apply operations that change the columns of existing rows: merge, project, data replacement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def apply_merge(state: TableState, operation: Merge) -> TableState:
-    """Replace schema and all fragments, which hold the same rows with other columns.
+    """Replace the schema and all fragments; the new fragments hold the same rows with other columns.
 
     Raises
     ------
@@ -74,14 +74,14 @@ def apply_merge(state: TableState, operation: Merge) -> TableState:
 
 
 def apply_project(state: TableState, operation: Project) -> TableState:
-    """Replace the fields; data files without any remaining column go, the metadata of the schema stays."""
+    """Replace the fields; drop data files without any remaining column, and keep the schema's metadata."""
     manifest = state.manifest
     schema = dataclasses.replace(operation.schema, metadata=manifest.schema.metadata)
     remaining = operation.schema.by_id().keys()
     dropped = manifest.schema.by_id().keys() - remaining
     fragments = manifest.fragments
     if dropped:
-        # nothing changes in fragments whose files all keep a column, and most often these are all of them
+        # fragments whose files all keep a column stay unchanged, and most often these are all of them
         fragments = fragments.edited(
             replaced={
                 fragment.id: dataclasses.replace(fragment, files=files)
@@ -104,12 +104,12 @@ def apply_project(state: TableState, operation: Project) -> TableState:
 
 
 def apply_data_replacement(state: TableState, operation: DataReplacement) -> TableState:
-    """Put data files in the place of others, or of columns that were null so far.
+    """Replace data files, or add files for columns that were null so far.
 
     Raises
     ------
     InvalidInputError
-        The fragment does not exist, or its files cannot give up the columns.
+        The fragment does not exist, or the columns cannot be removed from its files.
     """
     manifest = state.manifest
     replaced: dict[int, Fragment] = {}
@@ -137,7 +137,7 @@ def _merged(state: TableState, fragment: Fragment, old: Fragment) -> Fragment:
 
 
 def _with_file(fragment: Fragment, new: DataFile) -> tuple[DataFile, ...]:
-    """Return the files of a fragment with one more, which takes its columns over from the others."""
+    """Return the files of a fragment with a new one, and without its columns in the others."""
     same = (new.fields, new.major_version, new.minor_version)
     for position, file in enumerate(fragment.files):
         if (file.fields, file.major_version, file.minor_version) == same:

@@ -1,4 +1,4 @@
-"""Operations on the maps of a table, and on its base paths."""
+"""Apply operations on the maps and base paths of a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 def apply_update_config(state: TableState, operation: UpdateConfig) -> TableState:
-    """Change the maps.
+    """Change the maps of config and metadata.
 
     Raises
     ------
@@ -41,14 +41,14 @@ def apply_update_config(state: TableState, operation: UpdateConfig) -> TableStat
 
 
 def apply_update_bases(state: TableState, operation: UpdateBases) -> TableState:
-    """Add base paths, and put those that have moved in the place of the former ones of the same ids.
+    """Add base paths, and replace moved ones by id.
 
-    Those that are new and have the id 0 get the next free one, from 1.
+    New base paths with the id 0 get the next free id, starting at 1.
 
     Raises
     ------
     InvalidInputError
-        An id, a name or a path is taken, or there is no base path of an id that is said to have moved.
+        An id, a name or a path is in use, or there is no base path with the id of a moved one.
     """
     bases = {base.id: base for base in state.manifest.base_paths}
     changed = {base.id: base for base in operation.moved_bases}

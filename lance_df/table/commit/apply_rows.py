@@ -1,4 +1,4 @@
-"""Operations that change which rows there are: append, overwrite, delete, update."""
+"""Apply operations that change the set of rows: append, overwrite, delete, update."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 
 def apply_append(state: TableState, operation: Append) -> TableState:
-    """Add the fragments at the end."""
+    """Append the fragments."""
     return state.followed_by(_with_new_rows(state, state.manifest, operation.fragments), state.indices)
 
 
 def apply_overwrite(state: TableState, operation: Overwrite, *, data_format: str | None) -> TableState:
-    """Replace schema and fragments, and drop all indices; ids go on.
+    """Replace schema and fragments, and drop all indices; ids are not used again.
 
     Raises
     ------
     RetryableConflictError
-        A field id is taken, in a table that never uses one twice.
+        A field id was used before, in a table that never uses one twice.
     """
     manifest = state.manifest
     emptied = dataclasses.replace(
@@ -58,7 +58,7 @@ def apply_overwrite(state: TableState, operation: Overwrite, *, data_format: str
 
 
 def apply_delete(state: TableState, operation: Delete) -> TableState:
-    """Give fragments new deletion files, and drop those of which nothing is left."""
+    """Set the new deletion files of fragments, and remove fragments without any row."""
     manifest = state.manifest
     fragments = manifest.fragments.edited(
         replaced=_changed(state, operation.updated_fragments),
@@ -70,7 +70,7 @@ def apply_delete(state: TableState, operation: Delete) -> TableState:
 
 
 def apply_update(state: TableState, operation: Update) -> TableState:
-    """Replace rows by others in new fragments, or columns of rows by others in new files."""
+    """Replace rows by rows in new fragments, or columns of rows by columns in new files."""
     manifest = state.manifest
     changed = _changed(state, operation.updated_fragments)
     if operation.mode is UpdateMode.REWRITE_COLUMNS and state.has_stable_row_ids:
@@ -124,7 +124,7 @@ def _with_new_rows(state: TableState, manifest: Manifest, fragments: Sequence[Fr
 
 
 def _changed(state: TableState, fragments: Iterable[Fragment]) -> dict[int, Fragment]:
-    """Return the changed fragments by id, with the row ids that they had."""
+    """Return the changed fragments by id, with their old row ids."""
     changed = {}
     for fragment in fragments:
         old = existing(state.manifest, fragment.id)

@@ -1,4 +1,4 @@
-"""Operations that keep the rows as they are: rewrite, indices, reserved ids, restore."""
+"""Apply operations that keep all rows: rewrite, indices, reserved ids, restore."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def apply_create_index(state: TableState, operation: CreateIndex) -> TableState:
 
 
 def apply_reserve(state: TableState, operation: ReserveFragments) -> TableState:
-    """Keep fragment ids free: the highest ones up to the new `max_fragment_id`."""
+    """Reserve fragment ids: the highest ones up to the new `max_fragment_id`."""
     highest = (state.manifest.max_fragment_id or 0) + operation.num_fragments
     if operation.num_fragments < 0 or highest > MAX_FRAGMENT_ID:
         raise InvalidInputError(f"{operation.num_fragments} fragment ids cannot be reserved")
@@ -38,12 +38,12 @@ def apply_reserve(state: TableState, operation: ReserveFragments) -> TableState:
 
 
 def apply_rewrite(state: TableState, operation: Rewrite) -> TableState:
-    """Replace the fragments of each group by others that hold the same rows.
+    """Replace the fragments of each group by new ones that hold the same rows.
 
     Raises
     ------
     InvalidInputError
-        A fragment does not exist, is in two groups, or its new id is taken; or rows would lose their ids.
+        A fragment does not exist, is in two groups, or its new id is in use; or rows would lose their ids.
     """
     manifest = state.manifest
     groups = _with_ids(manifest, operation)
@@ -68,14 +68,14 @@ def apply_rewrite(state: TableState, operation: Rewrite) -> TableState:
 
 
 def apply_restore(state: TableState, restored: TableState) -> TableState:
-    """Return to an older version, but let all counters go on."""
+    """Return to an older version, but keep the current values of all counters."""
     now, then = state.manifest, restored.manifest
     counters: dict[str, int] = {"next_row_id": max(now.next_row_id, then.next_row_id)}
     for name in ("max_fragment_id", "max_allocated_field_id"):
         values = [value for each in (now, then) if (value := getattr(each, name)) is not None]
         if values:
             counters[name] = max(values)
-    # the folder, and so the branch and the way of writing transactions, are those of now
+    # the folder is the current one, and with it the branch and the format of transactions
     manifest = dataclasses.replace(
         then,
         branch=now.branch,
@@ -86,7 +86,7 @@ def apply_restore(state: TableState, restored: TableState) -> TableState:
 
 
 def _with_ids(manifest: Manifest, operation: Rewrite) -> list[RewriteGroup]:
-    """Number the new fragments that have no reserved id; 0 is never one that was reserved."""
+    """Number the new fragments that have no reserved id; 0 is never a reserved one."""
     unnumbered = [
         fragment for group in operation.groups for fragment in group.new_fragments if not fragment.id
     ]

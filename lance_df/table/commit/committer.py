@@ -1,4 +1,4 @@
-"""The commit loop: check what others committed, rebase, put the manifest if its name is free, repeat."""
+"""The commit loop: check the commits of others, rebase, publish the manifest; retry if its name is taken."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ _MANIFEST_SUFFIX = ".manifest"
 
 
 class Committer:
-    """One transaction on its way into a table.
+    """One commit of a transaction to a table.
 
     Parameters
     ----------
     rows
-        What the transaction does to rows, by the count of who computed it; None where another program did.
+        What the transaction does to rows, counted by the code that computed it; None for other programs.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Committer:
         self._early: Future[None] | None = None
 
     def table_of(self, file: ManifestFile) -> Table:
-        """Return a version as a table."""
+        """Open a version as a table."""
         branch = file.manifest.branch
         return Table(file, location=self.location, branch=branch, shared=self._shared)
 
@@ -112,7 +112,7 @@ class Committer:
         Parameters
         ----------
         base
-            The version that it was computed from, if that is at hand.
+            The version that the transaction was computed from, if the caller has it.
         """
         try:
             with self.tidied():
@@ -129,7 +129,7 @@ class Committer:
 
     @contextmanager
     def _early_transaction_file(self, base: Table | None) -> Iterator[None]:
-        """Write the transaction file, in stores, while it is looked for what others committed."""
+        """On remote stores, write the transaction file while the loop checks what others committed."""
         if self.location.is_local or base is None or _has_no_transaction_file(base.manifest):
             yield
             return
@@ -141,7 +141,7 @@ class Committer:
     def _commit_in_turn(self, base: Table | None, data_format: str | None) -> ManifestFile:
         begin = self._options.monotonic()
         duration = 0.0
-        # what others did since the read version, and the version up to which that is known
+        # operations of others since the read version, and the version up to which they are known
         others: list[Operation] = []
         dropped: AbstractSet[int] = frozenset()
         known, checked = base, self._transaction.read_version
@@ -192,14 +192,14 @@ class Committer:
     def create(
         self, state: TableState, transaction: Transaction, scheme: NamingScheme, account: RowAccount
     ) -> ManifestFile:
-        """Publish the version that a table begins with.
+        """Publish the first version of a table.
 
         Raises
         ------
         AlreadyExistsError
-            There is a table, or another writer made one meanwhile.
+            There is a table already, or another writer made one meanwhile.
         CommitStateUnknownError
-            Whether the table was made is not known; or another writer had made and cleaned up the version.
+            It is unknown whether the table was made; or another writer had made and cleaned up the version.
         """
         begin = 0.0 if _is_free(self.location) else self._options.monotonic()
         with suppress(DatasetNotFoundError):
@@ -213,13 +213,13 @@ class Committer:
                 raise AlreadyExistsError(
                     f"{self.location.uri}: another writer created a table here meanwhile"
                 )
-            # of branches others have a claim, see `lance_df.table.clones`
+            # other writers hold a claim on branches, see `lance_df.table.clones`
             if published.manifest.branch is None and self._can_be_past(begin):
                 self._check_first(published)
             return published
 
     def _check_first(self, made: ManifestFile) -> None:
-        """Check that the table of others, who made and cleaned up the first version, is not there."""
+        """Check that later versions come from ours, not from a table whose first version was cleaned up."""
         version = made.manifest.version
         with suppress(StorageError, NotFoundError):
             if self.history.latest_version() == version:
@@ -235,17 +235,18 @@ class Committer:
                 )
 
     def _can_be_past(self, looked: float) -> bool:
-        """Whether the version may have been made and cleaned up since it was looked for.
+        """Whether another writer may have made and cleaned up the version since we read the latest one.
 
-        A request more for stores only where there was time for that, and where requests cost nothing.
+        Checking this takes a request: on remote stores it is done only if enough time has passed.
         """
         return _is_free(self.location) or self._options.monotonic() - looked > _LONG_SECONDS
 
     def _check_in_turn(self, base: Table, made: ManifestFile) -> None:
-        """Check that a version that was just made was not there before, and cleaned up since.
+        """Check that a version that was just made had not been made and cleaned up before.
 
-        Its name is free then, and it is in the past. A clean-up that removes it removes what comes before.
-        Neither is that one there when the table was dropped meanwhile.
+        The name is free again after a clean-up, and the new version would be in the past. The clean-up also
+        removes the version before it, so that one is checked. It is also gone if the table was dropped
+        meanwhile.
         """
         version = made.manifest.version
         with suppress(StorageError):
@@ -261,7 +262,7 @@ class Committer:
                 self._withdraw(made)
 
     def _is_unchanged(self, base: Table) -> bool:
-        """Whether a version is still there, and the same."""
+        """Whether a version still exists unchanged."""
         if self._external_store is not None:
             return stored(self._external_store, self.location, base.version) is not None
         known = base.manifest_file.source
@@ -271,7 +272,7 @@ class Committer:
             return False
 
     def _withdraw(self, made: ManifestFile) -> None:
-        """Remove a version that was published where a table was dropped, which nobody can read."""
+        """Remove a version that was published into a dropped table, where nobody can read it."""
         self._file_of(made).remove()
         raise IncompatibleConflictError(
             f"{self.location.uri}: the table was dropped before version {made.manifest.version} was made; "
@@ -284,7 +285,7 @@ class Committer:
     def publish(
         self, state: TableState, transaction: Transaction, scheme: NamingScheme, account: RowAccount
     ) -> ManifestFile | None:
-        """Write the transaction file and the manifest; return the version, None if another writer has it.
+        """Write the transaction file and the manifest; return the version, or None if another writer made it.
 
         Raises
         ------
@@ -306,7 +307,7 @@ class Committer:
         name = self.location / VERSIONS_DIR / scheme.file_name(manifest.version)
         data, made = make_manifest_file(name.uri, TableState(manifest, state.indices), serialized)
         restore = transaction.operation if isinstance(transaction.operation, Restore) else None
-        # clean-ups see by this file what is being restored
+        # clean-ups read this file to learn which version is being restored
         if with_file or restore is not None:
             if self._early is not None:
                 self._early.result()
@@ -330,7 +331,7 @@ class Committer:
             )
             attempt.is_refused = not attempt.is_published
         if not attempt.is_published:
-            # no reader sees a version there, so that the next attempt would be for the same name
+            # readers see no version under such a name, so every attempt would try the same name
             name.check_file()
             return None
         if restore is not None and not with_file:
@@ -351,7 +352,7 @@ class Committer:
 
     @contextmanager
     def tidied(self) -> Iterator[None]:
-        """Remove what the commit wrote for itself, when it certainly did not happen."""
+        """Remove files that the commit wrote if it certainly failed."""
         try:
             with uncommitted_files() as self._files:
                 yield
@@ -374,7 +375,7 @@ class Committer:
 
     def _latest(self, known: Table | None, checked: int) -> Table:
         try:
-            # a version that is the one that is known already is not parsed again
+            # a version that is already known is not parsed again
             latest = self.table_of(self.history.open_latest()) if known is None else known.latest()
         except DatasetNotFoundError as err:
             raise self._gone(checked) from err
@@ -383,9 +384,9 @@ class Committer:
         return latest
 
     def _check_same_table(self, known: Table | None, latest: Table, checked: int) -> None:
-        """Check that the version that was checked so far is still what it was.
+        """Check that the last version that was checked is still the same.
 
-        That costs a request only when another version follows it.
+        This costs a request only if another version follows it.
         """
         if known is None:
             return
@@ -411,7 +412,7 @@ class Committer:
         )
 
     def _transactions(self, checked: int, latest: Table) -> list[tuple[ManifestFile, Transaction | None]]:
-        """Return the versions since ``checked`` and what they did, oldest first."""
+        """Return the versions since ``checked`` and their transactions, oldest first."""
 
         def transaction(version: int) -> tuple[ManifestFile, Transaction | None]:
             if version == latest.version:
@@ -455,7 +456,7 @@ class Committer:
     def _applied(
         self, latest: Table, operation: Operation, data_format: str | None
     ) -> tuple[TableState, RowAccount]:
-        """Return the version that follows, and the account that it is checked against."""
+        """Return the next version, and the account that it is checked against."""
         path = latest.manifest_file.path
         check_writable(writer=latest.manifest.writer_feature_flags, source=path)
         restored = None
@@ -482,7 +483,7 @@ class Committer:
         return apply(state, operation, data_format=data_format, restored=restored), account
 
     def _check_whole(self, version: int) -> None:
-        """Check that a version is still there, now that clean-ups see that it is being restored."""
+        """Check that a version still exists, after clean-ups can see that it is being restored."""
         restored = self.table_of(self._open(version))
         if not is_retained(restored):
             raise being_removed(restored)
@@ -492,21 +493,21 @@ class Committer:
             self._transaction_file = data
             file = self.location / TRANSACTIONS_DIR / name
             self._files.add_file(file)
-            # the manifest holds it, too; the file is for releases that look for it there
+            # the manifest holds it, too; the file is for old releases, which read only that
             file.put(data, durable=False)
 
     def _finds_latest_at_once(self, scheme: NamingScheme) -> bool:
-        """Whether nobody reads the hint, as the newest version is the first name that the store lists."""
+        """Whether nobody needs the hint, as the store lists the newest version first."""
         return not self.location.is_local and scheme is NamingScheme.V2 and lists_in_order(self.location)
 
     def _write_hint(self, version: int) -> None:
-        # it saves slow listings, and may be missing or stale
+        # the hint saves slow listings, and may be missing or stale
         with suppress(LanceError):
             (self.location / VERSIONS_DIR / _HINT).put(b'{"version":%d}' % version, durable=False)
 
 
 def _is_free(location: Location) -> bool:
-    """Whether requests take no time."""
+    """Whether requests to the store take no time."""
     return location.is_local or location.fs.protocol == "memory"
 
 
@@ -515,14 +516,14 @@ def _has_no_transaction_file(manifest: Manifest) -> bool:
 
 
 def _scheme_of(table: Table) -> NamingScheme:
-    """Return how the table names its versions; the file may be a staged one, with a suffix."""
+    """Return the naming scheme of the table; the manifest may be a staged one, with a suffix."""
     name, _, _ = table.manifest_file.path.rpartition("/")[2].partition(_MANIFEST_SUFFIX)
     parsed = parse_manifest_name(name + _MANIFEST_SUFFIX)
     return NamingScheme.V2 if parsed is None else parsed[1]
 
 
 def read_transaction(table: Location, file: ManifestFile) -> Transaction | None:
-    """Return the transaction that made a version: from the manifest file, else from its own file."""
+    """Return the transaction that made a version, from the manifest file or else from its own file."""
     inline = file.read_transaction()
     name = file.manifest.transaction_file
     if inline is not None or not name:

@@ -1,9 +1,9 @@
-"""Whether a change that was computed from an older version may be committed on top of newer ones.
+"""Decide whether a change that was computed from an older version may be committed on top of newer ones.
 
-The rules are the table :data:`RULES`; a pair that is not in it conflicts, as does a version of which the
-operation is not known. Where a pair depends on what exactly the two touch, the entry is a function. Deletions
-of rows of the same fragment pass here: :mod:`lance_df.table.commit.rebase` unites them, or finds that they
-are the same rows. Spec: table format, chapter 7.4, measured against pylance 14.
+The rules are the table :data:`RULES`. A pair that is not in it conflicts, and so does a version whose
+operation is not known. If a pair depends on what exactly the two operations touch, the entry is a function.
+Deletions of rows of the same fragment are allowed here: :mod:`lance_df.table.commit.rebase` unites them, or
+finds that both deleted the same rows. Spec: table format, chapter 7.4, measured against pylance 14.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Rule(Enum):
 
 
 Decision: TypeAlias = Rule | Callable[[Any, Any], Rule]
-"""A rule, or a function of my operation and theirs that chooses one."""
+"""A rule, or a function that chooses one from my operation and theirs."""
 
 _OK, _RETRY, _GIVE_UP = Rule.COMPATIBLE, Rule.RETRY, Rule.GIVE_UP
 
 
 def touched_fragments(operation: Operation) -> set[int]:
-    """Return the ids of the existing fragments that an operation names to change or remove them."""
+    """Return the ids of the existing fragments that an operation changes or removes."""
     match operation:
         case Delete(updated, removed):
             return {*(fragment.id for fragment in updated), *removed}
@@ -75,12 +75,12 @@ def _same_fragments(mine: Operation, theirs: Operation) -> Rule:
 
 
 def _replaced_in_removed(mine: DataReplacement, theirs: Delete) -> Rule:
-    """Deleted rows stay in the data files, so that only fragments that are gone are missed."""
+    """Conflict only if a fragment is gone: deleted rows stay in the data files."""
     return _OK if touched_fragments(mine).isdisjoint(theirs.deleted_fragment_ids) else _GIVE_UP
 
 
 def _replaced_in_updated(mine: DataReplacement, theirs: Update) -> Rule:
-    """Rows that moved to other fragments moved with the values that are to be replaced."""
+    """Conflict in the same fragments: moved rows took along the values that are to be replaced."""
     if theirs.mode is UpdateMode.REWRITE_COLUMNS and not theirs.removed_fragment_ids:
         fields = {field for _, file in mine.replacements for field in file.fields}
         if fields.isdisjoint(theirs.fields_modified):
@@ -102,7 +102,7 @@ def _index_of_replaced(mine: CreateIndex, theirs: DataReplacement) -> Rule:
 
 
 def _index_of_rewritten(mine: CreateIndex, theirs: Rewrite) -> Rule:
-    """The new index would hold addresses of rows that moved."""
+    """Conflict if the new index would hold addresses of rows that moved."""
     rewritten = BitMap(touched_fragments(theirs))
     covered = [index.covered_fragments() for index in mine.new_indices]
     return _OK if all(each is not None and each.isdisjoint(rewritten) for each in covered) else _RETRY
@@ -121,9 +121,9 @@ def _index_on_lost_field(mine: CreateIndex, theirs: Merge | Project) -> Rule:
 
 
 def _rows_under_new_schema(mine: Append | Update, theirs: Merge | Project) -> Rule:
-    """My rows must not lack what is needed, nor hold nulls where they are forbidden now.
+    """Conflict if my rows lack a required column, or may hold nulls that are forbidden now.
 
-    A merge moves the values of a column that it casts to another field, where mine would be missing.
+    A merge that casts a column moves its values to another field, for which my rows have none.
     """
     if not theirs.preserves_nullability:
         return _RETRY
@@ -134,12 +134,12 @@ def _rows_under_new_schema(mine: Append | Update, theirs: Merge | Project) -> Ru
         if not needed <= written or (isinstance(theirs, Merge) and not written <= fields.keys()):
             return _RETRY
         if written.isdisjoint(fields):
-            return _RETRY  # no file of the fragment would be left
+            return _RETRY  # the fragment would have no file left
     return _OK
 
 
 def _nulls_under_narrowed_schema(mine: Project, theirs: Append | Update | DataReplacement) -> Rule:
-    """New values may be null where I found none and forbid them, and new rows have no other columns."""
+    """Conflict if new values may be null where I forbid nulls, or new rows have no remaining column."""
     fields = mine.schema.by_id()
     for fragment in () if isinstance(theirs, DataReplacement) else _new_fragments(theirs):
         if all(fields.keys().isdisjoint(file.fields) for file in fragment.files):
@@ -221,13 +221,13 @@ def _same_bases(mine: UpdateBases, theirs: UpdateBases) -> Rule:
 
 
 def _files_in_moved_bases(mine: Operation, theirs: UpdateBases) -> Rule:
-    """My new data files lie where their base path was; whether somebody moves them there is not known."""
+    """Conflict if my new data files are in a base path that moved: nobody may move them along."""
     moved = {base.id for base in (*theirs.new_bases, *theirs.moved_bases)}
     return _OK if _written_bases(mine).isdisjoint(moved) else _RETRY
 
 
 def _written_bases(operation: Operation) -> set[int]:
-    """Return the ids of the base paths in which an operation has new data files."""
+    """Return the ids of the base paths that contain new data files of an operation."""
     return {file.base_id for file in _new_files(operation) if file.base_id is not None}
 
 
@@ -262,7 +262,7 @@ _ALL: Final = (
 
 
 def _rules(mine: type, **exceptions: Decision) -> dict[tuple[type, type], Decision]:
-    """Return the rules for one operation of mine: compatible with all but the exceptions, named by theirs."""
+    """Return the rules for an operation of mine: all others are compatible, except those given by name."""
     return {(mine, theirs): exceptions.get(theirs.__name__, _OK) for theirs in _ALL}
 
 
@@ -275,7 +275,7 @@ RULES: Final[Mapping[tuple[type, type], Decision]] = {
         Overwrite=_GIVE_UP,
         Restore=_GIVE_UP,
     ),
-    # two that change rows of one fragment are compared by their deletion vectors, when rebasing
+    # two changes of rows of one fragment are compared by their deletion vectors in the rebase
     **_rules(
         Delete,
         Rewrite=_same_fragments,
@@ -373,11 +373,11 @@ RULES: Final[Mapping[tuple[type, type], Decision]] = {
     ),
     **_rules(ReserveFragments, Overwrite=_GIVE_UP, Restore=_GIVE_UP),
 }
-"""(mine, the one that was committed first) to what is to be done."""
+"""From (my operation, the one that was committed first) to the decision."""
 
 
 def decide(mine: Operation, theirs: Operation | None) -> Rule:
-    """Return what the rules say of my operation and one that was committed first; None: not known."""
+    """Return the rule for my operation and one that was committed first (None if that is not known)."""
     decision = RULES.get((type(mine), type(theirs)), _GIVE_UP)
     return decision if isinstance(decision, Rule) else decision(mine, theirs)
 
@@ -390,18 +390,18 @@ def check_conflict(
     Parameters
     ----------
     mine, theirs
-        ``theirs`` is None when the version does not say what it did.
+        ``theirs`` is None if the version does not record its operation.
     version, table
-        Of the other commit, for messages.
+        Version and table of the other commit, for messages.
     stable_row_ids
-        Whether rows keep their ids when they move, so that indices can follow.
+        Whether rows keep their ids when they move, so that indices by row id stay valid.
 
     Raises
     ------
     RetryableConflictError
-        The same change may succeed when it is computed again from the newest version.
+        The same change may succeed if it is computed again from the newest version.
     IncompatibleConflictError
-        The other change makes mine meaningless, or is not known.
+        The other change makes mine meaningless, or is unknown.
     """
     rule = decide(mine, theirs)
     if stable_row_ids and {type(mine), type(theirs)} == {CreateIndex, Rewrite}:
@@ -419,22 +419,22 @@ def check_conflict(
 def dropped_fields(
     mine: Operation, schema: Schema, dropped: AbstractSet[int], *, version: int, table: str
 ) -> frozenset[int]:
-    """Return the fields of new files of my operation that were dropped since it was computed.
+    """Return the fields in new files of my operation that were dropped since it was computed.
 
     Parameters
     ----------
     schema, version
-        Of the next version that was committed since.
+        Of the next version that was committed since then.
     dropped
         The fields that were dropped in the versions before it.
 
     Raises
     ------
     RetryableConflictError
-        A new column has the id of one of these: it would have my values of the other one.
+        A new column reuses the id of a dropped one, so it would get my values of the dropped column.
     """
     if isinstance(mine, Overwrite):
-        return frozenset()  # it brings its own schema
+        return frozenset()  # an overwrite brings its own schema
     fields = schema.by_id()
     for field_id in dropped & fields.keys():
         raise RetryableConflictError(

@@ -1,7 +1,8 @@
-"""What becomes of index entries, and of the sets of fragments that they cover, when fragments change.
+"""Update index entries, and the sets of fragments that they cover, when fragments change.
 
-A set may name fragments that are gone, as ids are never used again: readers intersect. It must never name
-one of which the index does not know the values. Spec: table format, chapters 7.3, 12.4 and 12.5.
+A set may name fragments that are gone, as ids are never used again: readers intersect it with the existing
+fragments. It must never name a fragment whose values the index does not know. Spec: table format, chapters
+7.3, 12.4 and 12.5.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from lance_df.format.operations import Rewrite, RewriteGroup, RewrittenIndex
     from lance_df.format.schema import Schema
 
-# indices that belong to the table itself, and have no fields
+# prefix of system indices, which belong to the table as a whole and have no fields
 _SYSTEM_PREFIX = "__lance_"
-# what holds row ids, not addresses, in tables with stable ones, when its version is 0
+# in tables with stable row ids, these hold row ids rather than addresses if their version is 0
 _BY_ROW_ID = frozenset({"btreeindexdetails", "bitmapindexdetails"})
 
 
@@ -37,7 +38,7 @@ def on_fields_of(indices: Iterable[IndexMetadata], schema: Schema) -> tuple[Inde
 def without_coverage(
     indices: Iterable[IndexMetadata], *, fields: Iterable[int], fragment_ids: Iterable[int]
 ) -> tuple[IndexMetadata, ...]:
-    """Take fragments out of the coverage of the indices on fields whose values changed there."""
+    """Remove fragments from the coverage of the indices on fields whose values changed there."""
     changed, gone = set(fields), BitMap(fragment_ids)
     return tuple(
         index if changed.isdisjoint(index.fields) else _covering(index, lambda covered: covered - gone)
@@ -50,10 +51,10 @@ def of_same_values(
     before: tuple[Schema, FragmentList],
     after: tuple[Schema, FragmentList],
 ) -> tuple[IndexMetadata, ...]:
-    """Return the entries that hold for other columns, covering the fragments of which they know the values.
+    """Return the entries whose columns remain, without coverage of fragments whose values changed.
 
-    An entry goes when one of its fields is gone or of another type. It no longer covers a fragment that has
-    the values of such a field in another file than before.
+    An entry is removed if one of its fields is gone or has another type. It loses the coverage of a fragment
+    whose values of such a field are in another file than before.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def of_same_values(
 
 
 def _moved_columns(old: FragmentList, new: FragmentList) -> dict[int, set[int]]:
-    """Return by fragment the ids of fields whose values are in another file now, or in none."""
+    """Return, by fragment id, the ids of fields whose values are now in another file, or in none."""
     moved: dict[int, set[int]] = {}
     for fragment in new:
         position = old.position(fragment.id)
@@ -106,7 +107,7 @@ def _is_system(index: IndexMetadata) -> bool:
 def with_entries(
     indices: Iterable[IndexMetadata], new: Sequence[IndexMetadata], removed: Sequence[IndexMetadata]
 ) -> tuple[IndexMetadata, ...]:
-    """Remove and add entries. Several entries may share a name: they are segments of one index."""
+    """Remove and add entries. Entries with the same name are segments of one index."""
     gone = {index.uuid for index in (*removed, *new)}
     return (*(index for index in indices if index.uuid not in gone), *new)
 
@@ -119,7 +120,7 @@ def after_rewrite(
     Parameters
     ----------
     groups
-        Those of the operation, with the ids that the new fragments got.
+        The groups of the operation, with the assigned ids of new fragments.
     stable
         Whether rows kept their ids.
 
@@ -151,14 +152,14 @@ def _rewritten(
             base_id=None,
         )
     if not stable:
-        # it holds addresses of fragments that are gone, and no reader looks for those
+        # it holds addresses in fragments that are gone, which no reader asks for
         return index
     keep = index.kind in _BY_ROW_ID and not index.index_version
     return _covering(index, lambda covered: _moved(covered, groups, keep=keep))
 
 
 def _moved(covered: BitMap, groups: Sequence[RewriteGroup], *, keep: bool) -> BitMap:
-    """Replace the old fragments of each group by its new ones, if the old ones were covered all of them."""
+    """Replace the old fragments of each group by its new ones, if all of the old ones were covered."""
     after = BitMap(covered)
     for group in groups:
         old = BitMap(fragment.id for fragment in group.old_fragments)

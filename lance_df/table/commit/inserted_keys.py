@@ -1,12 +1,12 @@
-"""Which keys a merge inserted: so that of two merges at once, one sees that the other had the same new key.
+"""Record the keys that a merge inserted, so that concurrent merges detect a new key that both insert.
 
-A transaction of a merge holds a split block Bloom filter of these keys. A block has eight little-endian u32;
-the upper half of a hash selects the block, the lower half one bit of each word. Observed with pylance 14: it
-writes such a filter, of 1024 blocks, where the keys are the unenforced primary key of the table, in its
-order, and hashes by xxHash64 with seed 0: 32 and 64-bit integers as eight bytes, strings and binary as they
-are, and the parts of a key of several columns with a zero byte after each. Keys of other types it leaves out:
-it does not find out about them. Ours are brought to one of these forms. It conflicts with filters that have a
-key in common with its own, with appends, and with updates that have no filter.
+The transaction of a merge holds a split block Bloom filter of these keys. A block has eight little-endian
+u32; the upper half of a hash selects the block, the lower half one bit of each word. Observed with pylance
+14: it writes a filter of 1024 blocks if the keys are the unenforced primary key of the table, in its order.
+It hashes with xxHash64 and seed 0: 32 and 64-bit integers as eight bytes, strings and binary unchanged, and
+the parts of a key of several columns with a zero byte after each. It leaves out keys of other types, so it
+does not detect these; we convert them to one of the forms above. It conflicts with filters that share a key
+with its own, with appends, and with updates that have no filter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Hashes: TypeAlias = npt.NDArray[np.uint64]
     Blocks: TypeAlias = npt.NDArray[np.uint32]
 
-# Of a primary key: what pylance writes, and can compare. Filters of other keys may be smaller.
+# For a primary key: the number that pylance writes and can compare. Other filters may be smaller.
 _NUM_BLOCKS: Final = 1024
 _MIN_BLOCKS: Final = 8
 _KEYS_PER_BLOCK: Final = 4
@@ -49,11 +49,11 @@ def inserted_keys(
     Parameters
     ----------
     columns
-        The parts of the keys. Those with a null match nothing, and are left out.
+        The parts of the keys. Keys with a null match nothing, and are left out.
     is_primary
         Whether they are the primary key of the table.
     is_part
-        Whether `united_keys` is to put the filter together with those of other keys.
+        Whether `united_keys` will unite the filter with those of other keys.
     """
     hashes = _hashes(columns)
     num_blocks = _NUM_BLOCKS
@@ -74,13 +74,13 @@ def inserted_keys(
 
 
 def united_keys(parts: Sequence[InsertedKeys]) -> InsertedKeys:
-    """Return the filter of the keys of several filters, at least one, which were made to be put together."""
+    """Unite one or more filters that were made with ``is_part``."""
     words = np.bitwise_or.reduce([np.frombuffer(part.blocks or b"", "<u4") for part in parts])
     return dataclasses.replace(parts[0], blocks=words.tobytes())
 
 
 def may_repeat_keys(mine: Update, theirs: Append | Update) -> bool:
-    """Return whether a merge may have inserted a key that rows of another commit have, as far as is known."""
+    """Return whether a merge may have inserted a key that another commit may have inserted, too."""
     keys = mine.inserted_keys
     if keys is None or _is_empty(keys):
         return False
@@ -90,7 +90,7 @@ def may_repeat_keys(mine: Update, theirs: Append | Update) -> bool:
         return not set(theirs.fields_modified).isdisjoint(keys.field_ids)
     if theirs.inserted_keys is not None:
         return _may_share_keys(keys, theirs.inserted_keys)
-    # an update names the columns that it assigns; a merge names all that it writes
+    # an update names the columns that it assigns; a merge names all columns that it writes
     assigned = set(theirs.fields_for_preserving_frag_bitmap)
     return not assigned or not keys.field_ids or not assigned.isdisjoint(keys.field_ids)
 
@@ -121,7 +121,7 @@ def _is_common(data_type: pa.DataType) -> bool:
 
 
 def _words(keys: InsertedKeys) -> Blocks | None:
-    """Return the blocks of a filter; None for what is none, or cannot be compared with another one."""
+    """Return the blocks of a filter; None if it is not valid, or cannot be compared with others."""
     num_blocks, rest = divmod(len(keys.blocks or b""), BLOCK_BYTES)
     if keys.blocks is None or rest or num_blocks.bit_count() != 1:
         return None
@@ -129,12 +129,12 @@ def _words(keys: InsertedKeys) -> Blocks | None:
 
 
 def _folded(words: Blocks, num_blocks: int) -> Blocks:
-    """Return the filter as if it had been made with fewer blocks."""
+    """Fold a filter to fewer blocks; the result equals a filter that was made with that number."""
     return np.bitwise_or.reduce(words.reshape(num_blocks, -1, 8), axis=1)
 
 
 def _block_and_bit(hashes: Hashes, num_blocks: int) -> tuple[npt.NDArray[np.int64], Blocks]:
-    """Return for each hash its block, and the bit that it has in each word of that."""
+    """Return the block of each hash, and its bit in each word of the block."""
     blocks, bits = blocks_and_bits(hashes, num_blocks)
     return blocks, np.uint32(1) << bits
 
@@ -152,13 +152,13 @@ def _hashes(columns: Sequence[pa.Array]) -> Hashes:
 
 
 def _ends(num_keys: int) -> tuple[pa.Array, pa.Scalar]:
-    """Return an empty last part, and the byte between parts: there is one after the last part too."""
+    """Return an empty last part, and the separator, so that a zero byte follows the last part, too."""
     kind = pa.large_binary()
     return pa.repeat(pa.scalar(b"", kind), num_keys), pa.scalar(b"\0", kind)
 
 
 def _bytes_of(column: pa.Array) -> pa.Array:
-    """Return one part of the keys as the bytes that are hashed."""
+    """Return one part of the keys as the bytes to hash."""
     if pa.types.is_nested(storage_type(column.type)):
         return comparable(column)
     values, types = without_views(plain_array(column)), pa.types
@@ -179,7 +179,7 @@ def _bytes_of(column: pa.Array) -> pa.Array:
 
 
 def _one_form(values: pa.Array) -> pa.Array:
-    """Return floats as numbers that are equal where merges take them for equal: all NaNs, and both zeros."""
+    """Return floats as numbers that are equal if merges treat them as equal: all NaNs, and both zeros."""
     numbers = values.cast(pa.float64())
     whole = pc.if_else(pc.is_nan(numbers), pa.scalar(float("nan")), pc.add(numbers, pa.scalar(0.0)))
     return whole.view(pa.int64())

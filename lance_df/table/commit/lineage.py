@@ -1,7 +1,7 @@
-"""Row ids and row versions of new and changed fragments, in tables with stable row ids.
+"""Set row ids and row versions of new and changed fragments, in tables with stable row ids.
 
-Row ids are given out by the commit: from `next_row_id` of the version that it follows, so anew at every
-rebase. Spec: table format, chapter 6.
+The commit assigns row ids from `next_row_id` of the version that it follows, so each rebase assigns them
+anew. Spec: table format, chapter 6.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
     from lance_df.format.fragments import Fragment, SequenceRef
 
-_FIRST_VERSION = 1  # what rows count as created in when it is not recorded
+_FIRST_VERSION = 1  # the version in which rows count as created if none is recorded
 
 
 def inserted(fragments: Iterable[Fragment], *, next_row_id: int, version: int) -> tuple[list[Fragment], int]:
-    """Give new rows their ids, and the version that creates them; return the next free row id, too.
+    """Set the ids of new rows and the version that creates them; also return the next free row id.
 
     Raises
     ------
     CorruptDataError
-        There are no row ids left for them.
+        Not enough row ids are left.
     """
     added = []
     for fragment in fragments:
@@ -64,16 +64,16 @@ def upserted(
     Parameters
     ----------
     fragments
-        The ids that they bring belong to their first rows, which keep them; further rows get new ones.
+        Their row ids belong to their first rows, which keep them; the other rows get new ones.
     sources
-        The fragments from which updated rows were taken, for the versions that created these rows.
+        The fragments that updated rows were taken from, to find the versions that created these rows.
 
     Raises
     ------
     InvalidInputError
-        A fragment brings more ids than it has rows.
+        A fragment has more row ids than rows.
     CorruptDataError
-        There are no row ids left for new rows.
+        Not enough row ids are left for new rows.
     """
     origins = _CreationVersions(sources)
     added = []
@@ -97,7 +97,7 @@ def upserted(
 
 
 def carried(new: Fragment, old: Fragment) -> Fragment:
-    """Let a fragment keep the ids and versions of its rows where the changed one does not say otherwise."""
+    """Copy row ids, and row versions that are not set, from the old form of a fragment."""
     return dataclasses.replace(
         new,
         row_ids=old.row_ids,
@@ -109,13 +109,13 @@ def carried(new: Fragment, old: Fragment) -> Fragment:
 def updated_in_place(
     new: Fragment, old: Fragment, *, version: int, offsets: BitMap | None = None
 ) -> Fragment:
-    """Stamp the rows of a fragment whose columns were rewritten with the version that does so.
+    """Set the update version of rows whose columns were rewritten in place.
 
     Parameters
     ----------
     offsets
-        The rows. Without them it is the rows for which ``new`` says another version than ``old`` (it was
-        computed from an older version of the table, and could not know the number), or else all of them.
+        The updated rows. If None, those for which ``new`` has another version than ``old`` (it was computed
+        from an older version of the table, and could not know the number); if there are none, all rows.
     """
     num_rows = new.physical_rows
     before, after = _versions(old.last_updated_at, num_rows), _versions(new.last_updated_at, num_rows)
@@ -133,13 +133,13 @@ def updated_in_place(
 
 
 def updated_whole(fragment: Fragment, *, version: int) -> Fragment:
-    """Stamp all rows of a fragment."""
+    """Set the update version of all rows of a fragment."""
     versions = constant_versions(version, fragment.physical_rows)
     return dataclasses.replace(fragment, last_updated_at=serialize_versions(versions))
 
 
 def without_lineage(fragment: Fragment) -> Fragment:
-    """Return the fragment as tables without stable row ids have it."""
+    """Return the fragment without row ids and versions, for tables without stable row ids."""
     if fragment.row_ids is None and fragment.created_at is None and fragment.last_updated_at is None:
         return fragment
     return dataclasses.replace(fragment, row_ids=None, created_at=None, last_updated_at=None)
@@ -151,7 +151,7 @@ def row_ids_in(fragment: Fragment) -> RunSequence:
     Raises
     ------
     InvalidInputError
-        It has none.
+        The fragment has none.
     UnsupportedFeatureError
         They are in a hidden column.
     """
@@ -161,7 +161,7 @@ def row_ids_in(fragment: Fragment) -> RunSequence:
 
 
 class _CreationVersions:
-    """The versions that created rows, by row id; built when it is first asked for one."""
+    """The versions that created rows, by row id; the look-up table is built at its first use."""
 
     def __init__(self, sources: Sequence[Fragment]) -> None:
         self._sources = sources
@@ -190,7 +190,7 @@ class _CreationVersions:
 
 
 def _stop(next_row_id: int, num_rows: int) -> int:
-    """Return the next free row id after some rows have got theirs."""
+    """Return the next free row id after some rows were numbered."""
     stop = next_row_id + num_rows
     if stop > MAX_ROW_IDS:
         raise CorruptDataError(

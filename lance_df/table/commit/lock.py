@@ -38,9 +38,9 @@ def held(lock: CommitLock, version: int, *, what: str) -> Iterator[None]:
     Raises
     ------
     StorageError
-        It could not be taken; nothing was done.
+        The lock could not be acquired; nothing was done.
     CommitStateUnknownError
-        What was done is done, but the lock failed as it was released.
+        The block ran, but releasing the lock failed.
     """
     try:
         manager = lock(version)

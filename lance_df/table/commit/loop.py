@@ -1,8 +1,8 @@
-"""Publish new versions of tables, and the first ones.
+"""Publish new versions of tables, including the first one.
 
-Spec: table format, chapter 8. Data files must be durable before. All or nothing: a manifest appears whole,
-under a name that nobody else can take, and only then is the commit there. Who gets another error than
-`CommitStateUnknownError` may remove the files that the version would have had.
+Spec: table format, chapter 8. Data files must be durable before the commit. A commit is atomic: it happens
+when the complete manifest appears under a name that nobody else can take. On any error other than
+`CommitStateUnknownError` the caller may remove the files that the version would have had.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def create_table(
     Parameters
     ----------
     table
-        Its root.
+        The root of the table.
     transaction
         An overwrite with read version 0.
     rows
-        How many rows it adds and deletes, counted by who computed it; None where another program did, so
-        that only what the operation says itself is checked.
+        How many rows it adds and deletes, counted by the code that computed it. None if another program
+        did; then the operation is only checked against itself.
     data_format
         File version of its data files.
     external_store
-        What decides on versions, where the store of the files cannot.
+        The store that decides on versions, if the store of the files cannot.
 
     Raises
     ------
@@ -90,15 +90,15 @@ def publish_first_version(
     external_store: ExternalManifestStore | None = None,
     options: CommitOptions | None = None,
 ) -> ManifestFile:
-    """Publish the version that a table or branch starts with; that of a clone keeps its number.
+    """Publish the first version of a table or branch; a clone keeps the version number of its source.
 
     Parameters
     ----------
     rows
-        How many rows it adds and deletes, counted by who computed it; None where another program did, so
-        that only what the operation says itself is checked.
+        How many rows it adds and deletes, counted by the code that computed it. None if another program
+        did; then the operation is only checked against itself.
     cloned
-        The fragments of what a clone is made of.
+        The fragments of the version that is cloned.
 
     Raises
     ------
@@ -135,15 +135,15 @@ def commit(
     transaction
         Computed from its ``read_version``.
     rows
-        How many rows it adds and deletes, counted by who computed it; None where another program did, so
-        that only what the operation says itself is checked.
+        How many rows it adds and deletes, counted by the code that computed it. None if another program
+        did; then the operation is only checked against itself.
     read
-        The manifest of that version, where the caller has it: a table that was dropped and created again
-        since is then distinguished from the one that was read.
+        The manifest of the read version, if the caller has it. It shows whether the table was dropped
+        and created again since then.
     data_format
-        For an overwrite: the file version of the new content.
+        For an overwrite, the file version of the new data.
     external_store
-        What decides on versions, where the store of the files cannot.
+        The store that decides on versions, if the store of the files cannot.
 
     Returns
     -------
@@ -152,17 +152,17 @@ def commit(
     Raises
     ------
     RetryableConflictError
-        Another commit forbids this one as it is; or other writers won too often.
+        Another commit conflicts with this one, or other writers were faster too often.
     IncompatibleConflictError
         Another commit makes this one meaningless, or the table is not the one that was read.
     CommitStateUnknownError
         The store failed in a way that leaves open whether the version was made. Nothing may be deleted.
     UnsupportedFeatureError
-        The table needs a writer that knows more.
+        The table needs a writer with more features.
     InvalidInputError
         The operation contradicts the table.
     RowCountMismatchError
-        The version would not have the rows that it should have; to try again does not help.
+        The version would not have the rows that it should have; trying again does not help.
     """
     committer = Committer(table, transaction, external_store, options or CommitOptions(), rows=rows)
     base = None if read is None else committer.table_of(read)
@@ -178,17 +178,17 @@ def commit_change(
     data_format: str | None = None,
     options: CommitOptions | None = None,
 ) -> Table:
-    """Publish an operation that was computed from a table, and return the table at the version it became.
+    """Publish an operation that was computed from a table, and return the table at the new version.
 
     Parameters
     ----------
     table
         The version that the operation was computed from; it need not be the newest one.
     rows
-        How many rows it adds and deletes, counted by who computed it; None where another program did, so
-        that only what the operation says itself is checked.
+        How many rows it adds and deletes, counted by the code that computed it. None if another program
+        did; then the operation is only checked against itself.
     properties
-        Kept with the transaction.
+        Stored with the transaction.
 
     Raises
     ------

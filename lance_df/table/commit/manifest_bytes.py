@@ -1,6 +1,6 @@
-"""Serialize a manifest file: dictionaries of 0.1, index section, transaction section, manifest, footer.
+"""Serialize manifest files: dictionaries of 0.1, index section, transaction section, manifest, footer.
 
-The other direction is `lance_df.table.metadata.manifest_io`. Spec: table format, chapter 2.
+`lance_df.table.metadata.manifest_io` reads them. Spec: table format, chapter 2.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _FOOTER_VERSION = (0, 2)
 
 
 def make_manifest_file(path: str, state: TableState, transaction: bytes) -> tuple[bytes, ManifestFile]:
-    """Return the bytes of the manifest file of a version, and that file as it would be read.
+    """Return the bytes of the manifest file of a version, and the file as if it had been read.
 
     Parameters
     ----------
     path
-        What error messages call the file.
+        The file, for error messages.
     transaction
-        The one that made the version, serialized.
+        The serialized transaction that made the version.
 
     Raises
     ------
     InvalidInputError
-        A dictionary column of file version 0.1 without its values, which nobody could read.
+        A dictionary column of file version 0.1 lacks its values, so nobody could read it.
     """
     manifest = state.manifest
     if manifest.data_format == "0.1":

@@ -1,7 +1,7 @@
-"""Changes that are committed once, however often they are tried: the config of a table remembers them.
+"""Marks in the config of a table, so that a change is committed only once, even if it is tried again.
 
-The entry is part of the version that has the change, and of those after it, whoever makes them: it is as
-lasting as the rows, and `Restore` takes back both.
+The entry is part of the version with the change, and of all later versions, whoever makes them. So it lasts
+as long as the rows, and `Restore` undoes both.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class AlreadyCommittedError(Exception):
-    """The change was committed before. Nothing was done; what it would have added is not needed."""
+    """The change was committed before. Nothing was done, and new files for it are not needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What is remembered of a change.
+    """A record of a change.
 
     Attributes
     ----------
     key
-        Names a sequence of changes, in the config of the table.
+        The name of a sequence of changes, in the config of the table.
     number
-        Of the change: it is left out if one of the same or a larger number was committed.
+        The number of the change. It is skipped if one with the same or a larger number was committed.
     """
 
     key: str
@@ -40,7 +40,7 @@ class Mark:
         Raises
         ------
         CorruptDataError
-            Somebody has put something else there.
+            The entry is not a valid number.
         """
         known = config.get(self.key)
         if known is None:
@@ -52,7 +52,7 @@ class Mark:
 
 
 def check_marks(marks: Iterable[Mark], config: Mapping[str, str]) -> None:
-    """Check that no change was committed before.
+    """Check that none of the changes was committed before.
 
     Raises
     ------
@@ -65,5 +65,5 @@ def check_marks(marks: Iterable[Mark], config: Mapping[str, str]) -> None:
 
 
 def with_marks(marks: Iterable[Mark], config: Mapping[str, str]) -> dict[str, str]:
-    """Return the config of a version that has some changes."""
+    """Return the config of a version that includes some changes."""
     return {**config, **{mark.key: str(mark.number) for mark in marks}}

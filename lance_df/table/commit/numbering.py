@@ -1,4 +1,4 @@
-"""Ids of fragments and fields: given out, looked up, and never used again."""
+"""Assign and look up ids of fragments and fields, which are never used again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def numbered(manifest: Manifest, fragments: Iterable[Fragment]) -> list[Fragment]:
-    """Give new fragments the ids that follow the highest one ever used.
+    """Assign new fragments the ids that follow the highest one ever used.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def numbered(manifest: Manifest, fragments: Iterable[Fragment]) -> list[Fragment
 
 
 def highest_id(manifest: Manifest, fragments: Iterable[Fragment]) -> int | None:
-    """Return the highest fragment id ever used, when these are added."""
+    """Return the highest fragment id ever used, these fragments included."""
     ids = [fragment.id for fragment in fragments]
     if manifest.max_fragment_id is not None:
         ids.append(manifest.max_fragment_id)
@@ -47,7 +47,7 @@ def existing(manifest: Manifest, fragment_id: int) -> Fragment:
     Raises
     ------
     InvalidInputError
-        There is none with this id. (One that another commit removed is a conflict, found before.)
+        There is none with this id. (If another commit removed it, a conflict was found earlier.)
     """
     position = manifest.fragments.position(fragment_id)
     if position is None:
@@ -61,7 +61,7 @@ def check_same_rows(new: Fragment, old: Fragment) -> None:
     Raises
     ------
     InvalidInputError
-        It has not.
+        It has another number of rows.
     """
     if old.physical_rows and new.physical_rows != old.physical_rows:
         raise InvalidInputError(
@@ -70,23 +70,23 @@ def check_same_rows(new: Fragment, old: Fragment) -> None:
 
 
 def without_empty_files(fragment: Fragment) -> Fragment:
-    """Remove the data files of which every column was replaced."""
+    """Remove the data files whose columns were all replaced."""
     files = tuple(file for file in fragment.files if any(field != TOMBSTONE for field in file.fields))
     return fragment if len(files) == len(fragment.files) else dataclasses.replace(fragment, files=files)
 
 
 def allocated_field_id(manifest: Manifest, schema: Schema, new_ids: Iterable[int]) -> int | None:
-    """Return the highest field id that was ever given out, in tables that keep account of it.
+    """Return the highest field id that was ever assigned, for tables that record it.
 
     Parameters
     ----------
     schema, new_ids
-        Of the next version, and those of its ids that this one does not have.
+        The schema of the next version, and those of its ids that this version does not have.
 
     Raises
     ------
     RetryableConflictError
-        A new id was given out before.
+        A new id was assigned before.
     """
     mark = manifest.max_allocated_field_id
     if mark is None:

@@ -1,7 +1,7 @@
-"""What old releases left out or got wrong, put right by the first commit of this package.
+"""Fix what old releases left out or got wrong, at the first commit of this package.
 
-A version of ours is trusted in what it says of rows and of indices, so it must not repeat what those said.
-Spec: table format, chapters 8 and 16.
+Readers trust row counts and indices of our versions, so these must not repeat the old mistakes. Spec: table
+format, chapters 8 and 16.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def upgraded(table: Table) -> TableState:
-    """Return a version as the next one may follow it; unchanged when nothing is amiss.
+    """Return a version in the state that the next one starts from; unchanged if nothing is wrong.
 
     Raises
     ------
     CorruptDataError, StorageError
-        Files of which the row counts are needed cannot be read.
+        Files whose row counts are needed cannot be read.
     """
     manifest, fragments = table.manifest, _counted(table)
     if fragments is not manifest.fragments or not manifest.data_format:
@@ -37,7 +37,7 @@ def upgraded(table: Table) -> TableState:
 
 
 def recounted(operation: Operation, fragments: FragmentList) -> Operation:
-    """Return an operation, computed from counts that were amiss, with those that were put right."""
+    """Return an operation that was computed from wrong counts, with the corrected ones."""
 
     def right(fragment: Fragment) -> Fragment:
         position = fragments.position(fragment.id)
@@ -60,7 +60,7 @@ def recounted(operation: Operation, fragments: FragmentList) -> Operation:
 
 
 def _counted(table: Table) -> FragmentList:
-    """Fill in the numbers of rows that are missing, or come from releases that did not name themselves."""
+    """Fill in row counts that are missing, or come from releases that did not record their name."""
     fragments = table.fragments
     is_trusted = table.manifest.writer_version is not None
     if is_trusted and fragments.is_counted:

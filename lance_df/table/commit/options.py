@@ -1,4 +1,4 @@
-"""How patient a commit is."""
+"""Options of commits: retries, timeouts, locks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _USUAL_ATTEMPT = 0.01
 _LONGEST_ATTEMPT = 0.5
-# Of waiting writers each one's turn comes about once in so many attempts. Waits that went on growing would
-# leave all turns to those that come new.
+# The longest wait, in attempts: one of the waiting writers gets its turn about once in this time. If waits
+# kept growing, new writers would get all the turns.
 _MOST_TURNS = 16
 
 
@@ -31,26 +31,27 @@ class CommitOptions:
     Attributes
     ----------
     max_retries
-        How often it starts again. With 0, an overwrite demands that the table still is what was read.
+        How often the commit is retried. With 0, an overwrite fails if the table has changed since it was
+        read.
     strict
-        Follow no other commit, whatever it did: fail as soon as the table is not what was read.
+        Whether to fail if there was any other commit since the table was read.
     commit_timeout
-        How long after its begin it still starts again; None for no limit.
+        The time after which it is not retried any more; None for no limit.
     marks
-        Of changes that must not be committed twice: `AlreadyCommittedError` if they were.
+        Marks of changes that must not be committed twice; if one was, `AlreadyCommittedError` is raised.
     detached
-        Make a version that is no part of the table's history, and can be reached by its number only.
+        Whether to make a version outside the table's history, which can be reached only by its number.
     lock
         Held while the version is made, see :mod:`lance_df.table.commit.lock`.
     properties
-        Kept with the transaction, beside its own.
+        Stored with the transaction, in addition to its own.
     is_part
-        Whether it shows only by another commit that follows: it is then logged as a detail.
+        Whether a later commit makes this one visible; then it is logged at level DEBUG.
     attempts
-        Gets each attempt to publish, before it begins.
+        A list to which each attempt to publish is appended before it begins.
     clock_ns, monotonic, sleep, jitter
-        The time of day for the timestamp; the time that passes, and waiting, between attempts; a number
-        below 1 by which the wait is shortened, so that writers do not meet again.
+        Functions for the timestamp, for the elapsed time, for waiting, and for a factor below 1 that
+        shortens the wait, so that writers do not collide again.
     """
 
     max_retries: int = 100
@@ -72,7 +73,7 @@ class CommitOptions:
             raise InvalidInputError(f"max_retries must be 0 or more, not {self.max_retries}")
 
     def wait(self, attempt: int, seconds: float = _USUAL_ATTEMPT) -> None:
-        """Wait after an attempt that another writer won.
+        """Wait after another writer won an attempt.
 
         Parameters
         ----------

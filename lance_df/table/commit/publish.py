@@ -1,4 +1,4 @@
-"""Publish a manifest under the name of its version, if that is free: the moment of a commit.
+"""Publish a manifest under the name of its version if that is free; this is the moment of the commit.
 
 Spec: table format, chapters 8 and 9. All writers of a table must publish in the same way: by its store's own
 put-if-absent, or through one external manifest store.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lance_df.table.metadata.external_store import ExternalManifestStore, StoredManifest
     from lance_df.table.metadata.versions import NamingScheme
 
-# How often a write is sent: again when it is not known whether it arrived, and it is not there.
+# How often a write is sent. It is sent again if it is unknown whether it arrived, and the file is not there.
 _ATTEMPTS = 2
 
 
@@ -45,34 +45,34 @@ def publish_manifest(
     external_store: ExternalManifestStore | None = None,
     lock: CommitLock | None = None,
 ) -> bool:
-    """Make a manifest file the one of its version, unless that has one.
+    """Publish a manifest file as its version, unless the version exists.
 
     Parameters
     ----------
     table
         The root of the table or of the branch.
     scheme
-        How the table names its versions.
+        The naming scheme of the table's versions.
     data
-        The whole file. It holds the unique id of its transaction, so that equal content is the same commit.
+        The whole file. It holds the unique id of its transaction, so equal content means the same commit.
     external_store
-        Decides which file is the version, where there is one.
+        Decides which file is the version, if it is given.
     lock
-        Held meanwhile.
+        Held while publishing.
 
     Returns
     -------
-    True: the version is this file, also when the reply was lost and that was found out by reading it back.
-    False: another writer made the version, and this file will never be it.
+    True if the version is this file; if the reply was lost, this is found out by reading it back. False if
+    another writer made the version; then this file will never be it.
 
     Raises
     ------
     CommitStateUnknownError
-        Whether the version was made is not known. Nothing that it refers to may be deleted.
+        It is unknown whether the version was made. Nothing that it refers to may be deleted.
     StorageError, NotFoundError
-        The store refused; the version was not made, and no request is on its way.
+        The store refused; the version was not made, and no request is in flight.
     UnsupportedFeatureError
-        The store cannot separate writers: give an external manifest store.
+        The store has no put-if-absent; an external manifest store is needed.
     CorruptDataError
         The table and its external store contradict each other; the version was not made.
     """
@@ -85,14 +85,14 @@ def publish_manifest(
 
 
 def is_absent(name: Location, data: bytes) -> bool:
-    """Whether the manifest of a version is not there, or another one, in a store that has no late requests.
+    """Whether a local version that was being published certainly was not made.
 
-    Where there are later versions it may have been there, and cleaned up since.
+    It may have been made and cleaned up since if there are later versions, so this returns False then.
 
     Parameters
     ----------
     name
-        Local, of a version that was being published.
+        The local file of the version.
     """
     try:
         return name.read() != data
@@ -101,7 +101,7 @@ def is_absent(name: Location, data: bytes) -> bool:
         made = parse_manifest_name(file_name)
         try:
             others = [parse_manifest_name(other) for other in os.listdir(folder)]
-        except FileNotFoundError:  # the first version of a table makes it
+        except FileNotFoundError:  # the first version of a table creates the folder
             return True
         return made is None or all(other is None or other[0] <= made[0] for other in others)
 
@@ -125,7 +125,7 @@ def _publish(
         except NotFoundError:
             return None
 
-    if name.is_local:  # no answers get lost there
+    if name.is_local:  # local answers are never lost
         return put(name, data)
     return _settled(lambda: put(name, data), is_there, what=f"{table.uri}: version {version}")
 
@@ -133,7 +133,7 @@ def _publish(
 def _publish_recorded(
     table: Location, version: int, scheme: NamingScheme, data: bytes, store: ExternalManifestStore
 ) -> bool:
-    """Publish in four steps: stage the manifest, record it, give it its final name, record that."""
+    """Publish in four steps: stage the manifest, record it, copy it to its final name, record that name."""
     if version > 1 and (previous := stored(store, table, version - 1)) is not None:
         finish_commit(store, table, previous)
     final = table / VERSIONS_DIR / scheme.file_name(version)
@@ -151,7 +151,7 @@ def _publish_recorded(
         is_ours = _record(store, table, manifest, data)
     except CommitStateUnknownError:
         raise
-    except LanceError:  # not when it was interrupted: it may be recorded
+    except LanceError:  # not after an interrupt: the manifest may be recorded
         with suppress(LanceError):
             staged.remove()
         raise
@@ -159,7 +159,7 @@ def _publish_recorded(
         with suppress(LanceError):
             staged.remove()
         return False
-    # What fails from here on is made up for by the next writer; the version is decided.
+    # The version is decided; if a step fails from here on, the next writer repeats it.
     with suppress(LanceError):
         put_manifest(store, table, manifest, data)
     return True
@@ -187,16 +187,17 @@ def _record(store: ExternalManifestStore, table: Location, manifest: StoredManif
 
 
 def _settled(put: Callable[[], bool], is_there: Callable[[], bool | None], *, what: str) -> bool:
-    """Send a write and return whether it took effect, whatever becomes of the answers.
+    """Send a write and return whether it took effect, even if answers get lost.
 
-    A refusal needs a look as well: libraries repeat requests, so that it may come from our own first one.
+    A refusal is checked by reading, too: libraries repeat requests, so our own first request may have caused
+    it.
 
     Parameters
     ----------
     put
-        May be repeated: what is still on its way finds the name taken.
+        Sends the write. It may be repeated, as a request that arrives late finds the name in use.
     is_there
-        Whether our content has the name; ``None`` when it is free.
+        Returns whether the name has our content; ``None`` if it is free.
     """
     failure: LanceError | None = None
     for _ in range(_ATTEMPTS):
@@ -221,7 +222,7 @@ def _settled(put: Callable[[], bool], is_there: Callable[[], bool | None], *, wh
 
 
 def _is_same(table: Location, known: StoredManifest, data: bytes) -> bool:
-    """Whether a recorded manifest is this one, which another client may have finished."""
+    """Whether a recorded manifest has our content; another client may have finished the commit."""
     if known.size not in (None, len(data)):
         return False
     source = open_stored(table, known)

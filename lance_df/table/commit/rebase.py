@@ -1,7 +1,8 @@
-"""Turn a change that was computed from an older version into the same change of the latest one.
+"""Rebase a change that was computed from an older version onto the latest one.
 
-The rules have allowed it (:mod:`lance_df.table.commit.conflicts`); what is left is that others deleted other
-rows of the same fragments, or replaced values under a new index. Spec: table format, chapter 7.4, footnote 1.
+:mod:`lance_df.table.commit.conflicts` has allowed it. Here deletions of other rows of the same fragments are
+united, and coverage of new indices is removed where values were replaced. Spec: table format, chapter 7.4,
+footnote 1.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
 
 
 class Rebase:
-    """One operation on its way from the version it was computed from to a later one.
+    """The rebase of one operation from the version that it was computed from onto a later one.
 
     Parameters
     ----------
     base
-        Opens the version that it was computed from, which many operations do not need.
+        Opens the version that it was computed from; many operations do not need it.
     latest
-        The version that it is to follow.
+        The version that it will follow.
     others
-        What was committed between the two, oldest first.
+        The operations committed between the two, oldest first.
     """
 
     def __init__(self, base: Callable[[], Table], latest: Table, others: Sequence[Operation]) -> None:
@@ -52,7 +53,8 @@ class Rebase:
         return self._open_base()
 
     def apply(self, operation: Operation) -> Operation:
-        """Return the operation on the latest version; it may refer to deletion files written for that.
+        """Return the operation for the latest version; it may refer to deletion files that were written for
+        this.
 
         Raises
         ------
@@ -74,7 +76,7 @@ class Rebase:
                 return operation
 
     def undo(self) -> None:
-        """Remove the deletion files that were written, but for those that a version may refer to."""
+        """Remove the deletion files that were written, except those that a version may refer to."""
         self._files.remove()
 
     def _fragments(
@@ -89,7 +91,7 @@ class Rebase:
         return tuple(each for each in rebased if not isinstance(each, int)), (*removed, *emptied)
 
     def _fragment(self, mine: Fragment) -> Fragment | int:
-        """Return a changed fragment, or its id when nothing of it is left."""
+        """Return a changed fragment, or its id if no rows are left."""
         before, now = self._both(mine.id)
         if now == before:
             return mine
@@ -110,12 +112,12 @@ class Rebase:
         return dataclasses.replace(now, deletion_file=file)
 
     def _united(self, mine: Fragment, before: Fragment, now: Fragment) -> BitMap:
-        """Return the rows that others and I deleted.
+        """Return the rows that either of us deleted.
 
         Raises
         ------
         RetryableConflictError
-            Some of them are the same rows.
+            Both deleted some of the same rows.
         """
         known = self._base.deletion_vector(before)
         wanted = self._base.deletion_vector(mine)
@@ -128,27 +130,27 @@ class Rebase:
         return deleted | new
 
     def _both(self, fragment_id: int) -> tuple[Fragment, Fragment]:
-        """Return a fragment as it was and as it is.
+        """Return a fragment in the base version and in the latest one.
 
         Raises
         ------
         RetryableConflictError
-            It is gone, or others replaced columns of it.
+            The fragment is gone, or others replaced columns of it.
         InvalidInputError
-            It was not there in the first place.
+            The base version does not have the fragment.
         """
         before = existing(self._base.manifest, fragment_id)
         position = self._latest.fragments.position(fragment_id)
         if position is None:
             raise self._conflict(fragment_id)
         now = self._latest.fragments[position]
-        # files vanish when their last column is dropped; new ones are new values
+        # files vanish when their last column is dropped; new files have new values
         if not set(now.files) <= set(before.files):
             raise self._conflict(fragment_id)
         return before, now
 
     def _index(self, operation: CreateIndex) -> CreateIndex:
-        """Take from the new index what it says of fragments whose values were replaced meanwhile.
+        """Remove coverage of fragments whose values were replaced meanwhile from the new indices.
 
         Raises
         ------
@@ -175,7 +177,7 @@ class Rebase:
         return dataclasses.replace(operation, new_indices=indices)
 
     def _rewrite(self, operation: Rewrite) -> Rewrite:
-        """Leave out the indices that are gone."""
+        """Leave out rewritten indices that do not exist any more."""
         present = {index.uuid for index in self._latest.manifest_file.read_indices()}
         rewritten = tuple(index for index in operation.rewritten_indices if index.old_id in present)
         return dataclasses.replace(operation, rewritten_indices=rewritten)

@@ -1,9 +1,9 @@
-"""The account of rows: what a commit does to their number is stated, and checked before it is published.
+"""Check the number of rows of each commit before it is published, against what the change states.
 
-Rows before, minus rows that are deleted, plus rows that are added, are the rows after; and each fragment
-loses the rows that were selected in it. All of it comes from manifests, no data is read. Counts that another
-program left out of its operation (0 for a deletion file) are not known before the next commit counts them;
-what depends on them is not checked. Spec: table format, chapters 4 and 7.
+Rows before, minus deleted rows, plus added rows, must equal the rows after; and each fragment loses the rows
+that were selected in it. All numbers come from manifests; no data is read. Counts that another program left
+out of its operation (0 for a deletion file) are unknown until the next commit counts them; checks that depend
+on them are skipped. Spec: table format, chapters 4 and 7.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _REPLACING: Final = (Overwrite, Restore, Clone)
-# A serialized list of fragments is searched for so many names; for more, its files are listed.
+# Up to so many names are searched in the serialized list of fragments; for more, its files are listed.
 _FEW_NAMES: Final = 16
 _NUM_SHOWN: Final = 5
 
@@ -53,17 +53,17 @@ _NUM_SHOWN: Final = 5
 class RowChange:
     """How many rows a change adds and deletes, as counted by the code that selected them.
 
-    It must not be computed from the fragments of the operation, as it is there to check these.
+    It must not be computed from the fragments of the operation, as it serves to check these.
 
     Attributes
     ----------
     added
-        Rows in new fragments; None where only the operation says how many.
+        Rows in new fragments; None if only the operation has the number.
     deleted
-        Live rows that are taken out of fragments, by the ids of these. A row that is written anew is deleted
-        and added.
+        Live rows that are removed from fragments, by fragment id. A row that is rewritten is deleted and
+        added.
     replaces_all
-        Whether no row of before is left, so that the rows that are added are all rows.
+        Whether no previous row remains, so that the added rows are all rows.
     """
 
     added: int | None = 0
@@ -72,7 +72,7 @@ class RowChange:
 
     @classmethod
     def replacing(cls, added: int | None) -> RowChange:
-        """Return the change after which there are so many rows, whatever there was before."""
+        """Return the change that replaces all rows by this number of rows."""
         return cls(added, replaces_all=True)
 
     @classmethod
@@ -87,26 +87,26 @@ class RowChange:
 
 
 NO_ROWS: Final = RowChange()
-"""Of changes that neither add nor delete rows."""
+"""The change of operations that neither add nor delete rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowAccount:
-    """What a commit starts from and what it states, to be compared with the version that it makes.
+    """The previous state and the stated change of a commit, to compare with the version that it makes.
 
     Attributes
     ----------
     uri, version
-        The table, and the version that is followed; 0 for a table that is made.
+        The table, and the version before; 0 for a new table.
     before
         The fragments of that version.
     operation
-        As it is published, so after it was rebased.
+        The operation as it is published, after any rebase.
     rows
-        What its builder states; None where the operation was computed by another program. Then what the
-        operation itself says must agree with what it does.
+        The stated change; None if another program computed the operation. Then the effect of the operation
+        must agree with its own content.
     restored
-        The fragments of the version that a restore or a clone names.
+        The fragments of the version that is restored or cloned.
     """
 
     uri: str
@@ -122,7 +122,7 @@ class RowAccount:
         Raises
         ------
         RowCountMismatchError
-            Fragments or rows would be lost, or be there twice.
+            Fragments or rows would be lost or duplicated.
         """
         if after is self.before and self.rows in (None, NO_ROWS) and not isinstance(self.operation, Restore):
             return
@@ -132,7 +132,7 @@ class RowAccount:
             self._check_changed(after)
 
     def _check_replaced(self, after: FragmentList) -> None:
-        """Check an operation after which there is what it brings, and nothing else."""
+        """Check an operation whose fragments replace all others."""
         source = self.restored
         faults = [] if after is source else _repeated(after)
         brought = self.operation.fragments if isinstance(self.operation, Overwrite) else ()
@@ -174,7 +174,7 @@ class RowAccount:
             self._refuse(after, deleted, added, _total(self.before) - deleted + added, faults)
 
     def _only_adds(self, after: FragmentList) -> bool:
-        """Whether the rows that are stated are added, and nothing else is done: found out at little cost."""
+        """Check cheaply whether an append adds the stated rows, and nothing else changes."""
         rows = self.rows
         return (
             isinstance(self.operation, Append)
@@ -185,7 +185,7 @@ class RowAccount:
         )
 
     def _stated(self) -> tuple[Numbers, list[str]]:
-        """Return the rows to delete for each fragment of before, and what is said of others."""
+        """Return the rows to delete for each previous fragment, and faults for missing fragments."""
         stated = np.zeros(len(self.before), np.int64)
         deleted = {} if self.rows is None else self.rows.deleted
         if not deleted:
@@ -197,9 +197,10 @@ class RowAccount:
         return stated, [f"rows are to be deleted from {_named(missing)}, not there"] if len(missing) else []
 
     def _files_twice(self, after: FragmentList, scope: _Scope) -> list[str]:
-        """Say which of the data files that the operation brings are in another fragment, too.
+        """Return faults for data files of the operation that are also in another fragment.
 
-        Appends may: they take no row away, and pylance's may name a file that is in the table.
+        Appends are not checked: they remove no rows, and those of pylance may name a file that is in the
+        table.
         """
         if isinstance(self.operation, Append):
             return []
@@ -240,18 +241,18 @@ class RowAccount:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What an operation names.
+    """The fragments that an operation names.
 
     Attributes
     ----------
     leaving
-        The ids of fragments that go.
+        The ids of fragments that are removed.
     changing
-        Those of fragments that become others; None for any of them.
+        The ids of fragments that are changed; None for any of them.
     shrinks
-        Whether rows may be deleted from these.
+        Whether rows of these may be deleted.
     new
-        Fragments that come.
+        The new fragments.
     """
 
     leaving: Numbers
@@ -284,21 +285,21 @@ class _Scope:
 
     @property
     def added(self) -> int:
-        """The rows that the operation says it adds."""
+        """The number of rows that the operation itself adds."""
         return sum(fragment.physical_rows for fragment in self.new)
 
 
 class _Pair:
-    """The fragments of two versions, side by side.
+    """A comparison of the fragments of two versions.
 
     Attributes
     ----------
     lost
-        For each fragment of before: live rows that it had and has no more.
+        For each previous fragment, how many live rows it lost.
     num_new
-        Rows in fragments that are new.
+        Rows in new fragments.
     is_unknown
-        For each fragment of before: whether its rows are unknown in the new version.
+        For each previous fragment, whether its row count in the new version is unknown.
     """
 
     def __init__(self, before: FragmentList, after: FragmentList, scope: _Scope) -> None:
@@ -323,7 +324,7 @@ class _Pair:
             self._changes = np.isin(before.ids, scope.changing) if len(scope.changing) else ~self._changes
 
     def faults(self) -> Iterator[str]:
-        """Say what no operation of this kind may do, whatever it states."""
+        """Yield faults that no operation of this kind may have, whatever it states."""
         ids = self._before.ids
         if self._missing.any():
             yield f"{_named(ids[self._missing])} would be gone, which the operation does not name"
@@ -340,7 +341,7 @@ class _Pair:
             yield "fragments would change that the operation does not name"
 
     def undue_losses(self) -> Iterator[str]:
-        """Say which fragments would lose rows, though the operation does not say so."""
+        """Yield faults for fragments that would lose rows, though the operation does not name them."""
         may = ~self._stays
         if self._scope.shrinks:
             may |= self._changes
@@ -353,7 +354,7 @@ _NO_IDS: Final[Numbers] = np.empty(0, np.int64)
 
 
 def _positions_after(before: FragmentList, after: FragmentList, stays: Flags) -> npt.NDArray[np.intp]:
-    """Return where each fragment of before is in after; -1 for one that is not there, or does not stay."""
+    """Return the position of each previous fragment in ``after``; -1 if it is missing or does not stay."""
     count = len(before)
     if stays.all() and np.array_equal(before.ids, after.ids[:count]):
         return np.arange(count)

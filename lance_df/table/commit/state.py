@@ -1,4 +1,4 @@
-"""A version of a table as commits see it, and what all operations do to it.
+"""The state of a table version that commits work on, and steps that all operations share.
 
 Spec: table format, chapters 4 and 8.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lance_df.format.fragments import Fragment
 
-# plain numbers, as operators of enums take their time
+# plain numbers, as operators of enums are slow
 _STICKY = int(
     FeatureFlag.MIXED_FILE_VERSIONS
     | FeatureFlag.FRAGMENT_REUSE_INDEX
@@ -34,7 +34,7 @@ _TABLE_CONFIG = int(FeatureFlag.TABLE_CONFIG)
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A version of a table as commits see it."""
+    """The state of a table version: its manifest and index entries."""
 
     manifest: Manifest
     indices: tuple[IndexMetadata, ...]
@@ -46,11 +46,11 @@ class TableState:
 
     @property
     def next_version(self) -> int:
-        """The version that is being made from this one."""
+        """The number of the next version."""
         return self.manifest.version + 1
 
     def followed_by(self, manifest: Manifest, indices: Iterable[IndexMetadata]) -> TableState:
-        """Return the next version: with its number, and the feature flags that its content demands."""
+        """Return the next version, with its number and the feature flags that its content needs."""
         reader, writer = _flags(manifest)
         numbered = dataclasses.replace(
             manifest,
@@ -63,7 +63,7 @@ class TableState:
 
 @cache
 def library_version() -> WriterVersion:
-    """Return what manifests say of the library that wrote them."""
+    """Return the name and version of this library, for manifests."""
     try:
         return WriterVersion("lance_df", version("lance_df"))
     except PackageNotFoundError:
@@ -71,7 +71,7 @@ def library_version() -> WriterVersion:
 
 
 def with_mixed_versions(manifest: Manifest, fragments: Iterable[Fragment]) -> Manifest:
-    """Set the flag that files of another version than the table's demand; later versions keep it.
+    """Set the flag for files of another version than the table's; later versions keep it.
 
     Parameters
     ----------
@@ -89,13 +89,13 @@ def with_mixed_versions(manifest: Manifest, fragments: Iterable[Fragment]) -> Ma
 
 
 def with_flags(manifest: Manifest) -> Manifest:
-    """Return a manifest with the feature flags that its content demands."""
+    """Return a manifest with the feature flags that its content needs."""
     reader, writer = _flags(manifest)
     return dataclasses.replace(manifest, reader_feature_flags=reader, writer_feature_flags=writer)
 
 
 def _flags(manifest: Manifest) -> tuple[int, int]:
-    """Compute the words of feature flags from the content, and carry the sticky ones on."""
+    """Compute the feature flags of readers and writers from the content; keep the sticky ones."""
     old_reader, old_writer = manifest.reader_feature_flags, manifest.writer_feature_flags
     both = old_reader & old_writer & _STICKY
     if manifest.fragments.has_any_deletions:

@@ -1,7 +1,7 @@
-"""Whether a later version of a table comes from one that was just made.
+"""Decide whether a later version of a table descends from one that was just made.
 
-The name of a version is free before it is made, and again after it was made and cleaned up. Manifests do not
-say which one they follow, so their content has to show it.
+The name of a version is free before it is made, and again after it was cleaned up. Manifests do not name the
+version before them, so their content is compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def may_follow(later: Manifest, operation: Operation | None, first: Manifest) ->
         What made ``later``, if that is known.
     """
     if isinstance(operation, Overwrite):
-        return True  # it is the same whatever was there before
+        return True  # the result does not depend on the previous version
     ours = _files(first.fragments)
     if not ours:
         return _is_part(first, later)
@@ -38,12 +38,12 @@ def may_follow(later: Manifest, operation: Operation | None, first: Manifest) ->
 
 
 def _files(fragments: Iterable[Fragment]) -> set[str]:
-    """Return the names of data files, of which no two writes have the same."""
+    """Return the names of data files; no two writes use the same name."""
     return {file.path for fragment in fragments for file in fragment.files}
 
 
 def _is_part(first: Manifest, later: Manifest) -> bool:
-    """Whether all that a version without rows holds is still there."""
+    """Whether everything in a version without rows is still present."""
     return (
         _fields(first.schema) <= _fields(later.schema)
         and first.schema.metadata.items() <= later.schema.metadata.items()

@@ -1,1 +1,1 @@
-"""Change the columns of a table, its metadata, and check that it is whole."""
+"""Change the columns and the metadata of a table, and validate tables."""

@@ -1,4 +1,4 @@
-"""Add columns: computed fragment by fragment, from a stream, joined, or of nulls only.
+"""Add columns: computed for each fragment, from a stream, by a join, or with nulls only.
 
 Spec: table format, chapter 11.
 """
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 
 def null_columns(table: Table, given: pa.Schema, *, first_id: int | None = None) -> Merge:
-    """Return the operation that adds columns without any value; no data is written.
+    """Return the operation that adds columns with nulls only; no data is written.
 
     Parameters
     ----------
     first_id
-        Of the new fields; the next free one of the table by default.
+        The first id of the new fields; by default the next free one of the table.
 
     Raises
     ------
     InvalidInputError
-        A column exists already, is not nullable, or has a name that is reserved.
+        A column exists already, is not nullable, or has a reserved name.
     UnsupportedFeatureError
-        A type that the format cannot hold, or a table of 0.1 files, which must hold every column.
+        The format does not support a type, or the table has 0.1 files, which must contain every column.
     """
     for field in given:
         if not field.nullable:
@@ -63,18 +63,18 @@ def columns_added(
     fragments: Sequence[Fragment] | None = None,
     first_id: int | None = None,
 ) -> Iterator[Merge]:
-    """Write new columns, and remove them again when what is done with them fails.
+    """Write new columns; delete their files if the block fails.
 
     Parameters
     ----------
     given
-        The new columns. A struct that the table has already stands for new fields in it.
+        The new columns. A struct that exists already adds its new fields to the existing one.
     batches_of
-        Computes the columns of a fragment: one row for each of its live rows, in order.
+        Computes the columns of a fragment, with one row for each of its live rows, in order.
     fragments
-        Those to write; all by default. The others stay as they are.
+        The fragments to write; all by default. The others stay unchanged.
     first_id
-        Of the new fields; the next free one of the table by default.
+        The first id of the new fields; by default the next free one of the table.
 
     Yields
     ------
@@ -83,10 +83,9 @@ def columns_added(
     Raises
     ------
     InvalidInputError
-        A column exists already or has a name that is reserved; the computation returned something else than
-        was announced.
+        A column exists already or has a reserved name, or the computed batches have another schema.
     UnsupportedFeatureError
-        A type that the format cannot hold.
+        The format does not support a type.
     """
     first_id = highest_field_id(table.manifest) + 1 if first_id is None else first_id
     new = with_new_fields(
@@ -101,12 +100,12 @@ def columns_added(
 
 
 def conformed(batches: Iterable[pa.RecordBatch], part: Schema) -> Iterator[list[pa.Array]]:
-    """Bring batches into the shape of what is written.
+    """Convert batches to the schema that is written.
 
     Raises
     ------
     InvalidInputError
-        Batches of another schema.
+        Batches have another schema.
     """
     with source_closed(batches):
         for batch in batches:
@@ -122,7 +121,7 @@ def _with_file(fragment: Fragment, files: dict[int, DataFile]) -> Fragment:
 
 
 class SplitStream:
-    """Hands a stream of rows to one fragment after the other, each as many as it has live rows."""
+    """Splits a stream of rows over fragments: each one gets as many rows as it has live ones."""
 
     def __init__(self, table: Table, batches: Iterable[pa.RecordBatch]) -> None:
         self._table = table
@@ -130,7 +129,7 @@ class SplitStream:
         self._rest: pa.RecordBatch | None = None
 
     def rows_of(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the next fragment; fewer when the stream ends."""
+        """Yield the rows of the next fragment; fewer if the stream ends."""
         missing = self._table.live_rows(fragment)
         while missing:
             batch = self._next()
@@ -142,7 +141,7 @@ class SplitStream:
             missing -= min(missing, batch.num_rows)
 
     def check_end(self) -> None:
-        """Check that nothing is left.
+        """Check that no rows are left.
 
         Raises
         ------

@@ -1,8 +1,8 @@
-"""Rename columns, make them nullable or not, give them another type.
+"""Rename columns, change their nullability, and cast them to other types.
 
 Names and nullability are in the schema only. A cast writes the values into new files, under new field ids;
-old files stay as long as some column in them is needed. Zone maps of the old values go with the commit;
-`lance_df.table.maintenance.zone_map_casts` makes them anew. Spec: table format, chapters 11 and 12.6.
+old files stay as long as some column in them is needed. The commit drops zone maps of the old values;
+`lance_df.table.maintenance.zone_map_casts` rebuilds them. Spec: table format, chapters 11 and 12.6.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
-    """What becomes of one column; ``None`` leaves it as it is. ``path`` is names joined by dots."""
+    """The alteration of one column; ``None`` leaves a property unchanged. ``path`` joins names by dots."""
 
     path: str
     name: str | None = None
@@ -54,12 +54,12 @@ class Alteration:
 def columns_altered(
     table: Table, alterations: Sequence[Alteration], *, keeps_ids: bool = False
 ) -> Iterator[Merge | Project]:
-    """Write what casts need, and remove it again when what is done with it fails.
+    """Write the files that casts need; delete them if the block fails.
 
     Parameters
     ----------
     keeps_ids
-        Let columns keep their field ids when they get another type; not in 0.1.
+        Whether columns keep their field ids when they get another type; not for 0.1 files.
 
     Yields
     ------
@@ -73,7 +73,7 @@ def columns_altered(
         Names clash, a column that must not be null holds nulls, a value does not fit the new type, or the
         new type is of another kind.
     UnsupportedFeatureError
-        A cast of a column with an index that is no zone map.
+        A column with an index other than a zone map is cast.
     """
     changes, casts = _fields_to_change(table.schema, alterations), {}
     for way, alteration in changes.values():
@@ -116,7 +116,7 @@ def altered_schema(schema: Schema, alterations: Sequence[Alteration]) -> Schema:
 
 
 _Changes: TypeAlias = "dict[int, tuple[tuple[Field, ...], Alteration]]"
-"""The way to a field, and what becomes of it, by its id."""
+"""The path of fields to an altered field, and its alteration, by the field's id."""
 
 
 def _fields_to_change(schema: Schema, alterations: Sequence[Alteration]) -> _Changes:
@@ -131,7 +131,7 @@ def _fields_to_change(schema: Schema, alterations: Sequence[Alteration]) -> _Cha
 
 
 def _with_names(schema: Schema, changes: _Changes) -> Schema:
-    """Return the schema with the new names, and what may be null; the types are those of before."""
+    """Return the schema with new names and nullability; the types are the old ones."""
     renamed = edited(schema, lambda field: _renamed(field, changes))
     check_names(renamed, before=schema)
     check_primary_key(renamed.fields)
@@ -163,7 +163,7 @@ def _renamed(field: Field, changes: _Changes) -> Field:
 
 @dataclass(frozen=True, slots=True)
 class _Cast:
-    """A new type, and the id of the field that is written anew as a whole for its sake."""
+    """The new type of a field, and the id of the field that has to be rewritten as a whole for it."""
 
     data_type: pa.DataType
     unit: int
@@ -191,10 +191,10 @@ def _checked_cast(table: Table, way: Sequence[Field], data_type: pa.DataType) ->
 
 
 def _unit(way: Sequence[Field], version: str) -> Field:
-    """Return the field that is written anew as a whole.
+    """Return the field that is rewritten as a whole.
 
-    From 2.1 on fields of structs lie in files of their own; what is in a list stays together. A struct of
-    2.0 is a column that cannot be in two files. In 0.1 ids cannot be taken out of a file.
+    From 2.1 on, fields of structs may be in different files; the contents of a list stay together. In 2.0, a
+    struct is one column, which cannot be split over two files. In 0.1, ids cannot be removed from a file.
     """
     if version in ("0.1", "2.0"):
         return way[0]
@@ -202,7 +202,7 @@ def _unit(way: Sequence[Field], version: str) -> Field:
 
 
 def can_cast(old: pa.DataType, new: pa.DataType) -> bool:
-    """Return whether a column may be given another type: pylance's rule."""
+    """Return whether a column may be cast to another type, by the rules of pylance."""
     types = pa.types
     if types.is_dictionary(old) or types.is_dictionary(new):
         return can_cast(*(each.value_type if types.is_dictionary(each) else each for each in (old, new)))
@@ -229,7 +229,7 @@ def _cast(table: Table, schema: Schema, casts: Mapping[int, _Cast], *, keeps_ids
     first_id = None if keeps_ids else highest_field_id(table.manifest) + 1
     version = data_version(table)
     with_old_names = _retyped_schema(table, table.schema, casts, first_id)
-    # the names in a file are not read, and values are cast by the names that they have
+    # names in a file are not read, and casts match fields by their old names
     units = {cast.unit for cast in casts.values()}
     old, new = _parts(table.schema.fields, with_old_names.fields, units)
     part = Schema(fields=new, metadata=schema.metadata)
@@ -244,7 +244,7 @@ def _cast(table: Table, schema: Schema, casts: Mapping[int, _Cast], *, keeps_ids
         yield Merge(
             tuple(with_columns_of(fragment, files[fragment.id], altered) for fragment in table.fragments),
             altered,
-            # rows that others append meanwhile hold the old column, and would lose it
+            # rows that others append meanwhile have the old column, and would lose it
             preserves_nullability=False,
         )
 
@@ -280,7 +280,7 @@ def _with_ids_of(old: Field, new: Field) -> Field:
 def _parts(
     old: Sequence[Field], new: Sequence[Field], units: set[int]
 ) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
-    """Return the units within their structs, as they are and as they will be."""
+    """Return the units within their structs, in the old and in the new schema."""
     old_parts, new_parts = [], []
     for before, after in zip(old, new, strict=True):
         if before.id in units:
@@ -307,7 +307,7 @@ def _converted(array: pa.Array, field: Field) -> pa.Array:
 
 
 def _cast_values(values: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Cast without loss. Dates and times without a zone are read as those of the clocks in a zone."""
+    """Cast without loss. To add a zone, values without one are read as local times of that zone."""
     if pa.types.is_dictionary(values.type):
         return _cast_values(values.dictionary_decode(), data_type)
     if pa.types.is_dictionary(data_type):
@@ -323,7 +323,7 @@ def _item_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def _with_items(data_type: pa.DataType, items: pa.DataType) -> pa.DataType:
-    """Return a type of lists, at any depth, with other items."""
+    """Return a list type, nested to any depth, with another type of innermost items."""
     if not _is_list(data_type):
         return items
     field = data_type.value_field.with_type(_with_items(data_type.value_type, items))
@@ -341,7 +341,7 @@ def _in_zone(values: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def _unfit(array: pa.Array, data_type: pa.DataType) -> pa.Scalar:
-    """Return the first value that cannot be cast, of an array that has one."""
+    """Return the first value that cannot be cast; the array must have one."""
     start, stop = 0, len(array)
     while stop - start > 1:
         middle = (start + stop) // 2

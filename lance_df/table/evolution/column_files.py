@@ -1,7 +1,7 @@
-"""Write data files that hold some columns of all rows of a fragment, deleted ones included.
+"""Write data files that hold some columns of all rows of a fragment, including deleted ones.
 
-Values are computed for live rows only, as a computation may fail on others. What a deleted row gets nobody
-reads; it repeats the value of a live row near by, which every type and every file version can store.
+Values are computed for live rows only, as a computation may fail on others. Nobody reads the values of
+deleted rows; they repeat the value of a live row nearby, which every type and every file version can store.
 Spec: table format, chapter 11.
 """
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 _NULLABLE_IN_LEGACY = frozenset({"string", "large_string", "binary", "large_binary", "null"})
 
 Rows: TypeAlias = "Callable[[Fragment], Iterable[Sequence[pa.Array]]]"
-"""Computes the values of a fragment: batches with one array for each field, of storage type.
+"""Computes the values of a fragment: batches with one array of storage type for each field.
 
-All of them together have one value for each live row of the fragment, in order.
+Together they have one value for each live row of the fragment, in order.
 """
 
 
@@ -52,23 +52,23 @@ All of them together have one value for each live row of the fragment, in order.
 def columns_written(
     table: Table, fragments: Iterable[Fragment], schema: Schema, rows: Rows
 ) -> Iterator[dict[int, DataFile]]:
-    """Write one data file for each fragment, and remove them when what is done with them fails.
+    """Write one data file for each fragment; delete the files if the block fails.
 
     Parameters
     ----------
     schema
-        What the files hold, with the table's ids.
+        The schema of the files, with the table's field ids.
     rows
-        Called for one fragment after the other, in the order given.
+        Called for each fragment, in the given order.
 
     Yields
     ------
-    The data file of each fragment id.
+    The data files by fragment id.
 
     Raises
     ------
     InvalidInputError
-        Too many or too few rows, or a null where the schema allows none.
+        There are too many or too few rows, or a null in a column that is not nullable.
     StorageError
         The store failed.
     """
@@ -91,7 +91,7 @@ def write_columns(
     Parameters
     ----------
     files
-        Takes note of the file before it is made.
+        Registers the file before it is created.
     """
     name, version = data_file_name(), data_version(table)
     rows_per_group = _rows_per_group(table, fragment) if version == "0.1" else 0
@@ -127,9 +127,9 @@ def _check_storable(schema: Schema, arrays: Sequence[pa.Array]) -> None:
 
 
 def with_columns_of(fragment: Fragment, new: DataFile, schema: Schema) -> Fragment:
-    """Put a file beside those of a fragment: they lose the columns that it has.
+    """Add a file to those of a fragment, and remove its columns from the others.
 
-    Files that hold nothing of the schema any more are left out.
+    Files without any column of the schema are left out.
     """
     needed = schema.by_id().keys()
     files = []
@@ -141,7 +141,7 @@ def with_columns_of(fragment: Fragment, new: DataFile, schema: Schema) -> Fragme
 
 
 def data_version(table: Table) -> str:
-    """Return the version of new data files: the table's; of an old table without one, that of its files."""
+    """Return the version of new data files: the table's, or in old tables without one, that of its files."""
     if table.manifest.data_format is not None:
         return table.manifest.data_format
     empty = "2.2" if table.manifest.writer_feature_flags & FeatureFlag.V2_FORMAT else "0.1"
@@ -149,12 +149,12 @@ def data_version(table: Table) -> str:
 
 
 def _rows_per_group(table: Table, fragment: Fragment) -> int:
-    """Return the rows of a batch of the 0.1 files of a fragment: pylance reads files side by side, by batch.
+    """Return the batch size of the 0.1 files of a fragment, as pylance reads its files batch by batch.
 
     Raises
     ------
     UnsupportedFeatureError
-        The batches are of different sizes.
+        The batches have different sizes.
     """
     for file in fragment.files:
         reader = table.open_data_file(fragment, file)
@@ -171,7 +171,7 @@ def _rows_per_group(table: Table, fragment: Fragment) -> int:
 def _with_deleted_rows(
     table: Table, fragment: Fragment, schema: Schema, batches: Iterable[Sequence[pa.Array]]
 ) -> Iterator[list[pa.Array]]:
-    """Put rows between those of the batches, so that all physical rows of the fragment are there."""
+    """Insert rows for deleted ones, so that batches cover all physical rows of the fragment."""
     num_rows = table.fragment_rows(fragment)
     live = live_offsets(table, fragment)
     done = 0
@@ -200,9 +200,9 @@ def _with_deleted_rows(
 def _spread(
     arrays: Sequence[pa.Array], offsets: npt.NDArray[np.int64], first: int, stop: int, schema: Schema
 ) -> list[pa.Array]:
-    """Return values for the rows from ``first`` to ``stop``; each has that of the next of ``offsets``.
+    """Return values for the rows from ``first`` to ``stop``, each that of the next offset in ``offsets``.
 
-    Blobs, which would take space, are null at the other rows where they may be.
+    Nullable blobs, which would take space, are null at the other rows.
     """
     if stop - first == len(offsets):
         return list(arrays)

@@ -1,4 +1,4 @@
-"""Describe data files that lie in a table's data folder already."""
+"""Describe data files that are already in a table's data folder."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def describe_data_file(table: Table, path: str, *, base_id: int | None = None) -> tuple[DataFile, int]:
-    """Return what manifests say of a file, and its number of rows.
+    """Return a file's entry for manifests, and its number of rows.
 
     Parameters
     ----------
     path
-        Below the data folder of the table, or of the base path ``base_id``.
+        The path below the data folder of the table, or of the base path ``base_id``.
 
     Raises
     ------
     CorruptDataError
         There is no such file, or it is damaged.
     InvalidInputError
-        It holds columns that the table does not have, or of another type.
+        The file has columns that the table lacks, or of another type.
     """
     empty = DataFile(path=path, fields=(), base_id=base_id)
     location = table.data_file_location(empty)
@@ -63,7 +63,7 @@ def describe_data_file(table: Table, path: str, *, base_id: int | None = None) -
 def _pairs(
     file_fields: Sequence[Field], fields: Sequence[Field], path: str, within: str
 ) -> Iterator[tuple[Field, Field]]:
-    """Yield each field of a file with that of the table that has its name, all the way down."""
+    """Yield each field of a file with the table's field of the same name, at all levels."""
     by_name = {field.name: field for field in fields}
     for each in file_fields:
         field = by_name.get(each.name)

@@ -1,4 +1,4 @@
-"""Leave columns out of the schema; their data stays in the files. Spec: table format, chapter 11."""
+"""Remove columns from the schema; their data stays in the files. Spec: table format, chapter 11."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def columns_dropped(table: Table, paths: Sequence[str]) -> Iterator[Merge | Project]:
-    """Drop columns or fields of structs; a struct without fields goes, too.
+    """Drop columns or fields of structs; a struct without fields is dropped, too.
 
-    Fragments of which no data file would be left, as the other columns never had values, get a file of nulls:
-    pylance cannot read fragments without. It is removed when what is done with the operation fails.
+    A fragment may be left without data files, as the other columns never had values. It gets a file of nulls,
+    as pylance cannot read fragments without files. The file is deleted if the block fails.
 
     Yields
     ------
@@ -38,16 +38,16 @@ def columns_dropped(table: Table, paths: Sequence[str]) -> Iterator[Merge | Proj
     ColumnNotFoundError
         There is no such column.
     InvalidInputError
-        Nothing would be left.
+        No column would be left.
     UnsupportedFeatureError
-        A column is what a list holds, or a map.
+        A column is inside a list or a map.
     """
     schema = schema_without(table.schema, paths, source=table.uri)
     bare = _bare_fragments(table, schema)
     if not bare:
         yield Project(schema, preserves_nullability=True)
         return
-    # a struct of 2.0 files is never null
+    # a struct in 2.0 files is never null
     field = next((each for each in schema.fields if not each.is_struct), schema.fields[0])
     part = Schema(fields=(field,), metadata=schema.metadata)
 
@@ -78,7 +78,7 @@ def schema_without(schema: Schema, paths: Sequence[str], *, source: str) -> Sche
     Parameters
     ----------
     source
-        What has the schema, for messages.
+        The owner of the schema, for messages.
 
     Raises
     ------

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def find_field(schema: Schema, path: str) -> tuple[Field, ...]:
-    """Return the fields on the way to a column, from the top level down to itself.
+    """Return the fields on the path to a column, from the top level to the column itself.
 
     Raises
     ------
     ColumnNotFoundError
         There is no such column.
     InvalidInputError
-        It is no path.
+        The path is malformed.
     """
     names = parse_path(path)
     way: list[Field] = []
@@ -48,9 +48,9 @@ def find_field(schema: Schema, path: str) -> tuple[Field, ...]:
 
 
 def edited(schema: Schema, edit: Callable[[Field], Field | None]) -> Schema:
-    """Return the schema with every field replaced by what ``edit`` makes of it, children first.
+    """Return the schema with every field replaced by the result of ``edit``, children first.
 
-    A field for which it returns None is left out.
+    A field is left out if the result is None.
     """
 
     def visit(fields: Iterable[Field]) -> tuple[Field, ...]:
@@ -66,7 +66,7 @@ def check_names(schema: Schema, *, before: Schema) -> None:
     Raises
     ------
     InvalidInputError
-        Two columns share a name, or a new one is empty or reserved, or has a dot or a backquote.
+        Two columns share a name, or a new name is empty or reserved, or has a dot or a backquote.
     """
     _check_siblings(schema.fields, "")
     for name in set(schema.names).difference(before.names):
@@ -87,21 +87,21 @@ def _check_siblings(fields: Sequence[Field], within: str) -> None:
 
 
 def highest_field_id(manifest: Manifest) -> int:
-    """Return the highest field id that is taken: by the schema, by a data file, or for good."""
+    """Return the highest field id that is in use by the schema or a data file, or was ever assigned."""
     in_files = (max(file.fields, default=-1) for m in manifest.fragments.to_proto() for file in m.files)
     mark = -1 if manifest.max_allocated_field_id is None else manifest.max_allocated_field_id
     return max(manifest.schema.max_field_id, mark, max(in_files, default=-1))
 
 
 class Numbering:
-    """Gives out field ids, from ``first``; ``source`` is what error messages call the table."""
+    """Assigns field ids from ``first`` on; ``source`` names the table in error messages."""
 
     def __init__(self, first: int, *, source: str) -> None:
         self._next = first
         self._source = source
 
     def numbered(self, field: Field) -> Field:
-        """Return the field with new ids for itself and all below, depth first.
+        """Return the field with new ids for itself and all fields below, depth first.
 
         Raises
         ------
@@ -122,9 +122,9 @@ class NewFields:
     Attributes
     ----------
     schema
-        The whole schema with them.
+        The whole schema, including the new fields.
     part
-        They alone, in the order they were given in; new fields of structs stand in their structs.
+        The new fields alone, in the given order; new fields of structs are inside these structs.
     """
 
     schema: Schema
@@ -132,7 +132,7 @@ class NewFields:
 
     @property
     def are_nullable(self) -> bool:
-        """Whether rows of writers that do not know the fields may go without them."""
+        """Whether rows of writers that do not know the fields may lack them."""
         return all(field.nullable for field in self.part.walk())
 
 
@@ -150,26 +150,26 @@ def with_new_fields(
     Parameters
     ----------
     given
-        The new columns. A struct that there is already stands for the new fields in it. The metadata of the
-        new schema is added to what there is.
+        The new columns. A struct that exists already adds its new fields to the existing one. The metadata
+        of the given schema is added.
     first_id
-        The lowest field id that is free, see `highest_field_id`.
+        The lowest free field id, see `highest_field_id`.
     data_format
         File version of the new data.
     in_lists
-        Whether structs in lists may get new fields. Without data they can; with data, the lengths of lists
-        would be in two files.
+        Whether structs in lists may get new fields. This is possible without data; with data, two files
+        would have the lengths of the lists.
     source
-        What error messages call the table.
+        The name of the table in error messages.
 
     Raises
     ------
     CorruptDataError
         No field id is left.
     InvalidInputError
-        A column exists already, or has a name that is reserved.
+        A column exists already, or has a reserved name.
     UnsupportedFeatureError
-        A type that the format cannot hold.
+        The format does not support a type.
     """
     merge = _Merge(Numbering(first_id, source=source), data_format, in_lists)
     fields, part = merge.levels(schema.fields, schema_from_arrow(given).fields, "")
@@ -183,7 +183,7 @@ def with_new_fields(
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """Puts new fields among those that there are."""
+    """Merges new fields into existing ones."""
 
     numbering: Numbering
     data_format: str
@@ -192,7 +192,7 @@ class _Merge:
     def levels(
         self, old: Sequence[Field], new: Sequence[Field], within: str
     ) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
-        """Return all fields of one level, and those of them that are new or hold new ones."""
+        """Return all fields of one level, and those of them that are new or contain new ones."""
         fields = {field.name: field for field in old}
         part: list[Field] = []
         names = [field.name for field in new]

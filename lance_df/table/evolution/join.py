@@ -1,4 +1,4 @@
-"""Add columns by a join: rows of other data are found by a key."""
+"""Add columns by a join: look up rows of other data by a key."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lance_df.scan.grouping import grouped
 
 
 class Lookup:
-    """Rows by key. Of rows with the same key the last counts; a null key is a key like others.
+    """Rows by key. If rows share a key, the last one counts; a null key is an ordinary key.
 
     Attributes
     ----------
     schema
-        The columns but the key; nullable, as keys may be missing.
+        The columns except the key; nullable, as keys may be missing.
     """
 
     def __init__(self, table: pa.Table, key: str) -> None:
@@ -25,9 +25,9 @@ class Lookup:
         Raises
         ------
         ColumnNotFoundError
-            It has no such column.
+            The table has no such column.
         InvalidInputError
-            Its keys cannot be compared, or it has no other columns.
+            The keys cannot be compared, or the table has no other columns.
         """
         if table.schema.names.count(key) != 1:
             raise ColumnNotFoundError(
@@ -42,12 +42,12 @@ class Lookup:
         self.schema = pa.schema([field.with_nullable(True) for field in others.schema])
 
     def find(self, keys: pa.Array) -> pa.Array:
-        """Return the row number of each key, null where there is none.
+        """Return the row number of each key, or null if there is none.
 
         Raises
         ------
         InvalidInputError
-            The keys are of another type.
+            The keys have another type.
         """
         if keys.type != self._keys.type:
             raise InvalidInputError(
@@ -57,7 +57,7 @@ class Lookup:
         return self._known[1].take(positions)
 
     def take(self, rows: pa.Array) -> pa.RecordBatch:
-        """Return rows by their numbers; null for a null."""
+        """Return rows by number; a null number gives nulls."""
         rows_of_values = self._values.take(rows)
         return pa.RecordBatch.from_arrays(
             [_array(column) for column in rows_of_values.columns], schema=self.schema

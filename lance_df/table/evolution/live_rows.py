@@ -1,4 +1,4 @@
-"""Read columns of the live rows of fragments, fields of structs among them."""
+"""Read columns, or fields of structs, of the live rows of fragments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_live(table: Table, fragment: Fragment, fields: Sequence[Field]) -> Iter
     Parameters
     ----------
     fields
-        Top-level fields, which may be cut down to some of their children. Blobs come as `MOVED_BLOB`.
+        Top-level fields, possibly with only some of their children. Blobs are returned as `MOVED_BLOB`.
     """
     reader = FragmentReader(table, fragment)
     for rows in _windows(table, reader):
@@ -63,7 +63,7 @@ def live_offsets(table: Table, fragment: Fragment) -> npt.NDArray[np.int64]:
 
 
 def read_keys(table: Table, fragment: Fragment, name: str) -> pa.Array:
-    """Return a column of all live rows of a fragment; it may be ``_rowid`` or ``_rowaddr``, too.
+    """Return a column of all live rows of a fragment, or ``_rowid`` or ``_rowaddr``.
 
     Raises
     ------
@@ -81,12 +81,12 @@ def read_keys(table: Table, fragment: Fragment, name: str) -> pa.Array:
 
 
 def has_nulls(table: Table, way: Sequence[Field]) -> bool:
-    """Return whether a field is null somewhere where the fields around it are not.
+    """Return whether a field is null in any row in which the fields around it are not.
 
     Parameters
     ----------
     way
-        From a top-level field down to the one that is asked about.
+        The fields on the path from the top level to the field in question.
     """
     column = way[-1]
     for parent in reversed(way[:-1]):

@@ -1,4 +1,4 @@
-"""Change the maps of a table: configuration, and the metadata of table, schema and fields."""
+"""Change the maps of a table: its configuration, and the metadata of the table, its schema and fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def map_update(values: Mapping[str, str | None], *, replace: bool = False) -> MapUpdate:
-    """Return the change of a map; a value of None deletes its key, or is passed over with ``replace``.
+    """Return the change of a map; a value of None deletes its key, or is ignored with ``replace``.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def map_update(values: Mapping[str, str | None], *, replace: bool = False) -> Ma
 def field_metadata_update(
     schema: Schema, updates: Mapping[str, Mapping[str, str | None]], *, replace: bool = False
 ) -> UpdateConfig:
-    """Return the operation that changes the metadata of fields, which are given by their paths.
+    """Return the operation that changes the metadata of fields, which are given by path.
 
     Raises
     ------

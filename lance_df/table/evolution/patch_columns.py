@@ -1,4 +1,4 @@
-"""Give rows of a fragment new values in some columns, in place. Spec: table format, chapter 11."""
+"""Set new values in some columns of rows of a fragment, in place. Spec: table format, chapter 11."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class PatchedFragment:
     Attributes
     ----------
     fragment
-        With a new data file, in which the columns are.
+        The fragment with a new data file for the columns.
     field_ids
-        Of the columns, and of all fields below them.
+        The ids of the columns, and of all fields below them.
     offsets
-        The rows that were found in the data, by physical offset.
+        The physical offsets of the rows whose keys were found.
     """
 
     fragment: Fragment
@@ -48,23 +48,23 @@ class PatchedFragment:
 
 
 def patched(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> PatchedFragment:
-    """Write columns of a fragment anew, with the values of the rows that a look-up finds.
+    """Rewrite columns of a fragment, with the values of the rows that a look-up finds.
 
     Parameters
     ----------
     key
-        The column of the table, ``_rowid`` or ``_rowaddr``, that is looked up.
+        The column of the table to look up, or ``_rowid`` or ``_rowaddr``.
     lookup
-        The new values; rows that are not found keep theirs.
+        The new values; rows that are not found keep their values.
 
     Raises
     ------
     ColumnNotFoundError
-        The table has no such key.
+        The table has no such key column.
     InvalidInputError
-        A column that the table does not have or that has another type, or a null where it allows none.
+        The table lacks a column or has it with another type, or a column that is not nullable gets a null.
     UnsupportedFeatureError
-        A table of 0.1 files, which cannot hold a column that another file replaces.
+        The table has 0.1 files, which must not contain a column that another file replaces.
     """
     if data_version(table) == "0.1":
         raise UnsupportedFeatureError(f"{table.uri}: columns of 0.1 files cannot be replaced in place")

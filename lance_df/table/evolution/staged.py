@@ -1,7 +1,7 @@
-"""Check operations that others computed, before they are committed: mistakes that would show much later.
+"""Check operations that other programs computed before they are committed, to find mistakes early.
 
-A data file whose columns are not those of the manifest is read as nulls or as other columns, and no
-reader notices. Spec: table format, chapter 17.
+A data file whose columns do not match the manifest is read as nulls or as other columns, and no reader
+notices. Spec: table format, chapter 17.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def staged_version(operation: ops.Overwrite) -> str | None:
-    """Return the version of the data files of an overwrite; None when it has none.
+    """Return the version of the data files of an overwrite; None if it has no files.
 
     Raises
     ------
     InvalidInputError
-        They are of several versions.
+        The files have different versions.
     """
     versions = {file.version for fragment in operation.fragments for file in fragment.files}
     if len(versions) > 1:
@@ -37,20 +37,20 @@ def staged_version(operation: ops.Overwrite) -> str | None:
 
 
 def check_staged(operation: ops.Operation, *, schema: Schema | None, data_format: str) -> None:
-    """Check the fragments and files that an operation brings.
+    """Check the new fragments and files of an operation.
 
     Parameters
     ----------
     schema
-        Of the table, where the operation does not bring one.
+        The schema of the table, used if the operation does not have one.
     data_format
-        The file version of the table. Files of 2.x go together; those of 0.1 go with their like only.
+        The file version of the table. A table may mix files of 2.x, but not these with files of 0.1.
 
     Raises
     ------
     InvalidInputError
-        A file has a wrong path, version or list of columns; a new fragment has no files, has deleted rows, or
-        columns that the schema does not know.
+        A file has a wrong path, version or list of columns; or a new fragment has no files, has deleted
+        rows, or has columns that are not in the schema.
     """
     match operation:
         case ops.Append(fragments):

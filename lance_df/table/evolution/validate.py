@@ -1,6 +1,6 @@
-"""Check that a table is whole: the manifest in itself, every file it names, and all live rows.
+"""Validate a table: the manifest itself, every file that it names, and all live rows.
 
-What readers would pass over in silence is an error here. Spec: table format, chapter 17.
+Problems that readers silently ignore are errors here. Spec: table format, chapter 17.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 
 def validate_table(table: Table) -> None:
-    """Check everything and read everything once.
+    """Check everything, and read all live rows once.
 
     Raises
     ------
     CorruptDataError
-        Something is missing, damaged, or contradicts something else; the message names the file.
+        Something is missing, damaged or inconsistent; the message names the file.
     """
     validate_files(table)
     _check_zones(table)
@@ -72,7 +72,7 @@ def validate_files(table: Table) -> None:
 
 
 def validate_fragments(table: Table, fragments: Sequence[Fragment]) -> None:
-    """Check some fragments and the files they name, and read their live rows once."""
+    """Check some fragments and the files that they name, and read their live rows once."""
     for fragment in fragments:
         _check_files(table, fragment)
     _read_rows(table, fragments)
@@ -120,7 +120,7 @@ def _check_files(table: Table, fragment: Fragment) -> None:
     name = table.name_of(fragment)
     ids = [field_id for file in fragment.files for field_id in file.fields if field_id != TOMBSTONE]
     trusted = table.manifest.writer_version is not None
-    if trusted:  # of releases that did not name themselves there are tables with fields in two files
+    if trusted:  # releases that did not record their name wrote tables with one field in two files
         _check_once(ids, f"{name}: field")
     _check_fields(table, set(ids), name)
     for file in fragment.files:
@@ -129,7 +129,7 @@ def _check_files(table: Table, fragment: Fragment) -> None:
 
 
 def _check_fields(table: Table, held: set[int], name: str) -> None:
-    """Check the fields that a fragment is said to hold."""
+    """Check the fields that the data files of a fragment list."""
     mark = table.manifest.max_allocated_field_id
     strange = [field_id for field_id in held if field_id < 0 or (mark is not None and field_id > mark)]
     if strange:
@@ -161,7 +161,7 @@ def _check_file(table: Table, fragment: Fragment, file: DataFile, name: str) -> 
 
 
 def _check_columns(table: Table, file: DataFile, name: str) -> None:
-    """Check which column of a 2.x file is said to hold which field; no reader notices when that is wrong."""
+    """Check the mapping of fields to columns of a 2.x file, as readers do not notice mistakes in it."""
     with named_errors(name):
         columns = file.column_of()
     _check_once(list(columns.values()), f"{name}: column")
@@ -172,7 +172,7 @@ def _check_columns(table: Table, file: DataFile, name: str) -> None:
 
 
 def _check_order(table: Table, file: DataFile, name: str) -> None:
-    """Compare with what a 2.x file says itself, unless its field ids are others than the table's."""
+    """Compare the mapping with that in a 2.x file itself, unless its field ids differ from the table's."""
     reader = open_file(table.data_file_location(file).open())
     stored, columns = reader.column_of, file.column_of()
     if stored.keys() == columns.keys() and stored != columns:
@@ -190,7 +190,7 @@ def _check_order(table: Table, file: DataFile, name: str) -> None:
 
 
 def _check_blob_files(table: Table, fragment: Fragment) -> None:
-    """Check that the files of blobs beside data files are there, and end after the blobs of all live rows."""
+    """Check that the blob files beside data files exist, and do not end before the blobs of live rows."""
     fields = [field for field in table.schema.fields if any(node.is_blob for node in field.walk())]
     columns = tuple(field.name for field in fields)
     ids = (fragment.id,)
@@ -219,7 +219,7 @@ def _descriptions(field: Field, values: pa.Array) -> Iterator[tuple[Field, pa.St
 
 
 def _ends_beside(described: pa.StructArray) -> Iterator[tuple[int, int]]:
-    """Yield the ids of the files beside a data file that have blobs, and where the last of these ends."""
+    """Yield the ids of the blob files beside a data file, each with the end of its last blob."""
     if "kind" not in described.type.names:
         return
     kinds, positions, sizes, ids = (
@@ -232,7 +232,7 @@ def _ends_beside(described: pa.StructArray) -> Iterator[tuple[int, int]]:
 
 
 def _check_row_ids(table: Table) -> None:
-    """Check that every live row has an id of its own, and that the next id to be given out is free."""
+    """Check that live rows have distinct row ids, all of which are below the next id."""
     live = [row_id_range(0, 0)]
     for fragment in table.fragments:
         name, num_rows = table.name_of(fragment), table.fragment_rows(fragment)
@@ -242,7 +242,7 @@ def _check_row_ids(table: Table) -> None:
         deleted = table.deletion_vector(fragment)
         live.append(ids if deleted is None else without(ids, deleted_offsets(deleted)))
         _check_row_versions(table, fragment, name, num_rows)
-    # by runs: a few bytes may say that there are billions of ids
+    # runs are compared, as a few bytes may stand for billions of ids
     firsts = np.concatenate([ids.firsts for ids in live])
     lasts = firsts + np.concatenate([ids.ends - ids.begins - 1 for ids in live]).astype(np.uint64)
     order = np.argsort(firsts)
@@ -267,7 +267,7 @@ def _check_row_versions(table: Table, fragment: Fragment, name: str, num_rows: i
 
 
 def _check_zones(table: Table) -> None:
-    """Check that zone maps know every fragment that they are said to cover: searches lose rows otherwise."""
+    """Check that zone maps have zones for every fragment that they cover, as searches lose rows otherwise."""
     ids = table.fragments.ids.astype(np.int64)
     for field in table.schema.walk():
         for name, segments in segments_by_index(table, field, ids).items():

@@ -1,4 +1,4 @@
-"""Scalar indices as pylance builds them, read to prune scans: zone maps, B-trees, bitmaps, Bloom filters."""
+"""Prune scans with scalar indices, as pylance builds them: zone maps, B-trees, bitmaps, Bloom filters."""
 
 from lance_df.table.indices.prune import PruneResult, prune
 

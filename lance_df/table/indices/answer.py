@@ -1,4 +1,4 @@
-"""What an index says to a predicate on its column."""
+"""The answer of an index to a predicate on its column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FragmentIds = npt.NDArray[np.int64]
 class Answer:
     """Rows that may match, by address or by row id, as the index stores them.
 
-    ``is_exact`` says that all of them match, deleted ones aside.
+    ``is_exact`` says that all of them match, except for deleted rows.
     """
 
     rows: RowRanges
@@ -34,13 +34,13 @@ class ScalarIndex(Protocol):
 
     @property
     def key_type(self) -> pa.DataType | None:
-        """Type of the values that the index holds; ``None`` when it holds none that compare."""
+        """Type of the values in the index; ``None`` if it has no values that can be compared."""
         ...
 
     def search(self, predicate: Predicate, fragment_ids: FragmentIds) -> Answer | None:
-        """Return the rows that may match, or ``None`` when the index does not know or asking is not worth it.
+        """Return the rows that may match, or ``None`` if the index cannot answer, or not cheaply.
 
-        ``predicate`` is simplified, reads the indexed column only, and holds no `Unknown`. Rows outside of
+        ``predicate`` is simplified, reads only the indexed column, and has no `Unknown`. Rows outside
         ``fragment_ids``, which ascend, do not matter.
         """
         ...

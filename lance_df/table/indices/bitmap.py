@@ -1,7 +1,7 @@
-"""Bitmap indices: for each distinct value, the set of its rows.
+"""Bitmap indices: the set of rows of each distinct value.
 
-``bitmap_page_lookup.lance`` has ``keys``, one row a value, with a null key for NULL, and ``bitmaps``, a
-RowAddrTreeMap each. Spec: table format, 14.3.
+``bitmap_page_lookup.lance`` has one row for each value: ``keys``, where a null key stands for NULL, and
+``bitmaps``, each a RowAddrTreeMap. Spec: table format, 14.3.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from lance_df.table.indices.row_address_map import MAX_RANGES, parse_row_address
 from lance_df.table.reading.selection import RowRanges
 
 _FILE = "bitmap_page_lookup.lance"
-# Beyond so many values, or half of all, the set is no longer small enough to be worth making.
+# With more matching keys, or more than half of all, the row set is too large to be worth building.
 _MAX_KEYS = 1 << 14
 
 
 class Bitmap:
-    """An open bitmap index: keys in memory once they are needed, bitmaps read when they are."""
+    """An open bitmap index: keys are loaded at first use, bitmaps are read on demand."""
 
     def __init__(self, folder: IndexFolder) -> None:
         self._file = folder.open(_FILE)

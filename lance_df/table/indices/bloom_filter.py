@@ -1,8 +1,8 @@
-"""Bloom filters: for runs of rows of one fragment, which values may be among them.
+"""Bloom filter indices: which values may occur in each run of rows of a fragment.
 
-``bloomfilter.lance`` has one row a zone: ``fragment_id``, ``zone_start``, ``zone_length``, ``has_null`` and
-``bloom_filter_data``, a split block filter: blocks of eight little-endian u32. A value's hash selects a block
-by its high half, and with its low half one bit of each word. Spec: table format, 14.4.
+``bloomfilter.lance`` has one row for each zone: ``fragment_id``, ``zone_start``, ``zone_length``,
+``has_null`` and ``bloom_filter_data``, a split block filter: blocks of eight little-endian u32. The high half
+of a value's hash selects a block, the low half one bit of each word. Spec: table format, 14.4.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from lance_df.table.indices.zone_map import Zones, exact_nulls
 if TYPE_CHECKING:
     from lance_df.table.indices.split_block_filter import Hashes
 
-# Each value passes by chance in some zones, and costs a probe of every zone.
+# Each value costs a probe of every zone, and is a false positive in some of them.
 _MAX_VALUES = 256
 
 _Flags = npt.NDArray[np.bool_]
 
 
 class BloomFilter:
-    """An open Bloom filter index: zones in memory, filters read when there is a value to look for."""
+    """An open Bloom filter index: zones are in memory, filters are read when a value is searched."""
 
     def __init__(self, file: IndexFile) -> None:
         self._file = file
@@ -57,7 +57,7 @@ class BloomFilter:
         return Answer(self._zones.ranges(candidates), is_exact=not candidates.any())
 
     def _may_match(self, predicate: Predicate, rows: npt.NDArray[np.intp]) -> _Flags:
-        """Return for some zones whether a row may make the predicate TRUE."""
+        """Return for the given zones whether a row may make the predicate TRUE."""
         match predicate:
             case Comparison(_, Operator.EQ, value):
                 return self._may_hold(pa.repeat(value, 1), rows)
@@ -101,7 +101,7 @@ def _probe(
     num_blocks: npt.NDArray[np.int64],
     hashed: Hashes,
 ) -> _Flags:
-    """Return which filters have all eight bits of one hash."""
+    """Return which filters have all eight bits of their hash."""
     blocks, bits = blocks_and_bits(hashed, num_blocks)
     # bit b of word j is bit b % 8 of the block's byte 4 j + b / 8
     in_block = np.arange(8) * 4 + (bits >> np.uint32(3)).astype(np.int64)
@@ -111,7 +111,7 @@ def _probe(
 
 
 def _hashes(values: pa.Array) -> Hashes | None:
-    """Return the hashes of literals; ``None`` for types that are hashed in no known way, or for too many."""
+    """Return the hashes of literals; ``None`` if there are too many, or the hash of their type is unknown."""
     if len(values) > _MAX_VALUES or not _is_hashed(values.type):
         return None
     return np.concatenate([hash_values(each) for each in both_zeros(without_views(values))])

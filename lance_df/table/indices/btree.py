@@ -1,9 +1,8 @@
-"""B-trees: all values in order, in pages, and the bounds of the pages.
+"""B-tree indices: all values in order, in pages, and the bounds of the pages.
 
 ``page_data.lance`` has ``values`` in ascending order, nulls first and NaN last, and the ``ids`` of their
-rows. ``page_lookup.lance`` has ``min``, ``max``, ``null_count`` and ``page_idx`` of each page, which are the
-first and the last value of the page and its number; pages have ``batch_size`` rows.
-Spec: table format, 14.2.
+rows. ``page_lookup.lance`` has ``min``, ``max``, ``null_count`` and ``page_idx`` of each page: its first and
+its last value, its number of nulls, and its number. Pages have ``batch_size`` rows. Spec: table format, 14.2.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _MIN_ROWS, _MAX_ROWS = 1 << 16, 1 << 22
 
 
 class BTree:
-    """An open B-tree: page bounds in memory, pages read when they are needed."""
+    """An open B-tree: page bounds are in memory, pages are read on demand."""
 
     def __init__(self, folder: IndexFolder) -> None:
         self._folder = folder
@@ -43,7 +42,7 @@ class BTree:
             raise CorruptDataError(f"{self._lookup.name}: min is {minimum.type}, max is {maximum.type}")
         self._page_numbers, nulls = self._lookup.read_counts(["page_idx", "null_count"])
         if "batch_size" not in self._lookup.metadata:
-            # the pages of old releases are row groups of an 0.1 file; scans do without the index
+            # the pages of old releases are row groups of a 0.1 file; scans do not use such an index
             raise UnsupportedFeatureError(
                 f"{self._lookup.name}: a tree of an old release, without batch_size"
             )
@@ -55,7 +54,7 @@ class BTree:
     @property
     def key_type(self) -> pa.DataType | None:
         if self._lookup.metadata.get("range_partitioned", b"false") != b"false":
-            return None  # pages are spread over several files in a way that pylance 14 does not write
+            return None  # the pages are spread over several files, which pylance 14 does not write
         return self._bounds.min.type
 
     @cached_property
@@ -99,10 +98,10 @@ class BTree:
 def _page_bounds(
     minimum: pa.Array, maximum: pa.Array, nulls: npt.NDArray[np.int64], batch_rows: int
 ) -> ZoneBounds:
-    """Return bounds for pages, whose stored ones are their first and last value.
+    """Return bounds of pages; the stored ones are their first and last values.
 
-    As the values are in order, a page has a NaN only if its first or last value is one, or if it hides behind
-    nulls. How many there are is not known, so the number of rows is given too high, to leave room for values.
+    Values are in order, so a page has a NaN only if its first or last value is NaN, or the NaN follows nulls.
+    The number of NaNs is unknown, so the number of rows is set too high, to leave room for values.
     """
     rows = np.full(len(nulls), batch_rows, dtype=np.int64)
     only_null = np.asarray(maximum.is_null())

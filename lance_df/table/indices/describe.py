@@ -24,7 +24,7 @@ _NAMES = {
     "rtreeindexdetails": "RTree",
     "vectorindexdetails": "Vector",
 }
-# Kept in the manifest as indices, but for the table's own use.
+# These are stored as indices in the manifest, but are internal to the table.
 _SYSTEM_PREFIX = "__lance_"
 
 
@@ -63,7 +63,7 @@ def _describe(index: IndexMetadata, paths: dict[int, str], present: BitMap) -> I
 
 
 def _paths(schema: Schema) -> dict[int, str]:
-    """Return the path of each field by its id, as `parse_path` takes it."""
+    """Return the path of each field by id, in the form that `parse_path` reads."""
     paths: dict[int, str] = {}
 
     def visit(field: Field, prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""One file of an index: an ordinary 2.x file, read by column name, that fails with its own name."""
+"""Read a file of an index, an ordinary 2.x file, by column name; errors name the file."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteSource, Location
 
 
-# What an index keeps of columns that it reads whole: the arrays, or what it makes of them.
+# Memory of columns that are read whole: the arrays, and data derived from them.
 _NUM_COPIES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFolder:
-    """Where the files of an index are, and how large, as far as the manifest says that.
+    """The folder of an index, and its file sizes, as far as the manifest records them.
 
     ``footprint`` counts the memory that the open index takes.
     """
@@ -44,7 +44,7 @@ class IndexFolder:
     footprint: Footprint = field(default_factory=Footprint, repr=False, compare=False)
 
     def open(self, name: str) -> IndexFile:
-        """Open one of the files. Raises as `IndexFile`."""
+        """Open one of the files. Raises the same errors as `IndexFile`."""
         return IndexFile(self.location / name, self.sizes.get(name), self.footprint)
 
 
@@ -54,14 +54,14 @@ class IndexFile:
     Parameters
     ----------
     size
-        What the manifest says of it, which saves a request on remote stores; it may be wrong.
+        The size in the manifest, which saves a request on remote stores; it may be wrong.
     footprint
         Counts the open file, and columns that are read whole.
 
     Raises
     ------
     CorruptDataError
-        The file is missing, is no Lance file, or is damaged.
+        The file is missing or damaged, or is not a Lance file.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class IndexFile:
         Parameters
         ----------
         rows
-            ``None`` for all.
+            The rows to read; ``None`` for all.
         types
-            For each column the type it must have, and then it must hold no null; ``None`` for any.
+            The required type of each column, which then must not have nulls; ``None`` for any type.
         """
         fields = [self._field(name) for name in names]
         arrays = self._reader.read(fields, RowRange(0, self.num_rows) if rows is None else rows)
@@ -115,7 +115,7 @@ class IndexFile:
         return arrays
 
     def read_counts(self, names: Sequence[str]) -> list[npt.NDArray[np.int64]]:
-        """Read unsigned columns that hold numbers of rows, offsets or ids below 2**32, as int64."""
+        """Read columns of row counts, offsets or ids as int64; stored are unsigned numbers below 2**32."""
         counts = []
         for name, array in zip(names, self.read(names), strict=True):
             if not pa.types.is_unsigned_integer(array.type) or array.null_count:
@@ -127,7 +127,7 @@ class IndexFile:
         return counts
 
     def number(self, key: str) -> int:
-        """Return a whole number from the metadata."""
+        """Return an integer from the metadata."""
         text = self.metadata.get(key)
         if text is None or not text.isdigit() or len(text) > 18:
             raise CorruptDataError(f"{self.name}: metadata {key!r} is {text!r}, expected a number")
@@ -135,7 +135,7 @@ class IndexFile:
 
     @cached_property
     def null_rows(self) -> RowRanges | None:
-        """The addresses of the rows that are NULL; ``None`` if the file has no set of them, or a vast one."""
+        """The addresses of the NULL rows; ``None`` if the file lacks them, or they are too scattered."""
         data = self._null_bitmap()
         if data is None:
             return None
@@ -143,7 +143,7 @@ class IndexFile:
         return parse_row_address_map(data, source=self.name)
 
     def null_row_sets(self) -> dict[int, BitMap] | None:
-        """Return the offsets of NULL rows by fragment; ``None`` if the file has no set of them."""
+        """Return the offsets of NULL rows by fragment; ``None`` if the file lacks them."""
         data = self._null_bitmap()
         return None if data is None else dict(read_row_sets(data, source=self.name))
 
@@ -164,7 +164,7 @@ def _opened(location: Location, size: int | None) -> tuple[ByteSource, FileReade
         try:
             return _read_end(location.open_sized(size))
         except (CorruptDataError, StorageError):
-            pass  # of that size there may be none: what the store says counts
+            pass  # the file may have another size: the store decides
     return _read_end(location.open())
 
 

@@ -1,7 +1,7 @@
-"""Which rows of a table a predicate can match, as far as its scalar indices show.
+"""Find the rows of a table that may match a predicate, with its scalar indices.
 
-Every part of the predicate that reads a single column is put to the indices of that column; the answers are
-joined by set algebra on row addresses. What no index answers keeps all rows.
+Each part of the predicate that reads a single column is passed to the indices of that column; the answers are
+combined by set algebra on row addresses. Parts that no index answers keep all rows.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 _ALL_OFFSETS = 1 << FRAGMENT_BITS
-# fragments with higher ids do not fit the signed addresses that are used here; they are never pruned
+# higher fragment ids do not fit into the signed addresses used here; these fragments are never pruned
 _MAX_FRAGMENT_ID = (1 << 31) - 1
-# of an answer and its predicate, beside the rows
+# of an answer and its predicate, besides the rows
 _ANSWER_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """Rows that may match; rows outside of it do not.
+    """The rows that may match; no other rows match.
 
     Attributes
     ----------
     fragment_ids
         The fragments that were asked about, ascending.
     selected
-        For each of them, whether any row may match.
+        For each fragment, whether any row may match.
     is_exact
         Whether every live row of the result matches, so that the predicate need not be applied again.
     reasons
-        What each conjunct did that an index could answer.
+        The effect of each conjunct that an index could answer.
     queries
-        What indices have answered.
+        The queries that indices have answered.
     """
 
     fragment_ids: npt.NDArray[np.int64]
@@ -81,21 +81,21 @@ def prune(
 ) -> PruneResult:
     """Ask the table's indices which rows of ``fragment_ids`` may match ``predicate``.
 
-    Fragments that no usable index covers are selected whole.
+    All rows of fragments that no usable index covers are selected.
 
     Parameters
     ----------
     predicate
-        May hold `Unknown`.
+        May contain `Unknown`.
     keeps_answers
-        Whether what is asked of all fragments is kept for later plans of the version.
+        Whether answers about all fragments are cached for later plans of the version.
 
     Raises
     ------
     InvalidInputError
-        The table has no fragment of such an id.
+        The table has no fragment with such an id.
     CorruptDataError
-        An index file contradicts the format. Names the file.
+        An index file contradicts the format; the message names it.
     """
     asked = np.unique(np.asarray(fragment_ids, dtype=np.int64))
     positions = table.fragments.positions(asked)
@@ -117,7 +117,7 @@ def prune(
 
 
 class _Asked(NamedTuple):
-    """What the indices of a column say, and the queries that they have answered."""
+    """The answer of the indices of a column, and the queries that they have answered."""
 
     answer: Answer
     queries: tuple[IndexQuery, ...] = ()
@@ -136,7 +136,7 @@ def _is_hashable(predicate: Predicate) -> bool:
 
 
 class _Pruner:
-    """Set algebra over the addresses of the fragments that are asked about."""
+    """Set algebra over the row addresses of the given fragments."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _Pruner:
         self._fragment_ids = fragment_ids
         self._in_reach = fragment_ids <= _MAX_FRAGMENT_ID
         starts = fragment_starts(np.where(self._in_reach, fragment_ids, 0))
-        # very old manifests do not say how many rows a fragment has
+        # very old manifests do not have the row counts of fragments
         self.stops = starts + np.where(num_rows > 0, num_rows, _ALL_OFFSETS)
         self._starts = starts
         self._everything = self._whole(self._in_reach)
@@ -158,13 +158,13 @@ class _Pruner:
         self.queries: list[IndexQuery] = []
 
     def touched(self, rows: RowRanges) -> npt.NDArray[np.bool_]:
-        """Return which fragments ``rows`` has a row of."""
+        """Return which fragments have a row in ``rows``."""
         first = np.searchsorted(rows.bounds[:, 1], self._starts, side="right")
         last = np.searchsorted(rows.bounds[:, 0], self.stops, side="left")
         return (last > first) | ~self._in_reach
 
     def explain(self, predicate: Predicate) -> tuple[Answer, tuple[Reason, ...]]:
-        """Select by the whole predicate, and say what each conjunct did."""
+        """Select rows by the whole predicate, and describe the effect of each conjunct."""
         result, reasons = Answer(self._everything, is_exact=True), []
         for part in by_column(And, conjuncts(predicate)):
             answer = self._select(part)
@@ -196,7 +196,7 @@ class _Pruner:
                 return Answer(self._everything, is_exact=False)
 
     def _ask(self, path: tuple[str, ...], predicate: Predicate) -> Answer:
-        """Return what the indices of one column say together."""
+        """Return the combined answer of the indices of one column."""
         if self._answers is None or not _is_hashable(predicate):
             asked = self._asked(path, predicate)
         else:
@@ -223,9 +223,9 @@ class _Pruner:
         return _Asked(Answer(rows, is_exact=False), tuple(queries))
 
     def _ask_segments(self, segments: list[Segment], predicate: Predicate, column: Field) -> Answer | None:
-        """Unite what the segments of one index say, each about the fragments that it covers.
+        """Unite the answers of the segments of one index, each for the fragments that it covers.
 
-        Returns None if none of them says anything.
+        Return None if no segment answers.
         """
         has_answer = False
         covered = np.zeros(len(self._fragment_ids), dtype=np.bool_)
@@ -239,7 +239,7 @@ class _Pruner:
             covered_by_segment = np.isin(self._fragment_ids, segment.fragment_ids) & self._in_reach
             covered |= covered_by_segment
             rows = rows.union(addresses.intersect(self._whole(covered_by_segment)))
-            # an updated row keeps its id, so row ids may stand under the row's former values, too
+            # an updated row keeps its id, so its row id may also be listed under former values
             is_exact &= answer.is_exact and not segment.holds_row_ids
         if not has_answer:
             return None
@@ -247,11 +247,11 @@ class _Pruner:
         return Answer(rows.union(others), is_exact and bool(covered.all()))
 
     def _addresses(self, segment: Segment, rows: RowRanges) -> RowRanges | None:
-        """Return addresses for what an index stores; ``None`` when there are too many row ids to look up."""
+        """Return addresses for the stored rows; ``None`` if there are too many row ids to look up."""
         if not segment.holds_row_ids:
             return rows
         if rows.num_rows > 2 * int(np.sum(self._table.fragments.physical_rows)):
-            return None  # deleted rows aside, a row has one id: this cannot be true, or not be selective
+            return None  # live rows have one id each: so many are wrong, or not selective
         addresses, exists = self._table.row_id_index().lookup(rows.positions().astype(np.uint64))
         return RowRanges.from_positions(addresses[exists].astype(np.int64))
 
@@ -271,7 +271,7 @@ def _joined(how: Callable[[RowRanges, RowRanges], RowRanges], left: Answer, righ
 
 
 def _field_at(fields: Sequence[Field], path: tuple[str, ...]) -> Field | None:
-    """Return the field at a path of names, through structs only."""
+    """Return the field at a path of names, descending into structs only."""
     field = next((each for each in fields if each.name == path[0]), None)
     if field is None or len(path) == 1:
         return field

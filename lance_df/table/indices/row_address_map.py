@@ -1,6 +1,6 @@
-"""RowAddrTreeMap: sets of 64-bit row addresses or row ids, as index files hold them.
+"""RowAddrTreeMap: sets of 64-bit row addresses or row ids in index files.
 
-Bytes: u32 number of entries; for each entry, ascending: u32 high word, u32 byte size, then so many bytes of
+Bytes: u32 number of entries; for each entry, ascending: u32 high word, u32 byte size, then that many bytes of
 portable Roaring with the low words. A byte size of 0 stands for all 2**32 low words. All little-endian.
 Spec: table format, 14.5.
 """
@@ -22,21 +22,21 @@ from lance_df.table.reading.selection import RowRanges
 _COUNT = struct.Struct("<I")
 _ENTRY = struct.Struct("<II")
 _WHOLE = 1 << 32
-# addresses are int64 here; Lance gives out fragment ids one by one, so larger ones do not occur
+# addresses are int64 here; Lance assigns fragment ids one by one, so larger ones do not occur
 _MAX_HIGH = 1 << 31
-# So scattered a set is of no use to a scan, and 16 bytes a range take many times the space of Roaring.
+# Sets of more ranges are of no use to a scan, and 16 bytes for each take many times the space of Roaring.
 MAX_RANGES = 1 << 20
-# A few bytes may mean 2**32 rows; a fragment that is written by anybody has fewer than these.
+# A few bytes may mean 2**32 rows; no fragment that is written in practice has so many.
 _MAX_LISTED = 1 << 26
 
 
 def parse_row_address_map(data: bytes | pa.Buffer, *, source: str) -> RowRanges | None:
-    """Return the set as ranges of 64-bit numbers; ``None`` when it is scattered over a million of them.
+    """Return the set as ranges of 64-bit numbers; ``None`` if it has more than a million ranges.
 
     Raises
     ------
     CorruptDataError
-        ``data`` is cut, has bytes left over, or holds a broken bitmap.
+        ``data`` is truncated, has bytes left over, or has a damaged bitmap.
     """
     starts, stops = [], []
     num_ranges = 0
@@ -53,12 +53,12 @@ def parse_row_address_map(data: bytes | pa.Buffer, *, source: str) -> RowRanges 
 
 
 def read_row_sets(data: bytes | pa.Buffer, *, source: str) -> Iterator[tuple[int, BitMap]]:
-    """Yield the high word and the low words of each part of the set.
+    """Yield the high word of each part of the set, and its low words.
 
     Raises
     ------
     CorruptDataError
-        As :func:`parse_row_address_map`.
+        See :func:`parse_row_address_map`.
     UnsupportedFeatureError
         A part has more rows than fragments have.
     """
@@ -71,13 +71,13 @@ def read_row_sets(data: bytes | pa.Buffer, *, source: str) -> Iterator[tuple[int
 
 
 def serialize_row_sets(sets: Mapping[int, BitMap]) -> bytes:
-    """Return a set, by high words, as index files hold it."""
+    """Serialize a set, given by high words, for index files."""
     parts = [(high, low.serialize()) for high, low in sorted(sets.items())]
     return _COUNT.pack(len(parts)) + b"".join(_ENTRY.pack(high, len(low)) + low for high, low in parts)
 
 
 def serialize_row_addresses(addresses: npt.NDArray[np.uint64]) -> bytes:
-    """Return a set of addresses or row ids, at least one, in any order, as index files hold it."""
+    """Serialize a non-empty set of addresses or row ids, in any order, for index files."""
     ascending = np.sort(addresses)
     highs, starts = np.unique(ascending >> np.uint64(32), return_index=True)
     lows = np.split((ascending & np.uint64(0xFFFFFFFF)).astype(np.uint32), starts[1:])
@@ -108,8 +108,9 @@ def _entries(data: memoryview, source: str) -> Iterator[tuple[int, BitMap | None
 
 
 def _run_ends(low: BitMap | None) -> tuple[BitMap, BitMap]:
-    """Return the first and the last number of each run, found within Roaring: a few bytes may mean
-    2**32 rows."""
+    """Return the first and the last number of each run, without listing the numbers: a few bytes may mean
+    2**32 of them.
+    """
     if low is None:
         return BitMap([0]), BitMap([_WHOLE - 1])
     return low - low.shift(1), low - low.shift(-1)

@@ -1,4 +1,4 @@
-"""Which indices of a table can be asked about a column, and opening them."""
+"""Find the indices of a table that can answer for a column, and open them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.table import Table
 
-# in the order in which they are asked: those that name single rows first
+# in the order in which they are asked: first those that name single rows
 _OPENERS: dict[str, Callable[[IndexFolder], ScalarIndex]] = {
     "btreeindexdetails": BTree,
     "bitmapindexdetails": Bitmap,
@@ -41,7 +41,7 @@ _OPENERS: dict[str, Callable[[IndexFolder], ScalarIndex]] = {
     "bloomfilterindexdetails": lambda folder: BloomFilter(folder.open("bloomfilter.lance")),
 }
 _NAMES_ROWS = ("btreeindexdetails", "bitmapindexdetails")
-# entries without details were written by releases that had no other kinds of scalar index
+# entries without details are of old releases that had no other kinds of scalar index
 _FILES_OF_OLD_KINDS = {
     "page_lookup.lance": "btreeindexdetails",
     "bitmap_page_lookup.lance": "bitmapindexdetails",
@@ -52,8 +52,8 @@ _FILES_OF_OLD_KINDS = {
 class Segment:
     """One entry of an index that covers some of the fragments in question.
 
-    ``holds_row_ids`` says that the index stores stable row ids, not addresses; ``opened`` holds the open
-    indices of the table.
+    ``holds_row_ids`` says that the index stores stable row ids rather than addresses; ``opened`` caches the
+    open indices of the table.
     """
 
     entry: IndexMetadata
@@ -64,9 +64,9 @@ class Segment:
     opened: Entries[ScalarIndex] = field(repr=False, compare=False)
 
     def search(self, predicate: Predicate, data_type: pa.DataType) -> Answer | None:
-        """Ask it; see `ScalarIndex.search`. ``data_type`` is the column's type and that of the literals.
+        """Search the segment; see `ScalarIndex.search`. ``data_type`` is that of the column and the literals.
 
-        Returns ``None`` also when the index holds values of another type, or is from a later release.
+        Return ``None`` also if the index holds values of another type, or is from a later release.
 
         Raises
         ------
@@ -87,12 +87,12 @@ class Segment:
         return index.bounds_of(self.fragment_ids) if isinstance(index, ZoneMap) else None
 
     def without_zones(self) -> FragmentIds:
-        """Return the fragments that it is said to cover but, a zone map, knows nothing of."""
+        """Return the covered fragments that have no zones, if this is a zone map."""
         index = self._open() if self.kind == "zonemapindexdetails" else None
         return index.without_zones(self.fragment_ids) if isinstance(index, ZoneMap) else np.empty(0, np.int64)
 
     def _open(self) -> ScalarIndex:
-        # a store is part of the key because indices of one path may differ between endpoints; the open index
+        # the store is part of the key because the same path may differ between endpoints; the open index
         # keeps its store alive, so the id is not used again
         key = (id(self.location.fs), self.location.path)
         if (known := self.opened.find(key)) is not None:
@@ -102,10 +102,10 @@ class Segment:
 
 
 def segments_by_index(table: Table, field: Field, fragment_ids: FragmentIds) -> dict[str, list[Segment]]:
-    """Return, by the name of the index, the usable segments that index just this field.
+    """Return, by index name, the usable segments that index exactly this field.
 
-    Segments of an index answer together. Indices of unknown kinds or coverage are left out, and coverage is
-    cut down to ``fragment_ids``.
+    The segments of an index answer together. Indices of unknown kind or coverage are left out, and coverage
+    is limited to ``fragment_ids``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Split block Bloom filters over xxHash64, as Bloom filter indices and transactions of merges hold them.
+"""Split block Bloom filters over xxHash64, as in Bloom filter indices and transactions of merges.
 
 A filter has blocks of eight little-endian u32. The high half of a hash selects a block, the low half one bit
 of each word. Spec: table format, 14.4.
@@ -25,7 +25,7 @@ BLOCK_BYTES = 32
 _HALF = np.uint64(32)
 _BITS_OF_BLOCK = 256
 _MAX_BYTES = 128 * 1024 * 1024
-# what selects a bit in each of the eight words of a block
+# the multipliers that select a bit in each of the eight words of a block
 _SALTS: Final = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31],
     dtype=np.uint32,
@@ -33,7 +33,7 @@ _SALTS: Final = np.array(
 
 
 def filter_bytes(num_values: int, probability: float) -> int:
-    """Return the size of a filter of so many distinct values with a probability of false positives."""
+    """Return the size of a filter, given its number of distinct values and its false positive rate."""
     bits = -8 * num_values / math.log(1 - probability ** (1 / 8))
     size = 1 << max(0, math.ceil(bits / 8) - 1).bit_length()
     return min(max(size, BLOCK_BYTES), _MAX_BYTES)
@@ -51,19 +51,19 @@ def split_block_filter(hashes: Hashes, num_bytes: int) -> bytes:
 def blocks_and_bits(
     hashes: Hashes, num_blocks: int | npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-    """Return for each hash its block, and which bit it has in each of the eight words of that.
+    """Return the block of each hash, and its bit in each of the block's eight words.
 
     Parameters
     ----------
     num_blocks
-        Of one filter, or of one for each hash; of many for one hash.
+        The block count of one filter, or of one filter for each hash, or of many filters for one hash.
     """
     blocks = ((hashes >> _HALF) * np.asarray(num_blocks, np.uint64)) >> _HALF
     return blocks.astype(np.int64), (hashes.astype(np.uint32)[:, None] * _SALTS) >> np.uint32(27)
 
 
 def hash_values(values: pa.Array) -> Hashes:
-    """Return the hashes of the values that are not null: of their bytes, in their width."""
+    """Return the hashes of the non-null values, computed from their bytes in the width of their type."""
     plain = values.drop_null()
     bits = fixed_width_bits(plain.type)
     if bits is None:
@@ -80,7 +80,7 @@ def hash_values(values: pa.Array) -> Hashes:
 
 
 def both_zeros(values: pa.Array) -> list[pa.Array]:
-    """Return values, and zeros of both signs if there is one: these are equal, but their bytes are not."""
+    """Return values, with zeros of both signs if one is a zero: these are equal, but their bytes differ."""
     if not pa.types.is_floating(values.type):
         return [values]
     floats = float_values(values.drop_null())

@@ -1,9 +1,9 @@
 """Zone maps: bounds of the column over runs of rows of one fragment.
 
-``zonemap.lance`` has one row a zone: ``min``, ``max``, ``null_count``, ``nan_count``, ``fragment_id``,
-``zone_start`` and ``zone_length``, in physical offsets. Rows between zones were deleted when it was built,
-as may be rows within a zone: its length is an upper bound for what the counts count. Null bounds are unknown
-ones: pylance 14 records none for dictionaries and fixed-size binary, whatever values there are.
+``zonemap.lance`` has one row for each zone: ``min``, ``max``, ``null_count``, ``nan_count``, ``fragment_id``,
+``zone_start`` and ``zone_length``, in physical offsets. Rows between zones were already deleted when the map
+was built, and so may be rows within a zone: its length is an upper bound of the rows that were counted. Null
+bounds are unknown: pylance 14 records none for dictionaries and fixed-size binary, whatever the values are.
 Spec: table format, 14.1.
 """
 
@@ -27,7 +27,7 @@ _NO_ROW = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Zones:
-    """Runs of rows: ``fragment_ids`` of each, and their first and one-past-last addresses."""
+    """Runs of rows: the ``fragment_ids`` of each, its first address, and the one after its last."""
 
     fragment_ids: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]
@@ -43,20 +43,20 @@ class Zones:
         return cls(fragment_ids, starts, starts + lengths)
 
     def within(self, fragment_ids: FragmentIds) -> npt.NDArray[np.bool_]:
-        """Return which zones belong to these fragments."""
+        """Return which zones belong to the given fragments."""
         return np.isin(self.fragment_ids, fragment_ids)
 
     def repeated_fragments(self) -> FragmentIds:
-        """Return the fragments of which two zones have rows in common.
+        """Return the fragments that have overlapping zones.
 
-        pylance 14 keeps zones of former values, which it no longer covers, when it merges segments.
+        When pylance 14 merges segments, it keeps zones of former values that it no longer covers.
         """
         order = np.argsort(self.starts, kind="stable")
         starts, stops = self.starts[order], np.maximum.accumulate(self.stops[order])
         return np.unique(self.fragment_ids[order][1:][starts[1:] < stops[:-1]])
 
     def ranges(self, zones: npt.NDArray[np.bool_]) -> RowRanges:
-        """Return the rows of some zones."""
+        """Return the rows of the given zones."""
         return RowRanges.from_ranges(self.starts[zones], self.stops[zones])
 
 
@@ -85,7 +85,7 @@ class ZoneMap:
         return self._bounds.min.type
 
     def bounds_of(self, fragment_ids: FragmentIds) -> ZoneBounds:
-        """Return the bounds of the zones of some fragments."""
+        """Return the bounds of the zones of the given fragments."""
         selected = self._zones.within(fragment_ids)
         everything, mask = self._bounds, pa.array(selected)
         return ZoneBounds(
@@ -97,7 +97,7 @@ class ZoneMap:
         )
 
     def without_zones(self, fragment_ids: FragmentIds) -> FragmentIds:
-        """Return those of some fragments that it knows nothing of, and whose rows a search would not find."""
+        """Return those of the given fragments that have no zones, whose rows a search would not find."""
         return np.setdiff1d(fragment_ids, self._zones.fragment_ids)
 
     def search(self, predicate: Predicate, fragment_ids: FragmentIds) -> Answer | None:

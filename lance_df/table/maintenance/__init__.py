@@ -1,1 +1,1 @@
-"""Keep a table in shape: compaction, zone map indices, removal of what is no longer needed."""
+"""Maintain a table: compaction, scalar indices, and clean-up of versions and files that are not needed."""

@@ -1,9 +1,9 @@
-"""Clean-ups that a table's configuration asks for: every so many versions, after the commit that makes one.
+"""Clean-ups that a table's configuration requests: every so many versions, after the commit of a version.
 
-Keys (``lance.auto_cleanup.…``) and meanings are pylance's, with one exception: where neither an age nor a
-number is set, pylance removes every older version, and here two weeks are the age, as of any clean-up. The
-version before the commit always stays: readers have it open. Nothing here fails a commit, which is there
-already.
+Keys (``lance.auto_cleanup.…``) and meanings are pylance's, with one exception: if neither an age nor a number
+is set, pylance removes every older version, but here the age is two weeks, as in any clean-up. The version
+before the commit always stays, as readers have it open. Failures are warnings, as the commit already
+happened.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "lance.auto_cleanup."
 _PART = re.compile(r"\s*(\d+)\s*([a-zA-Z]+)")
-# as the words of pylance's configuration; months and years are mean ones
+# the words of pylance's configuration; months and years have their average length
 _SECONDS = {
     **dict.fromkeys(("ns", "nsec", "nanos"), 1e-9),
     **dict.fromkeys(("us", "usec", "micros"), 1e-6),
@@ -41,10 +41,10 @@ _SECONDS = {
 
 
 def auto_cleanup(table: Table) -> CleanupStats | None:
-    """Clean up a table that was just committed to, if its configuration says that it is time.
+    """Clean up a table after a commit, if its configuration requires it at this version.
 
-    The version that was the newest one before the commit stays, whatever the configuration says. Versions
-    with tags stay, and files that no version refers to stay for seven days, as ever.
+    The version that was the newest one before the commit stays, whatever the configuration says. As in any
+    clean-up, versions with tags stay, and files that no version refers to stay for seven days.
 
     Parameters
     ----------
@@ -53,7 +53,8 @@ def auto_cleanup(table: Table) -> CleanupStats | None:
 
     Returns
     -------
-    What was removed; ``None`` if there was nothing to be done. A failure is a warning.
+    The counts of what was removed; ``None`` if there was nothing to do, or the clean-up failed with a
+    warning.
     """
     config = table.manifest.config
     if f"{_PREFIX}interval" not in config:
@@ -61,7 +62,7 @@ def auto_cleanup(table: Table) -> CleanupStats | None:
     try:
         interval = _number(config, "interval")
         if interval and table.version % interval:
-            return None  # 0 stands for each version
+            return None  # an interval of 0 means every version
         return cleanup(table, _policy(config, pinned=frozenset({table.version - 1})))
     except LanceError as err:
         message = (
@@ -72,12 +73,12 @@ def auto_cleanup(table: Table) -> CleanupStats | None:
 
 
 def parse_duration(text: str) -> dt.timedelta:
-    """Return the duration that a text such as ``"14days"`` or ``"1h 30m"`` means.
+    """Parse a duration such as ``"14days"`` or ``"1h 30m"``.
 
     Raises
     ------
     InvalidInputError
-        It means none.
+        The text is not a duration.
     """
     parts = _PART.findall(text)
     if not parts or _PART.sub("", text).strip() or any(unit not in _SECONDS for _, unit in parts):

@@ -1,4 +1,4 @@
-"""Files of bitmap indices, written from entries in order and read back in order. Spec: table format, 14.3."""
+"""Write and read the files of bitmap indices; entries are in order. Spec: table format, 14.3."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_bitmap(index: NewIndex, data_type: pa.DataType, entries: Iterable[Entr
 
 
 class _BitmapWriter:
-    """Puts the rows of each key together, which may be spread over blocks of entries."""
+    """Collects the rows of each key, which may be spread over several blocks of entries."""
 
     def __init__(self, file: NewIndexFile) -> None:
         self.num_keys = 0
@@ -98,7 +98,7 @@ def read_bitmap(folder: IndexFolder) -> Iterator[Entries]:
     CorruptDataError
         The file is missing or damaged.
     UnsupportedFeatureError
-        A bitmap stands for more rows than can be listed.
+        A bitmap has more rows than can be listed.
     """
     file = folder.open(_FILE)
     for rows in _row_ranges(file):
@@ -118,7 +118,7 @@ def read_bitmap(folder: IndexFolder) -> Iterator[Entries]:
 
 
 def read_bitmap_ids(folder: IndexFolder) -> Iterator[npt.NDArray[np.uint64]]:
-    """Yield the rows of the entries. Raises as :func:`read_bitmap`."""
+    """Yield the row addresses or ids of the entries. Raises as :func:`read_bitmap`."""
     file = folder.open(_FILE)
     for rows in _row_ranges(file):
         (bitmaps,) = file.read(["bitmaps"], rows)
@@ -141,7 +141,7 @@ def _row_ranges(file: IndexFile) -> Iterator[RowRange]:
 
 
 def _listed(file: IndexFile, bitmaps: pa.Array) -> Iterator[tuple[int, npt.NDArray[np.uint64]]]:
-    """Yield for each part of each bitmap the position of the bitmap, and the rows."""
+    """Yield the position of the bitmap and the rows, for each part of each bitmap."""
     if not pa.types.is_binary(bitmaps.type) or bitmaps.null_count:
         raise CorruptDataError(f"{file.name}: bitmaps of {bitmaps.type}, {bitmaps.null_count} of them null")
     for position, bitmap in enumerate(bitmaps):
@@ -156,7 +156,7 @@ def _repeated(keys: pa.Array, positions: list[int], ids: list[npt.NDArray[np.uin
 
 
 def _starts_of_keys(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Return where the runs of identical values begin; NULLs are identical."""
+    """Return where the runs of equal values begin; NULLs count as equal."""
     keys = order_keys(values)
     before, after = keys.slice(0, max(0, len(keys) - 1)), keys.slice(1)
     changes = np.asarray(pc.not_equal(before, after).fill_null(False))

@@ -1,4 +1,4 @@
-"""Files of Bloom filter indices: a filter for each zone, a run of live rows of one fragment.
+"""Write the files of Bloom filter indices: a filter for each zone, a run of live rows of one fragment.
 
 Spec: table format, 14.4.
 """
@@ -48,21 +48,21 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class FilterSize:
-    """How many live rows a zone has, and with which probability its filter errs; by default as pylance's."""
+    """The live rows of a zone, and the false positive rate of its filter; the defaults are pylance's."""
 
     num_rows: int = 8192
     probability: str = "0.00057"
 
     @classmethod
     def read(cls, folder: IndexFolder) -> FilterSize:
-        """Return that of an index.
+        """Read the size from an index.
 
         Raises
         ------
         CorruptDataError
             Its file is damaged.
         UnsupportedFeatureError
-            It has filters that are too large to be built.
+            Its filters are too large to be built.
         """
         file = folder.open(_FILE)
         size = cls(file.number(_ITEMS), file.metadata.get(_PROBABILITY, b"").decode("ascii", "replace"))
@@ -79,12 +79,12 @@ class FilterSize:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of each filter."""
+        """Size of each filter in bytes."""
         return filter_bytes(self.num_rows, float(self.probability))
 
 
 class _Zone(NamedTuple):
-    """In the order of the columns of the file."""
+    """A zone; its fields are in the order of the columns of the file."""
 
     fragment: int
     start: int
@@ -94,7 +94,7 @@ class _Zone(NamedTuple):
 
 
 class BloomFilterWriter:
-    """Writes the zones of indices and of rows, and which rows are NULL, if all of the indices have that."""
+    """Writes zones of existing indices and of new rows, and NULL rows if all of these indices have them."""
 
     def __init__(self, size: FilterSize) -> None:
         self._size = size
@@ -108,7 +108,7 @@ class BloomFilterWriter:
         Parameters
         ----------
         reused
-            Indices, and the fragments of which their zones are taken over.
+            Indices, and the fragments whose zones are copied from them.
         rows
             Values by address, ascending within each fragment.
         """
@@ -146,7 +146,7 @@ class BloomFilterWriter:
             self._null_rows.update({each: rows for each, rows in nulls.items() if each in fragment_ids})
 
     def _zones_in(self, rows: Iterable[Entries]) -> Iterator[_Zone]:
-        """Cut rows into zones, which end with their fragments."""
+        """Split rows into zones, which end with their fragments."""
         pending: list[Entries] = []
         num_rows = 0
         for part in _by_fragment(rows):
@@ -185,12 +185,12 @@ class BloomFilterWriter:
 
 
 def read_zones(folder: IndexFolder) -> Zones:
-    """Return which rows the zones have. Raises CorruptDataError when the file is damaged."""
+    """Return the zones. Raises CorruptDataError if the file is damaged."""
     return Zones.read(folder.open(_FILE))
 
 
 def num_zones(folder: IndexFolder) -> int:
-    """Return the number of zones. Raises CorruptDataError when the file is damaged."""
+    """Return the number of zones. Raises CorruptDataError if the file is damaged."""
     return folder.open(_FILE).num_rows
 
 

@@ -1,4 +1,4 @@
-"""Bloom filter indices: for runs of rows, which values may be among them."""
+"""Build Bloom filter indices, which record the values that may be in each run of rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BloomFilterBuilder:
     has_zones: bool = True
 
     def accepts(self, field: Field) -> bool:
-        """Whether values of a field can be indexed: pylance hashes those of some types only."""
+        """Whether values of a field can be indexed: pylance only hashes those of some types."""
         if field.children or field.is_blob or field.is_json:
             return False
         data_type, types = field.arrow_type(), pa.types
@@ -46,7 +46,7 @@ class BloomFilterBuilder:
         )
 
     def contents(self, table: Table, field: Field, segment: IndexMetadata) -> SegmentContents:  # noqa: ARG002 - a cast column is another field
-        """Return what a segment knows: it covers a fragment if it has zones of it, or there are no rows."""
+        """Return the coverage of a segment: fragments for which it has zones, or without rows."""
         present = BitMap(table.fragments.ids.tolist())
         zones = read_zones(segment_folder(table, segment))
         held = BitMap(np.unique(zones.fragment_ids).tolist()) & present
@@ -57,7 +57,7 @@ class BloomFilterBuilder:
         return SegmentContents(covered - BitMap(zones.repeated_fragments().tolist()), held)
 
     def build(self, request: BuildRequest, files: UncommittedFiles) -> IndexMetadata:
-        """Write a segment, and return its entry for a manifest."""
+        """Write a segment; return its entry for a manifest."""
         table = request.table
         size = FilterSize()
         if request.template is not None:

@@ -1,4 +1,4 @@
-"""Files of B-tree indices, written from entries in order and read back in order. Spec: table format, 14.2."""
+"""Write and read the files of B-tree indices; entries are in order. Spec: table format, 14.2."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lance_df.table.maintenance.new_index import NewIndex
 
 PAGE_ROWS = 4096
-"""Entries of a page, as pylance's."""
+"""Entries in each page, as in pylance."""
 
 _DATA_FILE = "page_data.lance"
 _LOOKUP_FILE = "page_lookup.lance"
@@ -67,7 +67,7 @@ def read_btree(folder: IndexFolder) -> Iterator[Entries]:
     CorruptDataError
         A file is missing or damaged.
     UnsupportedFeatureError
-        The tree has other files than pylance 14 writes.
+        The tree does not have the files that pylance 14 writes.
     """
     file = _data_file(folder)
     for start in range(0, file.num_rows, _ROWS_AT_ONCE):
@@ -77,7 +77,7 @@ def read_btree(folder: IndexFolder) -> Iterator[Entries]:
 
 
 def read_btree_ids(folder: IndexFolder) -> Iterator[npt.NDArray[np.uint64]]:
-    """Yield the rows of the entries. Raises as :func:`read_btree`."""
+    """Yield the row addresses or ids of the entries. Raises as :func:`read_btree`."""
     file = _data_file(folder)
     for start in range(0, file.num_rows, _ROWS_AT_ONCE):
         rows = RowRange(start, min(start + _ROWS_AT_ONCE, file.num_rows))
@@ -93,7 +93,7 @@ def btree_key_type(folder: IndexFolder) -> pa.DataType:
 def btree_bounds(folder: IndexFolder) -> tuple[pa.Scalar | None, pa.Scalar | None, int]:
     """Return the first and the last value, None if there is none, and the number of pages.
 
-    Raises CorruptDataError when the file is damaged.
+    Raises CorruptDataError if the file is damaged.
     """
     file = folder.open(_LOOKUP_FILE)
     minimum, maximum = file.read(["min", "max"])
@@ -109,7 +109,7 @@ def _data_file(folder: IndexFolder) -> IndexFile:
 
 
 def _whole_pages(entries: Iterable[Entries], page_rows: int) -> Iterator[Entries]:
-    """Cut entries at ends of pages; only the last page may have fewer rows."""
+    """Split entries into whole pages; only the last page may have fewer rows."""
     pending: list[Entries] = []
     num_rows = num_bytes = 0
     for each in entries:

@@ -1,11 +1,11 @@
-"""Remove versions that are no longer wanted, and the files that no other version needs.
+"""Remove old versions, and files that no remaining version needs.
 
-Nothing is removed that a version which stays, a tag, a branch, another table that is known to build on this
-one, or a commit under way may need. Who names a version meanwhile reads in a notice that it goes; see
-`lance_df.table.metadata.removal_notices`. Files go first and manifests last: at worst a crash leaves versions
-that cannot be read, and the next clean-up removes these; files that cannot be removed keep all manifests.
-Nothing goes from a folder that is a link, as that is another table's, or no table's at all.
-Spec: table format, chapter 13.
+A clean-up keeps everything that is needed by a remaining version, a tag, a branch, another table that is
+known to build on this one, or a commit in progress. A notice lists the versions that it removes, so that a
+writer that names one of them meanwhile sees this; see `lance_df.table.metadata.removal_notices`. Files are
+removed first and manifests last: a crash at worst leaves versions that cannot be read, which the next
+clean-up removes. If a file cannot be removed, all manifests stay. A folder that is a symbolic link is never
+touched, as its files belong to another table, or to none. Spec: table format, chapter 13.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ def cleanup(table: Table, policy: CleanupPolicy, *, now: float | None = None) ->
     Parameters
     ----------
     table
-        Versions from this one on stay in any case, as does the newest one.
+        This version, all later ones, and the newest one always stay.
     now
-        Seconds since the epoch; the present by default.
+        Seconds since the epoch; by default the current time.
 
     Raises
     ------
     InvalidInputError
-        A version to be removed has a tag, and the policy does not pass over that. Nothing was removed.
+        A version to be removed has a tag, and the policy makes this an error. Nothing was removed.
     CorruptDataError
-        A manifest cannot be read, so that it is not known what it needs. Nothing was removed.
+        A manifest cannot be read, so the files that it needs are unknown. Nothing was removed.
     StorageError
-        The store failed; what is left is a table, and old versions that may be incomplete.
+        The store failed. The table is intact, but old versions may be incomplete.
     """
     survey = _survey(table, policy, time.time() if now is None else now)
     tally = Tally()
@@ -81,7 +81,7 @@ def cleanup(table: Table, policy: CleanupPolicy, *, now: float | None = None) ->
     with announced(table, survey.goes) as announce:
         for chunk in _chunks(survey.candidates()):
             announce()
-            # a restore is a use until it is a version
+            # a version that is being restored counts as used until the restore is committed
             survey.see_new_uses()
             survey.see_new_versions()
             remover.remove(each for each in chunk if not survey.is_needed(each))
@@ -99,17 +99,17 @@ def cleanup(table: Table, policy: CleanupPolicy, *, now: float | None = None) ->
 def explain_cleanup(
     table: Table, policy: CleanupPolicy, *, max_files: int = 0, now: float | None = None
 ) -> CleanupExplanation:
-    """Return what :func:`cleanup` would do, and do nothing.
+    """Return what :func:`cleanup` would do, without doing it.
 
     Parameters
     ----------
     max_files
-        How many files to name.
+        The number of files to list.
 
     Raises
     ------
     InvalidInputError, CorruptDataError, StorageError
-        As :func:`cleanup`.
+        See :func:`cleanup`.
     """
     survey = _survey(table, policy, time.time() if now is None else now)
     tally, named, num_files = Tally(), [], 0
@@ -137,18 +137,18 @@ def explain_cleanup(
 
 @dataclass(slots=True)
 class _Survey:
-    """What is needed and what is not.
+    """The files that are needed, and those that are not.
 
     Attributes
     ----------
     needed, unneeded
-        Files that a version which stays needs; and files of versions that go. One may be in both.
+        Files that remaining versions need, and files of versions to be removed. A file may be in both.
     goes
-        The manifests of the versions that go.
+        The manifests of the versions to be removed.
     last_seen
         The highest version whose files are known.
     empty_folders
-        Of indices and of blobs, whose files went in a clean-up that was killed.
+        Folders of indices and blobs whose files were removed by an interrupted clean-up.
     """
 
     table: Table
@@ -163,11 +163,11 @@ class _Survey:
 
     @property
     def manifests(self) -> list[Candidate]:
-        """Those of the versions that go, ascending."""
+        """The manifests of the versions to be removed, ascending."""
         return [self.goes[version] for version in sorted(self.goes)]
 
     def candidates(self) -> Iterator[Candidate]:
-        """Yield the files that are not needed, but for manifests."""
+        """Yield the files that are not needed, except for manifests."""
         folders: tuple[tuple[str, FileKind, set[str], set[str], tuple[str, ...]], ...] = (
             (DATA_DIR, "data", self.needed.data, self.unneeded.data, (".lance",)),
             (DELETIONS_DIR, "deletion", self.needed.deletions, self.unneeded.deletions, (".arrow", ".bin")),
@@ -197,7 +197,7 @@ class _Survey:
                 yield from self._unverified(versions, file, "temporary", file.name)
 
     def is_needed(self, candidate: Candidate) -> bool:
-        """Whether a version that was made since then needs a file."""
+        """Whether a remaining version needs a file, including versions made since the survey."""
         match candidate.kind:
             case "data":
                 return candidate.name in self.needed.data
@@ -211,7 +211,7 @@ class _Survey:
                 return False
 
     def see_new_versions(self) -> None:
-        """Take note of what versions need that were made meanwhile."""
+        """Record the files of versions that were made meanwhile as needed."""
         history = self.table.history
         for version in range(self.last_seen + 1, history.latest_version() + 1):
             with suppress(NotFoundError):
@@ -220,7 +220,7 @@ class _Survey:
             self.last_seen = version
 
     def see_new_uses(self) -> None:
-        """Keep versions that were given a tag, that a branch starts from, or that are being restored."""
+        """Keep versions that got a tag, that a branch starts from, or that are being restored."""
         tags, starts = _named_versions(self.table)
         for version in {*tags, *starts, *self._restored()} & self.goes.keys():
             del self.goes[version]
@@ -229,14 +229,14 @@ class _Survey:
                 self.needed.add_version(file, self.bases.of(file.manifest, self.table.location))
 
     def _restored(self) -> set[int]:
-        """Return what commits under way restore, after taking note of what files they need."""
+        """Return the versions being restored, recording the files of these commits as needed."""
         restored = set()
         folder = self.table.location / TRANSACTIONS_DIR
         for file in scan_folder(folder):
             known = file.name in self.needed.transactions or file.name in self.unneeded.transactions
             if known or not file.name.endswith(".txn") or self._is_abandoned(file):
                 continue
-            with suppress(LanceError):  # such as when it is just being written
+            with suppress(LanceError):  # for example a file that is being written
                 data = (folder / file.name).read()
                 operation = Transaction.parse(data, source=file.name).operation
                 self.needed.add_operation(operation)
@@ -245,7 +245,7 @@ class _Survey:
         return restored
 
     def _blob_files(self, folder: Location, listed: ListedFile) -> Iterator[Candidate]:
-        """Yield files of blobs that lie beside a data file: they are needed as long as it is."""
+        """Yield blob files beside a data file; they are needed as long as the data file is."""
         data_file, is_empty = f"{folder.name}.lance", True
         if data_file in self.needed.data or folder.name in self.needed.data:
             return
@@ -283,7 +283,7 @@ class _Survey:
             yield Candidate(kind, name, folder / file.name, file.size, is_unverified=True)
 
     def _is_abandoned(self, file: ListedFile) -> bool:
-        """Whether a file that no version refers to belongs to no commit that is under way."""
+        """Whether a file that no version refers to belongs to no commit in progress."""
         if self.policy.delete_unverified:
             return True
         return file.modified is not None and file.modified < self.now - UNVERIFIED_AGE.total_seconds()
@@ -291,7 +291,7 @@ class _Survey:
 
 def _survey(table: Table, policy: CleanupPolicy, now: float) -> _Survey:
     survey = _Survey(table, policy, now, Bases(table.location))
-    # Tables that build on this one come first: what is added there later was read from versions that stay.
+    # Tables that build on this one come first: files they add later come from versions that stay.
     for root in tables_around(table):
         for file in versions_at(root):
             survey.needed.add_version(file, survey.bases.of(file.manifest, root))
@@ -301,7 +301,7 @@ def _survey(table: Table, policy: CleanupPolicy, now: float) -> _Survey:
 
 
 def _sort_versions(survey: _Survey) -> dict[int, Candidate]:
-    """Take note of what every version needs, and return the manifests of those that go."""
+    """Record the files of every version as needed or not; return the manifests to be removed."""
     table, policy = survey.table, survey.policy
     listed = _listed_versions(table.location)
     numbers = table.history.numbers()
@@ -339,14 +339,14 @@ def _versions_of_table(table: Table, listed: Collection[int], numbers: list[int]
     if table.shared.external_store is None:
         return
     for version in range(numbers[0], numbers[-1] + 1):
-        # of some versions only the external store knows where the manifest is
+        # for some versions only the external store knows the manifest file
         if version not in listed:
             with suppress(VersionNotFoundError):
                 yield table.history.open(version)
 
 
 def _listed_versions(table: Location) -> dict[int, ListedFile]:
-    """Return the files of attached versions."""
+    """Return the manifest files of attached versions."""
     files = {}
     for file in _scanned(table / VERSIONS_DIR):
         parsed = parse_manifest_name(file.name)
@@ -360,7 +360,7 @@ def _scanned(folder: Location) -> Iterator[ListedFile]:
 
 
 def _named_versions(table: Table) -> tuple[dict[int, str], set[int]]:
-    """Return the versions of this branch that have a tag, with it, and those that branches start from."""
+    """Return the tagged versions of this branch with a tag of each, and the versions where branches start."""
     tags = {tag.version: name for name, tag in table.tags().items() if tag.branch == table.branch}
     branches = table.branches().values()
     starts = {branch.parent_version for branch in branches if branch.parent_branch == table.branch}
@@ -374,7 +374,7 @@ def _time_of(file: ManifestFile, entry: ListedFile | None) -> float | None:
 
 
 def _remove_manifests(survey: _Survey, remover: Remover, announce: Callable[[], None]) -> None:
-    """Remove versions, from the oldest on. What an external store knows of one goes before its file."""
+    """Remove manifests in ascending order; the entry in the external store is removed before the file."""
     store = survey.table.shared.external_store
     for chunk in _chunks(iter(sorted(survey.goes))):
         announce()

@@ -1,4 +1,4 @@
-"""Which versions a clean-up may remove, and how fast it goes about it."""
+"""Policies of clean-ups: which versions are removed, and how fast."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 
 DEFAULT_AGE = dt.timedelta(days=14)
-# Files that no version refers to may belong to a commit that is under way; for longer than this, none is.
+# Files that no version refers to may belong to a commit in progress, but not for longer than this.
 UNVERIFIED_AGE = dt.timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
-    """What to remove. A version goes if it meets every condition that is given.
+    """The versions to remove. A version is removed if it meets every given condition.
 
     Attributes
     ----------
     older_than
-        Age by the time of the commit. Two weeks if no condition is given at all.
+        Minimum age since the commit. Two weeks if no condition is given at all.
     retain_versions
-        So many of the newest versions stay.
+        The number of newest versions that stay.
     versions
-        Only these.
+        Remove only these versions.
     pinned
-        Not these, which something else refers to.
+        Versions that stay, as something else refers to them.
     published
-        The versions that readers may have seen, where others are made first and published later: all by
-        default. A writer may yet publish the files of one of the others, so these go when they are old.
+        The versions that readers may have seen, if versions are made first and published later; by default
+        all. A writer may still publish the files of other versions, so these are removed only when they are
+        old.
     delete_unverified
-        Remove files that no version refers to, or no published one, also when they are new: right only while
-        nobody writes.
+        Also remove new files that no version, or no published one, refers to. Safe only while nobody writes.
     error_if_tagged
-        Refuse if a version to be removed has a tag; otherwise it stays.
+        Whether a tag of a version to be removed is an error; otherwise the version stays.
     delete_rate_limit
-        Files a second; ``None`` for no limit.
+        Files per second; ``None`` for no limit.
     delete_concurrency
-        Files at once.
+        Number of files that are removed concurrently.
 
     Raises
     ------
     InvalidInputError
-        A value out of range.
+        A value is out of range.
     """
 
     older_than: dt.timedelta | None = None
@@ -72,7 +72,7 @@ class CleanupPolicy:
         return None if self.retain_versions is None else versions[-self.retain_versions :][0]
 
     def covers(self, version: int, *, committed: float, now: float, first_retained: int | None) -> bool:
-        """Whether a version is one to be removed. Times are in seconds since the epoch."""
+        """Whether a version is to be removed. Times are in seconds since the epoch."""
         return (
             (self.older_than is None or committed < now - self.older_than.total_seconds())
             and (first_retained is None or version < first_retained)

@@ -86,7 +86,7 @@ class CleanupExplanation:
 
 
 class Tally:
-    """Counts files."""
+    """Counts removed files."""
 
     def __init__(self) -> None:
         self._counts: Counter[FileKind] = Counter()
@@ -94,12 +94,12 @@ class Tally:
         self.num_failed = 0
 
     def add(self, candidate: Candidate) -> None:
-        """Count a file that was, or would be, removed."""
+        """Count a file that was removed, or would be."""
         self._counts[candidate.kind] += 1
         self._num_bytes += candidate.size_bytes
 
     def stats(self) -> CleanupStats:
-        """Return the sums."""
+        """Return the totals."""
         counts: Mapping[FileKind, int] = self._counts
         return CleanupStats(
             bytes_removed=self._num_bytes,

@@ -1,11 +1,11 @@
-"""Compaction: the same rows in fewer fragments without deleted rows.
+"""Compaction: rewrite rows into fewer fragments without deleted rows.
 
-Rows keep their order within each group of fragments that is rewritten together. New fragments have the
-highest ids, and so come after those that stay as they are, as with pylance.
+Rows keep their order within each group of fragments that is rewritten together. As in pylance, new fragments
+have the highest ids, and so follow the fragments that stay unchanged.
 
-A task reads some neighbouring fragments and writes new data files; a commit then puts these in the place of
-the old ones. Fragment ids are reserved by a commit of its own before, as in pylance, so that the transaction
-that others may read names the new fragments as they are. Spec: table format, 7.3 and 12.4.
+A task reads neighbouring fragments and writes new data files; then a commit replaces the old fragments.
+Fragment ids are reserved by a separate commit before it, as in pylance, so that the transaction, which others
+may read, names the new fragments by their final ids. Spec: table format, 7.3 and 12.4.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[Rewri
 
     Returns
     -------
-    The table at the version that was made, and what was rewritten; the same table if it is in shape already.
+    The table at the new version, and the rewritten groups; the same table if there is nothing to compact.
 
     Raises
     ------
     RetryableConflictError
-        Others changed rows of the fragments meanwhile. Nothing is left behind, here and on other failures.
+        Others changed rows of the fragments meanwhile. As on other failures, no files are left behind.
     CommitStateUnknownError
-        Whether the compaction was committed is not known; nothing was removed.
+        It is unknown whether the compaction was committed; nothing was removed.
     UnsupportedFeatureError
-        The table has something that this release cannot write.
+        The table has a feature that this release cannot write.
     """
     with uncommitted_files() as files:
         groups = [rewrite(table, ids, options, files) for ids in plan_compaction(table, options)]
@@ -86,21 +86,21 @@ def rewrite(
     options: CompactionOptions,
     files: UncommittedFiles | None = None,
 ) -> RewriteGroup:
-    """Write the live rows of fragments into new data files, and commit nothing.
+    """Rewrite the live rows of fragments into new data files, without a commit.
 
     Memory is bounded by the windows of a scan and the pages of a file.
 
     Parameters
     ----------
     files
-        Takes note of the new data files, if they are to be removed when what follows fails.
+        Registers the new data files, so that they are deleted if a later step fails.
 
     Raises
     ------
     NotFoundError
         The table has no such fragment.
     UnsupportedFeatureError
-        The table has something that this release cannot write.
+        The table has a feature that this release cannot write.
     """
     version = _file_version(table, options)
     old = tuple(table.fragment(fragment_id) for fragment_id in fragment_ids)
@@ -116,10 +116,10 @@ def rewrite(
 def _written(
     table: Table, old: Sequence[Fragment], options: CompactionOptions, version: str
 ) -> AbstractContextManager[tuple[Fragment, ...]]:
-    """Write new fragments: of the same pages where that is allowed and wise, and else of the same rows."""
+    """Write new fragments: copy pages if this is possible and worthwhile, else re-encode the rows."""
     num_rows = _live_rows(table, old)
     num_files = max(1, num_rows // options.target_rows_per_fragment)
-    # of one size, as pylance's: no small fragment is left over
+    # equal sizes, as in pylance, so that no small fragment is left over
     limits = FileLimits(
         max_rows=max(1, -(-num_rows // num_files)), max_rows_per_group=options.max_rows_per_group
     )
@@ -161,7 +161,7 @@ def rows_to_rewrite(
     batch_rows: int | None = None,
     num_threads: int | None = None,
 ) -> Generator[pa.RecordBatch]:
-    """Yield the live rows of fragments, fit to be written anew, with their blobs."""
+    """Yield the live rows of fragments with their blobs, in a form that a writer takes."""
     has_blobs = any(field.is_blob for field in table.schema.walk())
     request = ScanRequest(
         fragment_ids=tuple(fragment_ids),
@@ -174,7 +174,7 @@ def rows_to_rewrite(
 
 
 def _with_blobs(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Let rows, which come with their addresses, bring their blobs along."""
+    """Replace the blob descriptions of rows, which come with their addresses, by movable blobs."""
     for batch in batches:
         addresses = batch.column(ROW_ADDRESS).to_numpy()
         for run in fragment_runs(addresses, max_rows=len(addresses)):
@@ -192,7 +192,7 @@ def _with_blobs(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 def commit_rewrites(
     table: Table, groups: Sequence[RewriteGroup], *, commit_options: CommitOptions | None = None
 ) -> Table:
-    """Put the new fragments of rewritten groups in the place of the old ones.
+    """Commit the replacement of old fragments by the new fragments of rewritten groups.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def commit_rewrites(
     InvalidInputError
         Two groups replace the same fragment.
     ConflictError, CommitStateUnknownError
-        As :func:`lance_df.table.commit.loop.commit_change`. The new files are left where they are.
+        See :func:`lance_df.table.commit.loop.commit_change`. The new files stay where they are.
     """
     if not groups:
         return table
@@ -212,7 +212,7 @@ def commit_rewrites(
     if len(set(old_ids)) != len(old_ids):
         raise InvalidInputError("two of the rewrites replace the same fragment")
     latest, numbered = _numbered(table, groups, commit_options)
-    # what others did between the two is checked, unless nobody can have done anything
+    # commits of others between the two versions are checked, unless there cannot be any
     base = table if commit_options is None or not commit_options.strict else latest
     counts = live_counts(table, np.array(old_ids, np.int64))
     moved = RowChange(sum(counts.values()), counts)
@@ -222,7 +222,7 @@ def commit_rewrites(
 
 
 def note_files(files: UncommittedFiles, table: Table, groups: Iterable[RewriteGroup]) -> None:
-    """Let the data files of new fragments be removed when what is done with them fails."""
+    """Register the data files of new fragments, so that they are deleted if a later step fails."""
     for group in groups:
         for fragment in group.new_fragments:
             for file in fragment.files:
@@ -236,9 +236,9 @@ def with_extended_indices(
     *,
     commit_options: CommitOptions | None = None,
 ) -> Table:
-    """Let the indices that covered the old fragments cover the new ones; it is no error if they do not.
+    """Extend the indices that covered old fragments to the new ones; a failure is only a warning.
 
-    Those that were rewritten with the fragments do already.
+    Indices that were remapped in the commit of the fragments already cover them.
     """
     old = BitMap(fragment.id for group in groups for fragment in group.old_fragments)
     names = {
@@ -258,7 +258,7 @@ def with_extended_indices(
 def _numbered(
     table: Table, groups: Sequence[RewriteGroup], options: CommitOptions | None
 ) -> tuple[Table, list[RewriteGroup]]:
-    """Reserve ids for the new fragments: the highest ones of the version that does so. Return that, too."""
+    """Reserve the highest fragment ids for the new fragments. Also return the version that reserves them."""
     num_fragments = sum(len(group.new_fragments) for group in groups)
     if not num_fragments:
         return table, list(groups)

@@ -129,7 +129,7 @@ def _configured(config: Mapping[str, str]) -> dict[str, Any]:
     for key, text in config.items():
         name = key.removeprefix(CONFIG_PREFIX)
         if not key.startswith(CONFIG_PREFIX) or name not in _PARSERS:
-            continue  # of a later release, perhaps
+            continue  # perhaps an option of a later release
         try:
             options[name] = _PARSERS[name](text)
         except ValueError as err:

@@ -1,8 +1,8 @@
-"""Which fragments a compaction joins: neighbours of which some are too small or have too many deleted rows.
+"""Select the fragments that a compaction joins: neighbours that are too small or have many deleted rows.
 
-The rules are pylance's, so that a table has the same form whoever compacts it, with one addition: a file
-that was ended because of its bytes is not too small, or a second compaction would do the work of the first
-again.
+The rules are pylance's, so that tables have the same form whoever compacts them, with one addition: a file
+that ended at its byte limit does not count as too small, or a second compaction would repeat the work of the
+first.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is known of the fragments, in table order.
+    """Properties of the fragments, in table order.
 
     Attributes
     ----------
     live
         Rows that are not deleted.
     is_candidate
-        Whether a fragment may be rewritten, and ``is_needy`` whether it should be even without neighbours.
+        Whether a fragment may be rewritten; ``is_needy`` says whether it should be, even without neighbours.
     coverage
         A number for each set of indices that covers a fragment.
     """
@@ -45,7 +45,7 @@ class _Facts:
 
 
 def plan_compaction(table: Table, options: CompactionOptions) -> list[tuple[int, ...]]:
-    """Return the ids of the fragments of each task, in table order; none if the table is in shape."""
+    """Return the fragment ids of each task, in table order; no tasks if nothing needs compaction."""
     facts = _facts(table, options)
     tasks = [task for run in _runs(facts) for task in _split(run, facts, options.target_rows_per_fragment)]
     ids = table.fragments.ids
@@ -68,7 +68,7 @@ def _facts(table: Table, options: CompactionOptions) -> _Facts:
 
 
 def _coverage(table: Table) -> npt.NDArray[np.int64]:
-    """Return numbers that are equal for fragments that the same indices cover, in whichever segment."""
+    """Return numbers that are equal for fragments covered by the same indices, in whichever segments."""
     ids = table.fragments.ids
     present = BitMap(ids.tolist())
     inside: dict[str, npt.NDArray[np.bool_]] = {}
@@ -78,13 +78,13 @@ def _coverage(table: Table) -> npt.NDArray[np.int64]:
             inside[index.name] = inside.get(index.name, np.zeros(len(ids), np.bool_)) | is_covered
     numbers = np.zeros(len(ids), np.int64)
     for flags in inside.values():
-        # renumbered after each index, so that any number of them fits
+        # renumbered after each index, so that the numbers stay small for any number of indices
         numbers = np.unique(numbers * 2 + flags, return_inverse=True)[1]
     return numbers
 
 
 def _runs(facts: _Facts) -> Iterator[range]:
-    """Yield neighbours that may be joined, where that is worth it."""
+    """Yield runs of neighbours that may be joined, if this is worthwhile."""
     breaks = np.flatnonzero(
         (facts.is_candidate[1:] != facts.is_candidate[:-1]) | (facts.coverage[1:] != facts.coverage[:-1])
     )
@@ -95,7 +95,7 @@ def _runs(facts: _Facts) -> Iterator[range]:
 
 
 def _split(run: range, facts: _Facts, target_rows: int) -> Iterator[range]:
-    """Cut a run into tasks of at least the wanted number of rows each."""
+    """Split a run into tasks of at least the target number of rows each."""
     rows = np.cumsum(facts.live[run.start : run.stop])
     start, before = 0, 0
     while True:
@@ -110,7 +110,7 @@ def _split(run: range, facts: _Facts, target_rows: int) -> Iterator[range]:
 def _affordable(
     table: Table, tasks: list[range], facts: _Facts, options: CompactionOptions
 ) -> Iterator[range]:
-    """Yield the tasks before the first that goes beyond a limit."""
+    """Yield the tasks before the first one that exceeds a limit."""
     fragments = rows = num_bytes = 0
     for task in tasks:
         indices = np.s_[task.start : task.stop]

@@ -1,4 +1,4 @@
-"""B-tree and bitmap indices: every live row under its value."""
+"""Build B-tree and bitmap indices, which have an entry for every live row: its value and the row."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from lance_df.table.writing.uncommitted import UncommittedFiles
 
 ADDRESSES_VERSION = 1
-"""The `index_version` from which an index in a table with stable row ids holds addresses."""
+"""From this `index_version` on, a B-tree in a table with stable row ids holds addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryIndexBuilder:
-    """Builds B-trees or bitmaps: these differ in their files.
+    """Builds B-trees or bitmaps, which only differ in their files.
 
     Attributes
     ----------
     holds_row_ids
-        Whether row ids are stored where these are stable, and not addresses.
+        Whether the index stores row ids rather than addresses in tables with stable row ids.
     """
 
     kind: str
@@ -72,7 +72,7 @@ class EntryIndexBuilder:
         )
 
     def contents(self, table: Table, field: Field, segment: IndexMetadata) -> SegmentContents:
-        """Return what a segment knows: it covers a fragment if it has all of the live rows, each once."""
+        """Return the coverage of a segment: fragments of which it has each live row exactly once."""
         folder = segment_folder(table, segment)
         if self.key_type(folder) != field.arrow_type():
             return SegmentContents(BitMap(), BitMap())
@@ -88,7 +88,7 @@ class EntryIndexBuilder:
         return SegmentContents(covered, BitMap(fragments.ids[counts > 0].tolist()))
 
     def build(self, request: BuildRequest, files: UncommittedFiles) -> IndexMetadata:
-        """Write a segment, and return its entry for a manifest."""
+        """Write a segment; return its entry for a manifest."""
         table = request.table
         by_row_id = self.holds_row_ids and table.uses_stable_row_ids
         entries = sorted_entries(
@@ -111,7 +111,7 @@ class EntryIndexBuilder:
         )
 
     def new_version(self, table: Table) -> int:
-        """Return the `index_version` of segments that are written for a table."""
+        """Return the `index_version` of new segments of a table."""
         return ADDRESSES_VERSION if table.uses_stable_row_ids and not self.holds_row_ids else 0
 
     def _reused(
@@ -126,7 +126,7 @@ class EntryIndexBuilder:
 
 
 def row_index(table: Table, segment: IndexMetadata) -> RowIdIndex:
-    """Return what says which live rows the entries of a segment are of."""
+    """Return the index that maps the rows in the entries of a segment to live rows."""
     if table.uses_stable_row_ids and (segment.index_version or 0) >= ADDRESSES_VERSION:
         return AddressIndex(table.fragments, table.fragment_rows, table.deletion_vector)
     return table.row_id_index()

@@ -1,4 +1,4 @@
-"""What the builders of all kinds of scalar indices have in common."""
+"""The interface of the builders of all kinds of scalar indices."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SegmentContents:
-    """What a segment knows of the fragments of a version.
+    """The coverage of a segment in a version.
 
     Attributes
     ----------
     covered
-        Those of whose live rows it has the values.
+        The fragments for which it has the current values of all live rows.
     held
-        Those of which it has rows at all, with former values perhaps.
+        The fragments for which it has any rows, possibly with former values.
     """
 
     covered: BitMap
@@ -34,18 +34,18 @@ class SegmentContents:
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """What a new segment is to hold.
+    """The contents of a new segment.
 
     Attributes
     ----------
     reused
-        Segments, and the fragments of which their rows are taken over; each fragment once at most.
+        Segments, and the fragments whose rows are copied from them; each fragment at most once.
     scanned
         The fragments whose rows are read.
     template
-        A segment of the index that the new one is like; None for a new index.
+        A segment of the index whose parameters the new one gets; None for a new index.
     rows_per_zone
-        Of a new index, where it has zones; None for the default.
+        For a new index with zones; None for the default.
     """
 
     table: Table
@@ -71,12 +71,12 @@ class IndexBuilder(Protocol):
 
     @property
     def kind(self) -> str:
-        """The kind, as `IndexMetadata.kind` has it."""
+        """The kind, as in `IndexMetadata.kind`."""
         ...
 
     @property
     def has_zones(self) -> bool:
-        """Whether segments have a row for each zone, which is read quickly, and not for each row."""
+        """Whether segments have one row for each zone (fast to read) rather than for each row."""
         ...
 
     def accepts(self, field: Field) -> bool:
@@ -84,22 +84,22 @@ class IndexBuilder(Protocol):
         ...
 
     def contents(self, table: Table, field: Field, segment: IndexMetadata) -> SegmentContents:
-        """Return what a segment knows.
+        """Return the coverage of a segment.
 
         Raises
         ------
         UnsupportedFeatureError
-            It is of a form that is not read here.
+            The segment has a form that this release does not read.
         CorruptDataError
             A file is missing or damaged.
         """
         ...
 
     def build(self, request: BuildRequest, files: UncommittedFiles) -> IndexMetadata:
-        """Write a segment, and return its entry for a manifest."""
+        """Write a segment; return its entry for a manifest."""
         ...
 
 
 def segment_folder(table: Table, segment: IndexMetadata) -> IndexFolder:
-    """Return the files of a segment."""
+    """Return the folder and the files of a segment."""
     return IndexFolder(table.index_location(segment), dict(segment.files))

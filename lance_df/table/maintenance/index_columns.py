@@ -1,4 +1,4 @@
-"""Columns that indices can be of, the names of these indices, and the values of the columns in scans."""
+"""Columns that can be indexed, the names of their indices, and their values in scans."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def scanned_fields(table: Table) -> Iterator[tuple[str, Field]]:
-    """Yield the name by which a scan reads each field, through structs only.
+    """Yield each field with its name in scans, descending into structs only.
 
-    Names on the way to a field stand in backquotes where they need to.
+    Names on the path to a field are in backquotes if necessary.
     """
 
     def below(field: Field, way: str) -> Iterator[tuple[str, Field]]:
@@ -33,7 +33,7 @@ def scanned_fields(table: Table) -> Iterator[tuple[str, Field]]:
                 yield name, child
                 yield from below(child, name)
 
-    # a column whose name has dots hides the field of a struct that is called the same
+    # a column whose name has dots hides the struct field of the same name
     names = {field.name: field for field in table.schema.fields}
     for top in table.schema.fields:
         for name, field in below(top, path_step(top.name)):
@@ -42,7 +42,7 @@ def scanned_fields(table: Table) -> Iterator[tuple[str, Field]]:
 
 
 def scanned_field(table: Table, column: str) -> tuple[str, Field] | None:
-    """Return the name that `scanned_fields` gives a column or field, and this; None if it gives it none.
+    """Return a column or field with its name from `scanned_fields`; None if it is not among these.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def scanned_field(table: Table, column: str) -> tuple[str, Field] | None:
 
 
 def free_index_name(table: Table, column: str, field: Field, kind: str) -> str:
-    """Return the default name of an index: that of one of its kind on the column, or one that is free."""
+    """Return the default name of an index: that of an index of this kind on the column, or an unused one."""
     taken = {index.name for index in table.indices if index.fields != (field.id,) or index.kind != kind}
     default = f"{column}_idx"
     names = chain([default], (f"{default}_{number}" for number in count(2)))
@@ -67,7 +67,7 @@ def free_index_name(table: Table, column: str, field: Field, kind: str) -> str:
 def scanned_entries(
     table: Table, column: str, fragment_ids: Iterable[int], *, by_row_id: bool = False
 ) -> Iterator[Entries]:
-    """Yield the values of the live rows of some fragments in their order, with row addresses or row ids."""
+    """Yield the values of the live rows of the given fragments in order, with row addresses or row ids."""
     request = ScanRequest(
         columns=(column,),
         with_row_id=by_row_id,

@@ -1,4 +1,4 @@
-"""B-trees and bitmaps of rows that a compaction moved: written anew with the new addresses."""
+"""Remap B-trees and bitmaps in a compaction: rewrite them with the new addresses of moved rows."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _BUILDERS: Final = {builder.kind: builder for builder in (BTREE, BITMAP)}
 def remapped_indices(
     table: Table, groups: Sequence[RewriteGroup], files: UncommittedFiles
 ) -> tuple[RewrittenIndex, ...]:
-    """Write the segments that hold addresses of rows that moved.
+    """Rewrite the segments that hold addresses of moved rows.
 
     A segment covers the new fragments of a group if it covered all of the old ones; rows of other groups are
-    left out. A segment that cannot be read stays as it is, and covers none of the new fragments.
+    left out. A segment that cannot be read stays unchanged, and covers none of the new fragments.
 
     Parameters
     ----------
     table
         The version that has the old fragments.
     groups
-        What was rewritten; new fragments have the ids that they will have.
+        The rewritten groups; new fragments have their final ids.
     """
     rewritten = []
     fields = table.schema.by_id()

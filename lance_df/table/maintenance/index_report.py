@@ -1,4 +1,4 @@
-"""What the indices of a table are and how much they cover, as pylance describes them."""
+"""Describe the indices of a table and their coverage, as pylance does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IndexSegmentDescription:
-    """One segment of an index. ``fragment_ids`` are those covered that still exist."""
+    """One segment of an index. ``fragment_ids`` are the covered fragments that still exist."""
 
     uuid: str
     fragment_ids: set[int]
@@ -38,7 +38,7 @@ class IndexSegmentDescription:
 
 @dataclass(frozen=True, slots=True)
 class IndexDescription:
-    """An index: segments of one name."""
+    """An index: the segments that share a name."""
 
     name: str
     index_type: str
@@ -56,7 +56,7 @@ def index_descriptions(table: Table) -> list[IndexDescription]:
 
 
 def index_statistics(table: Table, name: str) -> dict[str, Any]:
-    """Return how much an index covers.
+    """Return the statistics of an index, as pylance does.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the files of a segment of an index say of it, in pylance's words."""
+"""Statistics of index segments from their files, with the names of pylance."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def segment_statistics(table: Table, segment: IndexMetadata) -> dict[str, Any]:
-    """Return the statistics of a segment; none for kinds that are not built here.
+    """Return the statistics of a segment; they are empty for kinds that this package does not build.
 
     Raises
     ------
     CorruptDataError
         A file is missing or damaged.
     UnsupportedFeatureError
-        A file is of a form that is not read here.
+        A file has a form that this release does not read.
     """
     statistics = _STATISTICS.get(segment.kind or "")
     return {} if statistics is None else statistics(segment_folder(table, segment))

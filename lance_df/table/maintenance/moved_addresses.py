@@ -1,4 +1,4 @@
-"""Where the rows of rewritten fragments are afterwards."""
+"""Map the addresses of rows in rewritten fragments to their new addresses."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class MovedAddresses:
-    """Turns addresses of live rows in the old fragments of a compaction into those in the new ones.
+    """Converts addresses of live rows in the old fragments of a compaction to those in the new ones.
 
     Parameters
     ----------
     table
         The version that has the old fragments.
     groups
-        What was rewritten: the live rows of each group, one after the other; new fragments have their ids.
+        The rewritten groups, each with its live rows in sequence; new fragments have their final ids.
     """
 
     def __init__(self, table: Table, groups: Sequence[RewriteGroup]) -> None:
@@ -64,14 +64,14 @@ class MovedAddresses:
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """How the rows of one old fragment moved.
+    """The move of the rows of one old fragment.
 
     Attributes
     ----------
     first
-        The number of its first live row among those of its group.
+        The position of its first live row among those of its group.
     new_ids, stops
-        The new fragments of the group, and the number of the row after the last one of each.
+        The new fragments of the group, and the end position of the rows of each.
     """
 
     first: int

@@ -1,4 +1,4 @@
-"""Row ids and row versions of rows that move to other fragments, in their order.
+"""Keep the row ids and row versions of rows that move to other fragments in their order.
 
 Spec: table format, row ids; 12.4.
 """
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def with_lineage(table: Table, old: Sequence[Fragment], new: Sequence[Fragment]) -> list[Fragment]:
-    """Give new fragments the row ids and row versions of the live rows of the old ones.
+    """Set the row ids and row versions of new fragments to those of the live rows of the old ones.
 
     Parameters
     ----------
     table
         The version that has the old fragments, with stable row ids.
     new
-        Fragments without deleted rows, that hold the live rows of ``old`` one after the other.
+        Fragments without deleted rows that hold the live rows of ``old`` in sequence.
     """
     gone = [deleted_offsets(table.deletion_vector(fragment)) for fragment in old]
     versions = [table.row_version_sequences(fragment) for fragment in old]
@@ -56,10 +56,10 @@ def with_lineage(table: Table, old: Sequence[Fragment], new: Sequence[Fragment])
 
 
 def without(sequence: RunSequence, gone: npt.NDArray[np.int64]) -> RunSequence:
-    """Return a sequence without the items at some positions, which ascend."""
+    """Return a sequence without the items at the given ascending positions."""
     if not len(gone):
         return sequence
-    # Runs are cut at every item that goes; each piece then stays or goes as a whole.
+    # Runs are split at every removed item; each part then stays or is removed as a whole.
     cuts = np.unique(np.concatenate([sequence.begins, gone, gone + 1]))
     cuts = cuts[cuts < len(sequence)]
     stops = np.append(cuts[1:], len(sequence))[: len(cuts)]
@@ -75,7 +75,7 @@ def slice_of(sequence: RunSequence, items: slice) -> RunSequence:
 
 
 def joined(sequences: Sequence[RunSequence]) -> RunSequence:
-    """Return the items of sequences of one kind, at least one, one after the other; runs that meet join."""
+    """Concatenate one or more sequences of the same kind; adjacent runs are joined."""
     step = sequences[0].step
     firsts = np.concatenate([each.firsts for each in sequences])
     lengths = np.concatenate([each.ends - each.begins for each in sequences])
@@ -89,7 +89,7 @@ def joined(sequences: Sequence[RunSequence]) -> RunSequence:
 def _runs_at(
     sequence: RunSequence, starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
 ) -> RunSequence:
-    """Return slices that each lie within a run."""
+    """Return the slices between the given positions; each of them lies within one run."""
     run = np.searchsorted(sequence.ends, starts, side="right")
     firsts = sequence.firsts[run] + ((starts - sequence.begins[run]) * sequence.step).astype(np.uint64)
     return RunSequence(firsts, np.cumsum(stops - starts), sequence.step)

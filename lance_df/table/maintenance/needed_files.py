@@ -1,4 +1,4 @@
-"""Which files below the root of a table its versions need, and the versions of tables that build on it.
+"""Find the files below the root of a table that its versions need, and versions of tables that build on it.
 
 Branches and clones refer to files of the table that they come from, by base paths. Spec: table format, 10.
 """
@@ -40,7 +40,7 @@ _READ_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """Names of files below the root of one table, by the folder that they are in; of indices, the folders."""
+    """Names of files below the root of one table, by folder; for indices, the names of their folders."""
 
     data: set[str] = field(default_factory=set)
     deletions: set[str] = field(default_factory=set)
@@ -48,12 +48,12 @@ class FileNames:
     transactions: set[str] = field(default_factory=set)
 
     def add_version(self, file: ManifestFile, bases: frozenset[int | None]) -> None:
-        """Take note of what a version needs in the base paths that lead to the table.
+        """Add the files that a version needs, in the base paths that lead to the table.
 
         Raises
         ------
         UnsupportedFeatureError
-            It may need files that this release does not know of.
+            The version may need files that this release does not know of.
         """
         if not bases:
             return
@@ -66,7 +66,7 @@ class FileNames:
             self.transactions.add(file.manifest.transaction_file)
 
     def add_operation(self, operation: Operation) -> None:
-        """Take note of what a commit that is not there yet would bring into the table's own root."""
+        """Add the files that a commit in progress would bring into the table's own root."""
         for fragment in _fragments_of(operation):
             self.data.update(file.path for file in fragment.files if file.base_id is None)
             deletions = fragment.deletion_file
@@ -79,14 +79,14 @@ class FileNames:
 
 
 class Bases:
-    """Knows which base paths of a manifest lead to one table."""
+    """Finds the base paths of manifests that lead to one table."""
 
     def __init__(self, target: Location) -> None:
         self._target = target
         self._known: dict[tuple[str, bool], bool] = {}
 
     def of(self, manifest: Manifest, at: Location) -> frozenset[int | None]:
-        """Return the ids; ``None`` among them if the manifest is one of the table itself.
+        """Return the ids of these base paths, with ``None`` if the manifest is one of the table itself.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class Bases:
 
 
 def is_same_folder(left: Location, right: Location) -> bool:
-    """Whether two locations are the same folder, whatever links lead there."""
+    """Whether two locations are the same folder, after resolving symbolic links."""
     if left.is_local != right.is_local:
         return False
     if left.is_local:
@@ -115,7 +115,7 @@ def is_same_folder(left: Location, right: Location) -> bool:
 
 
 def versions_at(folder: Location) -> Iterator[ManifestFile]:
-    """Yield the manifests at one place, detached ones included; none of those that are deleted meanwhile."""
+    """Yield the manifests of one table or branch, detached ones included, except those deleted meanwhile."""
     versions = folder / VERSIONS_DIR
     names = [file.name for file in scan_folder(versions) if parse_manifest_name(file.name) is not None]
 
@@ -132,10 +132,10 @@ def versions_at(folder: Location) -> Iterator[ManifestFile]:
 
 
 def is_half_removed(version: Table) -> bool:
-    """Whether files of a version are gone, which a clean-up removes before the manifest.
+    """Whether a clean-up has removed files of a version, but not its manifest yet.
 
-    Such a version cannot be read any more. Clean-ups spare the newest version and those that have a tag, so
-    these are damaged where they lack files.
+    Such a version cannot be read any more. Clean-ups spare the newest version and tagged ones, so if these
+    lack files they are damaged, and the result is False.
     """
     tags = (tag.version for tag in version.tags().values() if tag.branch == version.branch)
     if version.version == version.latest_version() or version.version in tags:
@@ -144,7 +144,7 @@ def is_half_removed(version: Table) -> bool:
 
 
 def data_files_at(folder: Location) -> Iterator[str]:
-    """Yield the names of the data files that versions at one place refer to, wherever these are.
+    """Yield the names of data files that the versions of one table or branch refer to, wherever these are.
 
     Raises
     ------
@@ -159,9 +159,9 @@ def data_files_at(folder: Location) -> Iterator[str]:
 
 
 def tables_around(table: Table) -> list[Location]:
-    """Return the other tables that may need files of this one: root, branches, tables of its base paths.
+    """Return the other tables that may need files of this one: its root, branches, and base paths.
 
-    Branches count from the moment that their folder has a version.
+    Branches count as soon as their folder has a version.
     """
     root = table.shared.root
     folders = [root, *_branches(root)]
@@ -201,7 +201,7 @@ def _tables_below(folder: Location) -> Iterator[Location]:
 
 
 def _elsewhere(at: Location, path: str) -> Location | None:
-    """Return the place of a base path; None if it is in a store that cannot be opened here."""
+    """Return the location of a base path; None if it is in a store that cannot be opened here."""
     try:
         return at.elsewhere(path)
     except LanceError:

@@ -1,4 +1,4 @@
-"""The files of a new index segment, written one after the other into a folder of its own."""
+"""Write the files of a new index segment, one after the other, into a folder of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class NewIndexFile:
-    """One file that is being written: rows, metadata of its schema, and global buffers."""
+    """An index file that is being written: rows, schema metadata, and global buffers."""
 
     def __init__(self, writer: FileWriter) -> None:
         self._writer = writer
@@ -41,7 +41,7 @@ class NewIndexFile:
 
 
 class NewIndex:
-    """A segment of an index that is not in a version yet.
+    """An index segment that is not part of a version yet.
 
     Parameters
     ----------
@@ -50,21 +50,21 @@ class NewIndex:
     manifest
         The version that the index is computed from.
     files
-        Takes note of the folder before it is made.
+        Registers the folder before it is created.
     """
 
     def __init__(self, table: Location, manifest: Manifest, files: UncommittedFiles) -> None:
         self.uuid = uuid.uuid4()
         self._folder = table / INDICES_DIR / str(self.uuid)
         self._manifest = manifest
-        # as pylance, which has no index files of 0.1
+        # as in pylance, which has no index files of version 0.1
         self._version = "2.0" if manifest.data_format in (None, "0.1") else manifest.data_format
         self._sizes: dict[str, int] = {}
         files.add(str(self.uuid), self._remove)
 
     @property
     def sizes(self) -> tuple[tuple[str, int], ...]:
-        """The names and sizes of the files, by name."""
+        """The names and sizes of the files, sorted by name."""
         return tuple(sorted(self._sizes.items()))
 
     @contextmanager
@@ -90,7 +90,7 @@ class NewIndex:
         index_version: int,
         dataset_version: int | None = None,
     ) -> IndexMetadata:
-        """Return what a manifest says of the segment, once its files are written."""
+        """Return the manifest entry of the segment, after its files are written."""
         return IndexMetadata(
             uuid=self.uuid,
             fields=(field.id,),

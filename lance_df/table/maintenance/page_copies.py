@@ -1,7 +1,7 @@
-"""Fragments joined by copying their pages, not decoded: the fast way to compact, where it is right.
+"""Join fragments by copying their pages without decoding: the fast way to compact, where possible.
 
-It is right where no row is deleted and every file has every column in the version of the table; it is wise
-where pages are not tiny, as their number stays.
+It is possible if no row is deleted and every file has every column, in the file version of the table. It is
+worthwhile if pages are not tiny, as their number stays the same.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from lance_df.table.writing.fragment_writer import FileLimits
 
 _VERSIONS = ("2.0", "2.1", "2.2")
-# what a page of a column should have on average, so that a file of copied pages is fit to be read
+# the minimum average page size of a column, so that a file of copied pages is efficient to read
 _WORTHWHILE_BYTES = 16 * 1024
 
 
 def can_be_copied(table: Table, fragments: Sequence[Fragment], *, version: str) -> bool:
-    """Whether the pages of fragments can be pages of new ones as they are, as far as the manifest says."""
+    """Whether the pages of fragments can be copied into new files, according to the manifest."""
     if version not in _VERSIONS or any(_is_odd(field, version) for field in table.schema.walk()):
         return False
     ids = copied_field_ids(table.schema)
@@ -48,7 +48,7 @@ def can_be_copied(table: Table, fragments: Sequence[Fragment], *, version: str) 
 
 
 def is_worthwhile(table: Table, fragments: Sequence[Fragment]) -> bool:
-    """Whether pages are large enough to be kept as they are, rather than joined."""
+    """Whether pages are large enough to be copied rather than joined."""
     num_bytes = sum(file.size_bytes for fragment in fragments for file in fragment.files)
     num_pages = len(fragments) * max(1, len(copied_field_ids(table.schema)))
     return num_bytes >= num_pages * _WORTHWHILE_BYTES
@@ -58,9 +58,9 @@ def is_worthwhile(table: Table, fragments: Sequence[Fragment]) -> bool:
 def fragments_copied(
     table: Table, fragments: Sequence[Fragment], *, version: str, limits: FileLimits
 ) -> Iterator[tuple[Fragment, ...]]:
-    """Join fragments, for which :func:`can_be_copied` is true, and remove the files when what follows fails.
+    """Join fragments for which :func:`can_be_copied` is true; delete the files if the block fails.
 
-    A new file begins at the first fragment after a limit was reached, so that files get somewhat larger.
+    A new file begins at the first fragment after a limit was reached, so files may be somewhat larger.
 
     Yields
     ------
@@ -69,7 +69,7 @@ def fragments_copied(
     Raises
     ------
     CorruptDataError
-        A file is missing or damaged, or has other rows than its fragment.
+        A file is missing or damaged, or its row count is not that of its fragment.
     """
     folder = table.location / DATA_DIR
     written: list[Fragment] = []
@@ -121,6 +121,6 @@ def _open(table: Table, fragment: Fragment, file: DataFile) -> Container:
 
 
 def _is_odd(field: Field, version: str) -> bool:
-    """Whether a field is stored otherwise than in pages of its own that can stand beside any others."""
+    """Whether a field is not stored in pages of its own that can be combined with any other pages."""
     is_nested = field.is_struct or bool(field.children)
     return field.is_blob or has_small_index(field) or (is_nested and (version == "2.0" or not field.children))

@@ -1,4 +1,4 @@
-"""Remove many files: several at once, at a bounded rate, counting what fails."""
+"""Delete many files: several concurrently, at a limited rate, and count the failures."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _REQUESTS_AT_ONCE = 16
 
 
 class Remover:
-    """Removes files of one table.
+    """Deletes files of one table.
 
     Parameters
     ----------
     tally
-        Counts what was removed, and what the store refused to.
+        Counts the removed files, and those that the store refused to remove.
     """
 
     def __init__(self, table: Location, policy: CleanupPolicy, tally: Tally) -> None:
@@ -36,7 +36,7 @@ class Remover:
         self._tally = tally
 
     def remove(self, candidates: Iterable[Candidate]) -> None:
-        """Remove files. One that is gone already counts as removed."""
+        """Delete files. A file that is already gone counts as removed."""
         files = list(candidates)
         with ThreadPoolExecutor(self._concurrency) as pool:
             results = list(pool.map(self._try_remove, files))
@@ -58,7 +58,7 @@ class Remover:
 
 
 def _folder_of(candidate: Candidate) -> tuple[str, str] | None:
-    """Return where the folder of an index, or of the blobs of a data file, is; None for other files."""
+    """Return the folder of an index, or of the blobs of a data file; None for other files."""
     if candidate.kind == "index":
         return INDICES_DIR, candidate.name
     if candidate.location.name.endswith(BLOB_SUFFIX):
@@ -67,7 +67,7 @@ def _folder_of(candidate: Candidate) -> tuple[str, str] | None:
 
 
 class _Pace:
-    """Lets so many callers a second pass."""
+    """Lets a limited number of callers pass per second."""
 
     def __init__(self, limit: int | None) -> None:
         self._interval = 0.0 if limit is None else 1 / limit

@@ -1,4 +1,4 @@
-"""Scalar indices of a table: make one, bring them up to date, drop any index."""
+"""Create, optimize and drop scalar indices of a table; indices of any kind can be dropped."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BUILDERS: Final[Mapping[str, IndexBuilder]] = {
     "ZONEMAP": ZONE_MAP,
     "BLOOMFILTER": BLOOM_FILTER,
 }
-"""By pylance's name of the type."""
+"""The builders, by pylance's names of the index types."""
 
 _BUILDER_OF_KIND: Final = {builder.kind: builder for builder in BUILDERS.values()}
 
@@ -59,30 +59,30 @@ def create_index(
     Parameters
     ----------
     column
-        A top-level column, or a field of a struct as ``"a.b"``; names may stand in backquotes.
+        A top-level column, or a field of a struct as ``"a.b"``; names may be in backquotes.
     index_type
         One of `BUILDERS`.
     name
-        ``{column}_idx`` by default, with a number behind it if another kind of index is called that.
+        By default ``{column}_idx``, with a number appended if another kind of index has this name.
     replace
-        Whether an index of this name on the same column may be replaced.
+        Whether an index with this name on the same column may be replaced.
     train
-        Whether to cover the rows that there are; otherwise the index is empty until it is optimized.
+        Whether to cover the existing rows; otherwise the index is empty until it is optimized.
     rows_per_zone
-        Live rows of a zone of a zone map.
+        Live rows in each zone of a zone map.
 
     Raises
     ------
     ColumnNotFoundError
         There is no such column.
     IndexAlreadyExistsError
-        The name is taken.
+        The name is in use.
     InvalidInputError
-        ``rows_per_zone`` is no positive integer.
+        ``rows_per_zone`` is not a positive integer.
     UnsupportedFeatureError
-        Such an index cannot be built of the values of the column.
+        This kind of index does not support the values of the column.
     ConflictError
-        Others changed the column meanwhile. Nothing is left behind.
+        Others changed the column meanwhile. No files are left behind.
     """
     builder = BUILDERS[index_type]
     zone_rows = as_integer(rows_per_zone)
@@ -102,7 +102,7 @@ def create_index(
 
 
 def drop_index(table: Table, name: str) -> Table:
-    """Remove an index of any kind, and return the table at the version that lacks it. Its files stay.
+    """Remove an index of any kind, and return the table at the version without it. Its files stay.
 
     Raises
     ------
@@ -125,34 +125,33 @@ def optimize_indices(
     extended_by: BitMap | None = None,
     commit_options: CommitOptions | None = None,
 ) -> Table:
-    """Let indices cover all fragments.
+    """Extend indices to all fragments, and merge their segments.
 
     Parameters
     ----------
     names
-        Only these indices; by default all of the kinds that are built here.
+        Only these indices; by default all indices of the kinds that this package builds.
     retrain
-        Build them anew from all rows.
+        Whether to rebuild them from all rows.
     num_indices_to_merge
-        So many of the newest segments become one with what they lack; all by default. With 0, what they lack
-        gets a segment of its own. Segments that hold former values of fragments that the index covers are
-        merged in any case: readers would take these for values of today.
+        Merge this number of the newest segments with the rows that the index lacks; all by default. With 0,
+        these rows get a segment of their own. Segments with former values of fragments that the index covers
+        are always merged, as readers would take these values for current ones.
     extended_by
-        The fragments to be covered besides those that are; all by default. Indices that cover these stay as
-        they are.
+        The fragments to add to the coverage; all by default. Indices that cover these stay unchanged.
 
     Returns
     -------
-    The table at the version that was made; the same table if there is nothing to do.
+    The table at the new version; the same table if there is nothing to do.
 
     Raises
     ------
     InvalidInputError
         ``num_indices_to_merge`` is negative.
     UnsupportedFeatureError
-        An index that was named is of another kind.
+        A named index is of another kind.
     ConflictError
-        Others changed a column meanwhile. Nothing is left behind.
+        Others changed a column meanwhile. No files are left behind.
     """
     if num_indices_to_merge is not None and num_indices_to_merge < 0:
         raise InvalidInputError(f"num_indices_to_merge must not be negative, got {num_indices_to_merge}")
@@ -178,7 +177,7 @@ def optimize_indices(
 
 
 def can_build(index: IndexMetadata) -> bool:
-    """Whether an index is of a kind that is built here."""
+    """Whether this package builds this kind of index."""
     return index.kind in _BUILDER_OF_KIND
 
 
@@ -188,13 +187,13 @@ def commit_indices(
     removed: Sequence[IndexMetadata],
     options: CommitOptions | None = None,
 ) -> Table:
-    """Commit index entries that come and go."""
+    """Commit the addition and removal of index entries."""
     return commit_change(table, CreateIndex(tuple(new), tuple(removed)), rows=NO_ROWS, options=options)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A segment to build, and those in whose place it comes."""
+    """A segment to build, and the segments that it replaces."""
 
     builder: IndexBuilder
     request: BuildRequest
@@ -208,11 +207,11 @@ def _plan(
     num_to_merge: int | None,
     extended_by: BitMap | None,
 ) -> _Plan | None:
-    """Return what is to be done for one index; ``None`` if nothing."""
+    """Return the plan for one index, or ``None`` if there is nothing to do."""
     builder = _builder_of(segments)
     fields = [each for each in scanned_fields(table) if segments[0].fields == (each[1].id,)]
     if builder is None or not fields or not builder.accepts(fields[0][1]):
-        return None  # as pylance may build them, of values that are not indexed here
+        return None  # pylance may build such an index of values that this package does not index
     column, field = fields[0]
     present = BitMap(table.fragments.ids.tolist())
     if retrain:
@@ -243,7 +242,7 @@ def _plan(
 
 
 def _to_merge(contents: Sequence[SegmentContents], covered: BitMap, num_to_merge: int | None) -> list[int]:
-    """Return the numbers of the segments to merge: the newest, and those that hold former values."""
+    """Return the numbers of the segments to merge: the newest ones, and those with former values."""
     first = 0 if num_to_merge is None else max(0, len(contents) - num_to_merge)
     return [
         number
@@ -265,7 +264,7 @@ def _builder_of(segments: Sequence[IndexMetadata]) -> IndexBuilder | None:
 
 
 def _indexed_field(table: Table, column: str, index_type: str) -> tuple[str, Field]:
-    """Return a column as scans name it, and its field."""
+    """Return the name of a column in scans, and its field."""
     scanned = scanned_field(table, column)
     if scanned is None or not BUILDERS[index_type].accepts(scanned[1]):
         what = "that" if scanned is None else f"column {column!r} of type {scanned[1].logical_type}"

@@ -1,8 +1,8 @@
-"""Entries of an index, a value and the row that has it, sorted by value with bounded memory.
+"""Sort entries of an index (a value and the row that has it) by value, with bounded memory.
 
 Runs of entries are sorted in memory, written to temporary files if there are several, and merged. The order
-is that of pylance's indices: NULL first, then floats in IEEE 754's total order, so that -0.0 precedes 0.0 and
-NaN of either sign is at the end of its sign, and other values as Arrow orders them.
+is that of pylance's indices: NULL first. Floats follow IEEE 754's total order, so that -0.0 precedes 0.0, and
+a NaN is at the end of the numbers of its sign. Other values are ordered as in Arrow.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-# What is sorted in memory at once: entries, and bytes of their values.
+# Limits of a run that is sorted in memory: entries, and bytes of their values.
 _RUN_ROWS = 1 << 22
 _RUN_BYTES = 256 * 1024 * 1024
-# What is in memory of each run while they are merged.
+# Limits of the block of each run that is in memory during the merge.
 _BLOCK_ROWS = 1 << 16
 _BLOCK_BYTES = 4 * 1024 * 1024
 _NO_RUN = -1
@@ -33,7 +33,7 @@ _NO_RUN = -1
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Values, and for each of them the address or the id of its row."""
+    """Values, each with the address or the id of its row."""
 
     values: pa.Array
     ids: npt.NDArray[np.uint64]
@@ -42,20 +42,20 @@ class Entries:
         return len(self.ids)
 
     def filter(self, mask: npt.NDArray[np.bool_]) -> Entries:
-        """Return some of the entries."""
+        """Return the entries where the mask is true."""
         return self if mask.all() else Entries(self.values.filter(pa.array(mask)), self.ids[mask])
 
     def take(self, positions: npt.NDArray[np.int64]) -> Entries:
-        """Return the entries at some positions."""
+        """Return the entries at the given positions."""
         return Entries(self.values.take(pa.array(positions)), self.ids[positions])
 
     def slice(self, start: int, stop: int) -> Entries:
-        """Return the entries from a start to a stop (exclusive)."""
+        """Return the entries from ``start`` to ``stop`` (exclusive)."""
         return Entries(self.values.slice(start, stop - start), self.ids[start:stop])
 
 
 def order_keys(values: pa.Array) -> pa.Array:
-    """Return an array of the same order that pyarrow sorts and compares; nulls stay."""
+    """Return an array with the same order that pyarrow can sort and compare; nulls stay null."""
     if pa.types.is_floating(values.type):
         keys = total_order_keys(float_values(values))
         return pa.array(keys, mask=np.asarray(values.is_null())) if values.null_count else pa.array(keys)
@@ -63,7 +63,7 @@ def order_keys(values: pa.Array) -> pa.Array:
 
 
 def sort_entries(entries: Entries) -> Entries:
-    """Return entries in order; those of one value stay as they are."""
+    """Sort entries; those with equal values keep their order."""
     return entries.take(_sorted_positions(entries.values))
 
 
@@ -73,16 +73,16 @@ def sorted_entries(
     sorted_runs: Sequence[Iterator[Entries]] = (),
     run_rows: int | None = None,
 ) -> Iterator[Entries]:
-    """Yield entries in order.
+    """Yield all entries in order.
 
     Parameters
     ----------
     parts
         Entries in any order.
     sorted_runs
-        More entries; those of each run are in order.
+        More entries; those of each run are sorted.
     run_rows
-        Entries that are sorted in memory at once; four million by default, or as many as have 256 MiB.
+        Entries to sort in memory at once; by default four million, or fewer if they exceed 256 MiB.
     """
     runs = [*sorted_runs]
     max_rows = _RUN_ROWS if run_rows is None else run_rows
@@ -104,7 +104,7 @@ def sorted_entries(
 
 
 def joined_entries(parts: Sequence[Entries]) -> Entries:
-    """Return the entries of at least one part, one after the other."""
+    """Concatenate one or more parts."""
     if len(parts) == 1:
         return parts[0]
     return Entries(
@@ -140,10 +140,10 @@ def _read_run(file: IO[bytes]) -> Iterator[Entries]:
 
 
 def _merged(runs: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
-    """Merge runs, of each of which a block is in memory.
+    """Merge runs, with one block of each in memory.
 
-    What is not greater than the last entry of some block can be yielded before the next block is read: the
-    smallest such entry says how far.
+    Entries that are not greater than the last entry of any block can be yielded before the next block is
+    read; so the smallest of these last entries is the limit.
     """
     pool, marks = _loaded(runs, range(len(runs)))
     while pool is not None:
@@ -163,7 +163,7 @@ def _merged(runs: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
 def _loaded(
     runs: Sequence[Iterator[Entries]], numbers: Iterable[int]
 ) -> tuple[Entries | None, npt.NDArray[np.int64]]:
-    """Return the next block of some runs, and the number of its run for the last entry of each."""
+    """Return the next blocks of the given runs; the last entry of each has its run number."""
     blocks, marks = [], [np.empty(0, np.int64)]
     for number in numbers:
         block = next((each for each in runs[number] if len(each)), None)

@@ -1,4 +1,4 @@
-"""Zone maps of columns that were cast: made anew of the values in their new types."""
+"""Rebuild zone maps of columns that were cast, from the values with the new types."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 def with_zone_maps_of_casts(
     before: Table, after: Table, *, commit_options: CommitOptions | None = None
 ) -> Table:
-    """Build zone maps that a cast has dropped, in a version that follows it; it is no error if that fails.
+    """Rebuild zone maps that a cast has dropped, in a version that follows it; a failure is only a warning.
 
     Parameters
     ----------
     before, after
-        The table before and after columns were altered, which leaves the same fields in the same order, or
-        after columns were added or dropped, which leaves more or fewer.
+        The table before and after an alteration of columns, which keeps the number and order of fields, or
+        after columns were added or dropped, which changes the number.
 
     Returns
     -------
-    The table at the version that has the zone maps; ``after`` if there are none to build.
+    The table at the version with the zone maps; ``after`` if there are none to build.
     """
     remaining = {index.name for index in after.indices}
     dropped: dict[str, list[IndexMetadata]] = {}
@@ -42,7 +42,7 @@ def with_zone_maps_of_casts(
         if index.kind == KIND and index.name not in remaining:
             dropped.setdefault(index.name, []).append(index)
     if not dropped or len(list(before.schema.walk())) != len(list(after.schema.walk())):
-        return after  # columns were dropped, and their zone maps with them
+        return after  # columns were dropped together with their zone maps
     try:
         return _rebuilt(before, after, dropped, commit_options)
     except LanceError as err:

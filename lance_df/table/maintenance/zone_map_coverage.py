@@ -1,4 +1,4 @@
-"""Which fragments no zone map covers, and zone maps for these: collected anywhere, committed at once."""
+"""Find fragments without zone maps, and build these: many processes may collect zones for one commit."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from lance_df.table.commit.options import CommitOptions
     from lance_df.table.table import Table
 
-# of longer values they would take more time to read than they save
+# for longer values, reading the bounds would take more time than they save
 _MAX_BOUND_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class MissingZones:
-    """Fragments of which zone maps lack the bounds of a column, and ``segments``: what there is of them."""
+    """Fragments without zones of a column; ``segments`` are those of the existing zone map."""
 
     column: str
     field: Field
@@ -57,12 +57,12 @@ class MissingZones:
 def missing_zones(
     table: Table, columns: Sequence[str] | None = None, *, without: Collection[int] = ()
 ) -> list[MissingZones]:
-    """Return what zone maps lack.
+    """Return the columns and fragments that lack zones.
 
     Parameters
     ----------
     columns
-        Those to check; all that have bounds by default, but the fields of structs and those of the ids
+        The columns to check. By default all top-level columns that have bounds, except those with ids in
         ``without``.
 
     Raises
@@ -70,7 +70,7 @@ def missing_zones(
     ColumnNotFoundError
         There is no such column.
     UnsupportedFeatureError
-        The values of one have no order that bounds could be of.
+        The values of a column have no order, and thus no bounds.
     """
     if columns is None:
         fields = {name: field for name, field in columns_with_bounds(table) if field.id not in without}
@@ -90,7 +90,7 @@ def missing_zones(
 
 
 def lacks_zone_maps(table: Table) -> bool:
-    """Whether there is a fragment that no zone map of any column covers, though there might be one."""
+    """Whether a fragment that could have a zone map is in none, for any column."""
     covered = [index.covered_fragments() or BitMap() for index in table.indices if index.kind == KIND]
     missing = BitMap(table.fragments.ids.tolist()) - BitMap.union(BitMap(), *covered)
     return bool(missing) and next(columns_with_bounds(table), None) is not None
@@ -103,9 +103,9 @@ def collect_zones(
     *,
     num_threads: int | None = None,
 ) -> dict[int, ZoneMapData]:
-    """Return the zones of some fragments by field id; without columns whose bounds are too long to pay.
+    """Collect the zones of some fragments, by field id, without columns whose bounds are too long.
 
-    All columns are read at once.
+    All columns are read together.
     """
     ids = BitMap(fragment_ids)
     collectors = [
@@ -137,17 +137,17 @@ def with_zones(
     *,
     commit_options: CommitOptions | None = None,
 ) -> Table:
-    """Let zone maps have zones that were collected, and return the table at the version that does.
+    """Add collected zones to zone maps, and return the table at the version that has them.
 
     Parameters
     ----------
     parts
-        Of all fragments that miss a column, or that column stays as it is.
+        Together they must have all fragments that lack zones of a column, or that column stays unchanged.
 
     Raises
     ------
     ConflictError
-        Others changed a column meanwhile. Nothing is left behind.
+        Others changed a column meanwhile. No files are left behind.
     """
     new: list[IndexMetadata] = []
     removed: list[IndexMetadata] = []
@@ -172,7 +172,7 @@ def with_zones(
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:
-    """Yield the rows of each fragment in a batch, the last column of which has their addresses."""
+    """Yield the rows of each fragment in a batch, whose last column has row addresses."""
     ids, offsets = split_addresses(batch.column(batch.num_columns - 1).to_numpy())
     cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
     for start, stop in pairwise(cuts):

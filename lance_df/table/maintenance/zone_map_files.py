@@ -1,4 +1,4 @@
-"""Files of zone map indices: written, read back whole, and joined.
+"""Write, read and join the files of zone map indices.
 
 The index is Lance's own (table format, 14.1), so that other readers list it, use it or ignore it.
 """
@@ -42,13 +42,13 @@ KIND = "zonemapindexdetails"
 FILE = "zonemap.lance"
 _ROWS_PER_ZONE = "rows_per_zone"
 _NUM_BOUNDS = 2
-# Larger ones are written page by page.
+# Larger zone maps are written page by page.
 _MAX_SMALL_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneMapData:
-    """The zones of some fragments, in the columns of the file; ``fragment_ids`` may have no zone, too."""
+    """The zones of some fragments, as columns of the file; some of ``fragment_ids`` may have no zones."""
 
     zones: pa.RecordBatch
     fragment_ids: BitMap
@@ -65,22 +65,22 @@ def write_zone_map(
     files: UncommittedFiles,
     unsynced: Unsynced | None = None,
 ) -> IndexMetadata:
-    """Write a zone map, and return its entry for a manifest.
+    """Write a zone map; return its entry for a manifest.
 
     Parameters
     ----------
     manifest
         The version that the zones were computed from.
     files
-        Takes note of the file before it is made.
+        Registers the file before it is created.
     unsynced
-        Takes note of the file, which then is not durable yet.
+        Records the file for a later sync; it is not durable until then.
     """
     index_id = uuid.uuid4()
     folder = table / INDICES_DIR / str(index_id)
     files.add(str(index_id), partial(_remove, folder))
     file = folder / FILE
-    # as pylance, which has no index files of 0.1
+    # as in pylance, which has no index files of version 0.1
     version = "2.0" if manifest.data_format in (None, "0.1") else manifest.data_format
     is_small = data.zones.num_rows and data.zones.nbytes <= _MAX_SMALL_BYTES
     size_bytes = (_put if is_small else _write)(file, data, version, unsynced)
@@ -109,7 +109,7 @@ def _write(file: Location, data: ZoneMapData, version: str, unsynced: Unsynced |
 
 
 def _put(file: Location, data: ZoneMapData, version: str, unsynced: Unsynced | None) -> int:
-    """Write a small zone map: counts are mostly those of other columns, or of other tables."""
+    """Write a small zone map; encoded counts are cached, as many columns and tables share them."""
     minima, maxima, *counts = data.zones.columns
     fields = _schema(minima.type).fields
     pages = [
@@ -165,7 +165,7 @@ def read_segments(
     field: Field,
     fragment_ids: BitMap,
 ) -> list[ZoneMapData]:
-    """Read what zone maps know of some fragments; each fragment is in one of the results at most.
+    """Read the zones of some fragments; each fragment is in at most one of the results.
 
     Parameters
     ----------
@@ -188,13 +188,13 @@ def read_segments(
 
 
 def zone_counts(folder: Location) -> tuple[int, int]:
-    """Return how many zones a zone map has, and how many rows each of them is of at most."""
+    """Return the number of zones of a zone map, and the maximum number of rows of a zone."""
     file = IndexFile(folder / FILE)
     return file.num_rows, file.number(_ROWS_PER_ZONE)
 
 
 def read_zone_map(folder: Location, field: Field, fragment_ids: BitMap) -> ZoneMapData | None:
-    """Read the zones of some fragments; ``None`` if they are of values of another type."""
+    """Read the zones of some fragments; return ``None`` if their values have another type."""
     file = IndexFile(folder / FILE)
     schema = zone_schema(field.arrow_type())
     if any(file.type_of(column.name) != column.type for column in schema):
@@ -206,7 +206,7 @@ def read_zone_map(folder: Location, field: Field, fragment_ids: BitMap) -> ZoneM
 
 
 def joined(parts: Sequence[ZoneMapData]) -> ZoneMapData:
-    """Return one zone map, of one or more parts for different fragments."""
+    """Join one or more parts for different fragments into one zone map."""
     zones = pa.Table.from_batches([part.zones for part in parts])
     zones = zones.sort_by([("fragment_id", "ascending"), ("zone_start", "ascending")]).combine_chunks()
     batch = next(iter(zones.to_batches()), parts[0].zones)

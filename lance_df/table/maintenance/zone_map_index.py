@@ -1,4 +1,4 @@
-"""Zone map indices: built of the bounds of a column, and extended by those of more rows."""
+"""Build zone map indices from the bounds of a column, and extend them by more rows."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class ZoneMapIndexBuilder:
     has_zones: bool = True
 
     def accepts(self, field: Field) -> bool:
-        """Whether values of a field have an order that bounds can be of."""
+        """Whether values of a field have an order, and thus bounds."""
         return has_bounds(field)
 
     def contents(self, table: Table, field: Field, segment: IndexMetadata) -> SegmentContents:
-        """Return what a segment knows: it covers a fragment of which it has no zone if that has no rows."""
+        """Return the coverage of a segment; it covers a fragment without zones only if that has no rows."""
         present = BitMap(table.fragments.ids.tolist())
         if read_zone_map(table.index_location(segment), field, present) is None:
             return SegmentContents(BitMap(), BitMap())
@@ -55,7 +55,7 @@ class ZoneMapIndexBuilder:
         return SegmentContents(covered - BitMap(zones.repeated_fragments().tolist()), held)
 
     def build(self, request: BuildRequest, files: UncommittedFiles) -> IndexMetadata:
-        """Write a segment, and return its entry for a manifest."""
+        """Write a segment; return its entry for a manifest."""
         table, field = request.table, request.field
         parts = [
             part
@@ -90,25 +90,25 @@ def collect_zone_map(
 
 
 def columns_with_bounds(table: Table) -> Iterator[tuple[str, Field]]:
-    """Yield the top-level columns of which zone maps can be built."""
+    """Yield the top-level columns that can have zone maps."""
     for field in table.schema.fields:
         if has_bounds(field):
             yield field.name, field
 
 
 def field_with_bounds(table: Table, column: str) -> tuple[str, Field]:
-    """Return a column, or a field of a struct as ``"a.b"``, of which a zone map can be built.
+    """Return a column, or a field of a struct as ``"a.b"``, that can have a zone map.
 
     Returns
     -------
-    The name by which scans read it, and the field.
+    Its name in scans, and its field.
 
     Raises
     ------
     ColumnNotFoundError
         There is no such column.
     UnsupportedFeatureError
-        Its values have no order that bounds could be of.
+        Its values have no order, and thus no bounds.
     """
     scanned = scanned_field(table, column)
     if scanned is None or not has_bounds(scanned[1]):

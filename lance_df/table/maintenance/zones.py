@@ -1,4 +1,4 @@
-"""Zones: bounds of a column over runs of live rows of one fragment, collected in row order.
+"""Collect zones in row order: bounds of a column over runs of live rows of one fragment.
 
 Spec: table format, 14.1.
 """
@@ -26,7 +26,7 @@ _OFFSET_BYTES = {pa.string(): 4, pa.binary(): 4, pa.large_string(): 8, pa.large_
 
 
 class _Zone(NamedTuple):
-    """In the order of the columns of the file."""
+    """A zone; its fields are in the order of the columns of the file."""
 
     minimum: pa.Scalar
     maximum: pa.Scalar
@@ -38,14 +38,14 @@ class _Zone(NamedTuple):
 
 
 class ZoneCollector:
-    """Cuts the values of a column into zones.
+    """Splits the values of a column into zones, and computes their bounds.
 
     Parameters
     ----------
     rows_per_zone
-        Live rows of a zone; the last one of a fragment has fewer.
+        Live rows of a zone; the last one of a fragment may have fewer.
     max_bound_bytes
-        Give up when a bound is longer: such a column is text to read, not to look up.
+        Give up if a bound is longer: such a column is text to read, not to search by value.
     """
 
     def __init__(
@@ -62,16 +62,16 @@ class ZoneCollector:
         self._fragment = -1
 
     def add(self, fragment: int, values: pa.Array, offsets: npt.NDArray[np.int64]) -> None:
-        """Take note of rows.
+        """Add rows.
 
         Parameters
         ----------
         fragment
-            Any number that stands for the fragment; zones never span two.
+            Any number that identifies the fragment; zones never span two fragments.
         values
-            Of Arrow storage type.
+            Values of Arrow storage type.
         offsets
-            Where in the fragment each value is, ascending from call to call.
+            The offset of each value in the fragment, ascending from call to call.
         """
         if fragment != self._fragment:
             self._close_zone()
@@ -89,13 +89,13 @@ class ZoneCollector:
                 self._close_zone()
 
     def finish(self, ids: Mapping[int, int] | None = None) -> pa.RecordBatch:
-        """Return the zones as an index file holds them.
+        """Return the zones as columns of an index file.
 
         Parameters
         ----------
         ids
-            The ids of fragments by the numbers that stood for them; zones of others are left out. By default
-            the numbers are the ids.
+            Fragment ids by the numbers that were given for them; zones of other fragments are left out. By
+            default the numbers are the ids.
         """
         self._close_zone()
         zones = self._zones
@@ -108,21 +108,21 @@ class ZoneCollector:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def extend(self, other: ZoneCollector, first: int) -> None:
-        """Take over the zones of another collector of the column, whose fragment 0 is ``first`` here.
+        """Append the zones of another collector of the column, whose fragment 0 is ``first`` here.
 
-        All fragments of both have ended.
+        All fragments of both collectors must have ended.
         """
         self._zones += [each._replace(fragment=each.fragment + first) for each in other._zones]
         self.is_worthwhile = self.is_worthwhile and other.is_worthwhile
 
     def copy_pending(self) -> None:
-        """Copy the values of the zone that is not complete, which are slices of larger arrays."""
+        """Copy the values of the incomplete zone, which are slices of larger arrays."""
         if self._num_values:
             values = pa.concat_arrays(self._values)
             self._values = [values.take(pa.array(np.arange(len(values))))]
 
     def end_fragment(self) -> None:
-        """Say that the fragment has no more rows; what was shown of it is not needed any more."""
+        """End the fragment, so that its values can be released."""
         self._close_zone()
 
     def _close_zone(self) -> None:
@@ -141,7 +141,7 @@ class ZoneCollector:
 
 @lru_cache(maxsize=256)
 def zone_schema(data_type: pa.DataType) -> pa.Schema:
-    """Return the columns of a zone map of values of a type."""
+    """Return the columns of a zone map for values of a type."""
     counts = (
         ("null_count", pa.uint32()),
         ("nan_count", pa.uint32()),
@@ -154,7 +154,7 @@ def zone_schema(data_type: pa.DataType) -> pa.Schema:
 
 
 def has_bounds(field: Field) -> bool:
-    """Whether values of a field have an order that bounds can be of."""
+    """Whether values of a field have an order, and thus bounds."""
     if field.children or field.is_blob:
         return False
     data_type = field.arrow_type()
@@ -175,10 +175,11 @@ def has_bounds(field: Field) -> bool:
 def bounds_of(values: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar, int]:
     """Return the smallest and the largest value, null if there is none, and the number of NaNs.
 
-    The largest of values with a NaN is NaN. Zeros are widened to both signs, which readers distinguish.
+    If there is a NaN, it is the largest value. Bounds that are zero include both signs, which readers
+    distinguish.
     """
     data_type = values.type
-    # several chunks may be more than one array of texts can hold
+    # one array of texts may not be able to hold several chunks
     is_one_array = values.num_chunks == 1 and len(values) and not values.null_count
     if data_type in _OFFSET_BYTES and is_one_array and kernels.COMPILED:
         smallest, largest = _bounds_of_strings(values.chunk(0))

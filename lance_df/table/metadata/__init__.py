@@ -1,1 +1,1 @@
-"""Which versions a table has, and where: manifests, refs, base paths, external manifest stores."""
+"""Find the versions of a table and their files: manifests, refs, base paths, external manifest stores."""

@@ -1,7 +1,7 @@
-"""Where the files of a table lie: below its own root, or in another base path of the manifest.
+"""Locate the files of a table, below its own root or in another base path of the manifest.
 
-Spec: table format, base paths. A base path is an absolute place and may be anywhere; the names of files
-below it may not leave it.
+Spec: table format, base paths. A base path is absolute and may be anywhere; file names below it must not
+leave it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _HAS_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*://")
 
 
 def has_scheme(uri: str) -> bool:
-    """Return whether this is a URL, and no path."""
+    """Return whether this is a URL rather than a path."""
     return _HAS_SCHEME.match(uri) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class DataTarget:
-    """Where new data files go: a folder, and what their entries call it."""
+    """Where new data files go: a folder, and the id of its base path."""
 
     folder: Location
     base_id: int | None = None
 
 
 class BasePaths:
-    """Turns the file names of one manifest into places.
+    """Resolves the file names of one manifest to locations.
 
     Parameters
     ----------
@@ -63,12 +63,12 @@ class BasePaths:
         self._lock = new_lock()
 
     def data_file(self, file: DataFile) -> Location:
-        """Return where a data file is.
+        """Return the location of a data file.
 
         Raises
         ------
         CorruptDataError
-            There is no such base, or the path leaves it.
+            There is no such base path, or the file's path leaves it.
         """
         return self.data_folder(file.base_id).child(file.path)
 
@@ -77,7 +77,7 @@ class BasePaths:
         return self._folder(base_id, DATA_DIR)
 
     def deletion_file(self, file: DeletionFile, fragment_id: int) -> Location:
-        """Return where the deletion file of a fragment is."""
+        """Return the location of a deletion file."""
         return self._folder(file.base_id, DELETIONS_DIR) / file.name(fragment_id)
 
     def index(self, uuid: UUID, base_id: int | None) -> Location:
@@ -91,7 +91,7 @@ class BasePaths:
         return location / name if self._bases[base_id].is_dataset_root else location
 
     def base(self, base_id: int) -> Location:
-        """Return a base path. Raises CorruptDataError if there is none of this id."""
+        """Return the location of a base path; raise CorruptDataError if there is none with this id."""
         base = self._bases.get(base_id)
         if base is None:
             known = ", ".join(map(str, sorted(self._bases))) or "none"
@@ -110,14 +110,14 @@ class BasePaths:
 
 
 def path_for(path: str, table: Location, reader: Location) -> str:
-    """Return a base path of a table such that it means the same place from another table, wherever that is.
+    """Return a table's base path so that it means the same location when another table refers to it.
 
     Parameters
     ----------
     path
         As manifests have it: a URL, a path of the local file system, or one in the table's own bucket.
     table, reader
-        Where the path was valid, and where it has to be.
+        The table in which the path is valid, and the one for which it is returned.
     """
     if has_scheme(path):
         return path
@@ -129,7 +129,7 @@ def path_for(path: str, table: Location, reader: Location) -> str:
 
 
 def check_distinct(old: Iterable[BasePath], new: Iterable[BasePath]) -> None:
-    """Raise `InvalidInputError` if one of the new base paths has the name or the path of another one."""
+    """Raise `InvalidInputError` if a new base path has the name or path of another base path."""
 
     def keys(base: BasePath) -> set[tuple[str, str]]:
         return {("path", base.path), *((("name", base.name),) if base.name else ())}

@@ -1,4 +1,4 @@
-"""Base paths as callers give them: registered, chosen for new data files, and moved.
+"""Check base paths that callers give: register them, choose them for new data files, and move them.
 
 Spec: table format, base paths.
 """
@@ -51,12 +51,12 @@ class DatasetBasePath:
 
 
 def as_base_path(base: object) -> DatasetBasePath:
-    """Return a base path of this package for one of pylance's.
+    """Convert one of pylance's base paths to this package's class.
 
     Raises
     ------
     InvalidInputError
-        It is none.
+        The object is not a base path.
     """
     if isinstance(base, DatasetBasePath):
         return base
@@ -69,16 +69,16 @@ def as_base_path(base: object) -> DatasetBasePath:
 def checked_bases(
     given: Sequence[DatasetBasePath], registered: Sequence[BasePath], table: Location
 ) -> tuple[BasePath, ...]:
-    """Check base paths that are to be registered; relative paths are made absolute.
+    """Check base paths that are to be registered, and make relative paths absolute.
 
     Returns
     -------
-    They have the id 0 where none was set: the commit gives one out.
+    The base paths. Those without an id have the id 0; the commit assigns one.
 
     Raises
     ------
     InvalidInputError
-        An id, a name or a path is taken or impossible.
+        An id, a name or a path is in use or invalid.
     """
     new = []
     taken = {base.id for base in registered}
@@ -98,7 +98,7 @@ def checked_bases(
 
 
 def numbered_bases(bases: Sequence[BasePath]) -> tuple[BasePath, ...]:
-    """Give out ids from 1 to those base paths of a new table that have none."""
+    """Assign ids from 1 to the base paths of a new table that have none."""
     taken = {base.id for base in bases}
     free = (number for number in range(1, len(bases) + 1) if number not in taken)
     return tuple(base if base.id else dataclasses.replace(base, id=next(free)) for base in bases)
@@ -111,14 +111,14 @@ def choose_targets(
     names: Sequence[str] | None,
     all_bases: bool | None,
 ) -> tuple[DataTarget, ...]:
-    """Return the folders for the data files of a write, which take turns.
+    """Return the folders for the data files of a write, which are used in turn.
 
     Parameters
     ----------
     names
-        Names or paths of base paths; none: the table itself.
+        Names or paths of base paths; without any, the table itself.
     all_bases
-        All of them, in the order of their ids; ``True``: and the table itself before them.
+        If not ``None``, use all base paths in the order of their ids; if ``True``, after the table itself.
 
     Raises
     ------
@@ -140,14 +140,14 @@ def choose_targets(
 
 
 def moved_bases(bases: Sequence[BasePath], moves: Mapping[str, str], table: Location) -> tuple[BasePath, ...]:
-    """Return the base paths whose beginning is one of ``moves``, with what that is replaced by.
+    """Return the base paths that start with a key of ``moves``, with this prefix replaced by its value.
 
-    Of several beginnings the longest counts. A beginning ends where a name ends.
+    If several prefixes match, the longest one counts. A prefix must end at the end of a path component.
 
     Raises
     ------
     InvalidInputError
-        A beginning fits no base path, or a new path is impossible.
+        A prefix matches no base path, or a new path is invalid.
     """
     if not moves:
         raise InvalidInputError("no path to move is given")
@@ -184,5 +184,5 @@ def _find(bases: Sequence[BasePath], wanted: str) -> BasePath:
 
 
 def _plain(path: str) -> str:
-    """Return a path such that different ways to write it are equal."""
+    """Return a path in one form, so that two spellings of the same path are equal."""
     return (unquote(path.removeprefix("file://")) if path.startswith("file://") else path).rstrip("/")

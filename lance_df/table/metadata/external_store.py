@@ -1,9 +1,9 @@
-"""External manifest stores: which file holds a version, for stores that cannot put-if-absent.
+"""External manifest stores: record which file holds a version, for stores that lack put-if-absent.
 
-Spec: table format, commit primitives. A commit stages its manifest under a name of its own, records that name
-for its version, which decides the commit, copies the manifest to its final name, and records that. What a
-writer that died has left half-done, the next writer finishes. Reads of this package write nothing, so they
-read a staged manifest where it is; it is the same bytes.
+Spec: table format, commit primitives. A commit takes four steps: it stages its manifest under a unique name,
+records that name for its version (which decides the commit), copies the manifest to its final name, and
+records the final name. If a writer dies in between, the next writer completes the steps. Reads of this
+package write nothing, so they read a staged manifest where it is; its bytes are the same.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class StoredManifest:
 
     @property
     def final_name(self) -> str:
-        """Name of the file when the commit is finished."""
+        """Name of the file once the commit is finished."""
         return self.name.partition(_SUFFIX)[0] + _SUFFIX
 
     def finished(self) -> StoredManifest:
-        """Return what is known when the commit is finished."""
+        """Return the entry for the finished commit."""
         return StoredManifest(self.version, self.final_name, self.size)
 
 
 def staged_manifest(version: int, scheme: NamingScheme, size: int) -> StoredManifest:
-    """Return a manifest under a name that nobody else has."""
+    """Return an entry with a unique name for a staged manifest."""
     return StoredManifest(version, f"{scheme.file_name(version)}-{uuid.uuid4()}", size)
 
 
@@ -93,7 +93,7 @@ class ExternalManifestStore(Protocol):
 
 
 def store_key(table: Location) -> str:
-    """Return what external stores call a table: its absolute local path, or ``scheme://bucket/path``.
+    """Return the key of a table in external stores: its absolute local path, or ``scheme://bucket/path``.
 
     It is the same one by whichever symbolic links a table is named. Of the schemes of a store it has always
     the same one.
@@ -112,19 +112,19 @@ def _keys(table: Location) -> list[str]:
 
 
 def latest_stored(store: ExternalManifestStore, table: Location) -> StoredManifest | None:
-    """Return the highest version of a table that a store knows; see :func:`stored`."""
+    """Return a store's entry of the highest version of a table; see :func:`stored`."""
     with translate_errors(f"{table.uri}: its external manifest store"):
         known = [store.get_latest(key) for key in _keys(table)]
     return max((each for each in known if each is not None), key=lambda each: each.version, default=None)
 
 
 def stored(store: ExternalManifestStore, table: Location, version: int) -> StoredManifest | None:
-    """Return what a store knows about a version.
+    """Return a store's entry of a version.
 
     Raises
     ------
     StorageError
-        The store failed. Nothing can be said about the version then.
+        The external store failed, so nothing is known about the version.
     """
     with translate_errors(f"{table.uri}: its external manifest store"):
         known = (store.get(key, version) for key in _keys(table))
@@ -151,10 +151,10 @@ def open_stored(table: Location, manifest: StoredManifest) -> ByteSource:
     Raises
     ------
     VersionNotFoundError
-        It was finished, and is gone.
+        The commit was finished, and the file is gone.
     CorruptDataError
-        The store names something else than a manifest of this version, one that is gone before it was
-        finished, or one of another size.
+        The store's entry is not a manifest of this version, the file has another size, or it is gone
+        although the commit was not finished.
     """
     parsed = parse_manifest_name(manifest.final_name)
     rest = manifest.name.removeprefix(manifest.final_name)
@@ -184,7 +184,7 @@ def open_stored(table: Location, manifest: StoredManifest) -> ByteSource:
 def finish_commit(store: ExternalManifestStore, table: Location, manifest: StoredManifest) -> None:
     """Give a recorded manifest its final name, if it still has a staged one.
 
-    Any number of clients may do so at once.
+    Any number of clients may do this at once.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def finish_commit(store: ExternalManifestStore, table: Location, manifest: Store
 def put_manifest(
     store: ExternalManifestStore, table: Location, manifest: StoredManifest, data: bytes
 ) -> None:
-    """Write a staged manifest to its final name, record that, and remove the staged file."""
+    """Copy a staged manifest to its final name, record that name, and remove the staged file."""
     folder = table / VERSIONS_DIR
     (folder / manifest.final_name).put(data)
     with translate_errors(f"{table.uri}: its external manifest store"):

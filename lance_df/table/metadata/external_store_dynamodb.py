@@ -223,7 +223,7 @@ def _client(
     token: str | None,
     profile: str | None,
 ) -> Any:
-    """Return a client; making one takes longer than many requests, and it serves all threads."""
+    """Return a client, shared by all threads: creating one takes longer than many requests."""
     try:
         import botocore.session
     except ImportError as err:
@@ -241,7 +241,7 @@ def _client(
 
 @functools.lru_cache(maxsize=64)
 def _check_keys(client: Any, table_name: str) -> None:
-    """Check, once, that the table has the keys that make conditions mean what they should."""
+    """Check, once, that the table has the hash and range keys that conditional writes rely on."""
     schema = client.describe_table(TableName=table_name)["Table"]["KeySchema"]
     if {(key["AttributeName"], key["KeyType"]) for key in schema} != _KEYS:
         raise StorageError(

@@ -1,4 +1,4 @@
-"""A manifest store in a SQLite file: for tables that are written from one machine."""
+"""A manifest store in a SQLite file, for tables that are written from one machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SELECT path FROM tables WHERE path IS NOT NULL
 """
 _MAX_VERSION = 2**63 - 1  # of SQLite's integers; attached versions are below
 _BUSY_SECONDS = 30.0
-# SQLite says so before anything is written
+# SQLite raises these before it writes anything
 _REFUSALS = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -132,7 +132,7 @@ class SQLiteManifestStore:
         return [key, *(other for other in known if other != key and leads_here(other))]
 
     def _connect(self, *, create: bool) -> sqlite3.Connection:
-        # The journal is SQLite's oldest kind: it leaves one file, and works on the most filesystems.
+        # The rollback journal, SQLite's default, leaves one file and works on the most filesystems.
         uri = "file:" + _quoted(self.path) + ("?mode=rwc" if create else "?mode=rw")
         connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
         try:

@@ -1,4 +1,4 @@
-"""Which files lie below the root of a table, and which its versions refer to."""
+"""List the files below the root of a table, and the files that its versions refer to."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Tracked(NamedTuple):
 
 
 def all_files(table: Table) -> Generator[pa.RecordBatch]:
-    """Yield batches of `ALL_FILES`: what lies below the root of the table, whatever it is."""
+    """Yield batches of `ALL_FILES`: every file below the root of the table."""
     rows: list[tuple[str, int, dt.datetime]] = []
     for path, size, modified in _files_below(table.location, ""):
         rows.append((path, size, modified))
@@ -84,7 +84,7 @@ def tracked_files(
 ) -> Generator[pa.RecordBatch]:
     """Yield a batch of `TRACKED_FILES` for each version of the branch, the newest first.
 
-    Files of base paths are listed with these.
+    Files in base paths are included.
     """
     history = table.history
     numbers = [number for number in history.numbers() if min_version is None or number >= min_version]

@@ -1,4 +1,4 @@
-"""The versions of one branch: which there are, and their manifests."""
+"""List the versions of one branch, and open their manifests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAX_VERSION = 2**64 - 1
 
 
 def version_sources(tables: Sequence[tuple[Location, int]]) -> Iterator[ByteSource]:
-    """Open the file of a version of each of many tables, which lie in one store.
+    """Open the manifest file of one version of each of many tables in one store.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def version_sources(tables: Sequence[tuple[Location, int]]) -> Iterator[ByteSour
             yield source
         return
     contents = list(zip(tables, files, read_files(files), strict=True))
-    # there may be files of the other name
+    # these may have file names of the other scheme
     missing = [table for table, _, content in contents if isinstance(content, LanceError)]
     others = iter(map_reads(lambda each: History(each[0]).source(each[1]), missing, where=files[0]))
     for _, file, content in contents:
@@ -62,20 +62,20 @@ def version_sources(tables: Sequence[tuple[Location, int]]) -> Iterator[ByteSour
 
 
 class History:
-    """Finds and opens the manifests at one place. Keeps nothing, so every answer is as new as the store's.
+    """Finds and opens the manifests of one table or branch. Caches nothing, so answers are always current.
 
     Parameters
     ----------
     location
         The root of the table or of a branch.
     external_store
-        Asked first, when there is one.
+        Asked before the folder is listed, if there is one.
     """
 
     def __init__(self, location: Location, external_store: ExternalManifestStore | None = None) -> None:
         self.location = location
         self._external_store = external_store
-        self._scheme = NamingScheme.V2  # as far as is known; the first one to look for
+        self._scheme = NamingScheme.V2  # assumed until a listing shows another one
 
     def listing(self) -> VersionListing:
         """List the versions that have a final manifest.
@@ -119,7 +119,7 @@ class History:
     def latest_source(self, known: ByteSource | None = None) -> ByteSource:
         """Open the file of the highest version without parsing it; see :meth:`open_latest`.
 
-        It is not read again if it is ``known``, and the store's listing shows that it has not changed.
+        Return ``known`` itself, without reading, if the store's listing shows that it has not changed.
         """
         gone = None
         while True:
@@ -129,7 +129,7 @@ class History:
                     return open_stored(self.location, latest)
                 return latest.open(self.location, known)
             except NotFoundError:
-                # it was removed since, after newer ones were made
+                # it was removed after newer versions were made
                 if latest.version == gone:
                     raise
                 gone = latest.version
@@ -140,9 +140,9 @@ class History:
         Raises
         ------
         VersionNotFoundError
-            There is no such version; the message names those that there are.
+            There is no such version; the message lists those that exist.
         DatasetNotFoundError
-            There is no version at all.
+            The table has no versions.
         """
         return read_manifest(self.source(version))
 
@@ -154,7 +154,7 @@ class History:
         return self._source(number)
 
     def open_all(self) -> list[tuple[int, ManifestFile]]:
-        """Open the manifests of all attached versions, ascending, but those that are deleted meanwhile."""
+        """Open the manifests of all attached versions in ascending order, except those deleted meanwhile."""
 
         def opened(version: int) -> tuple[int, ManifestFile] | None:
             try:

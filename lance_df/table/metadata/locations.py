@@ -1,4 +1,4 @@
-"""Where a table is, and what decides on its versions: taken from what a user names."""
+"""Find the location and the external manifest store of a table from what a user gives."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def locate_table(
     external_store: ExternalManifestStore | None = None,
     base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> TableLocation:
-    """Turn what a user names into a place.
+    """Return the location of the table that a user names.
 
     Parameters
     ----------
     uri
-        A path or URL; ``s3+ddb://bucket/path?ddbTableName=T`` names an external manifest store, too.
+        A path or URL; ``s3+ddb://bucket/path?ddbTableName=T`` also names an external manifest store.
     storage_options
-        For the store. ``base_1.key`` is the option ``key`` of the base path with the id 1, which has the
-        others as well.
+        Options of the store. ``base_1.key`` is the option ``key`` of the base path with the id 1, which
+        otherwise uses the same options.
     external_store
-        Used instead of one that ``uri`` names.
+        Used instead of the one that ``uri`` names.
     base_store_params
-        All options of base paths, by their paths.
+        All options of base paths, by path.
 
     Raises
     ------
     InvalidInputError
-        The URL is malformed, or options are no mapping of names.
+        The URL is malformed, or the options are not a mapping with names as keys.
     MissingDependencyError
-        Its scheme needs an extra that is not installed.
+        The URL's scheme needs an extra that is not installed.
     """
     if isinstance(uri, str) and uri.startswith("s3+ddb://"):
         from lance_df.table.metadata.external_store_dynamodb import DynamoDBManifestStore, parse_dynamodb_url
@@ -72,7 +72,7 @@ def locate_table(
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
-    """Return the options of the table, and those of each base path that has some of its of_table."""
+    """Return the options of the table, and of each base path that has options of its own."""
     of_table: dict[str, Any] = {}
     scoped: dict[str, dict[str, Any]] = {}
     for key, value in options.items():

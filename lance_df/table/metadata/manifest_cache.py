@@ -1,7 +1,7 @@
-"""The latest manifests that this process has read or made, by the bytes of their files.
+"""Cache the latest manifests that this process has read or written, by the bytes of their files.
 
-A manifest that is found again as it was is not parsed again: a writer of many small changes, or a reader that
-looks for news, pays for what is new. Nothing is ever assumed of a file: its bytes are compared.
+A manifest whose file has not changed is not parsed again; this helps writers of many small changes, and
+readers that check for new versions. The bytes are always compared; nothing is assumed about a file.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteSource
     from lance_df.table.metadata.manifest_io import ManifestFile
 
-# of the bytes of a file: what is made of them takes several times as much
+# Size of a parsed manifest, in multiples of the size of its file.
 _PARSED_COPIES: Final = 3
 _FILE_BYTES: Final = 4 * 1024
 
 
 class ManifestCache:
-    """Keeps one manifest for each folder of manifests.
+    """Caches one manifest for each folder of manifests.
 
     Parameters
     ----------
     cache
-        Where they are counted.
+        The cache that holds the manifests.
     """
 
     def __init__(self, cache: TableCache) -> None:
@@ -36,7 +36,7 @@ class ManifestCache:
     def read(self, source: ByteSource) -> ManifestFile:
         """Return the manifest of a file; see :func:`lance_df.table.metadata.manifest_io.read_manifest`.
 
-        Of files that are read in parts nothing is kept.
+        Files that are read in parts are not cached.
         """
         if not source.is_memory_mapped:
             return read_manifest(source)
@@ -49,7 +49,7 @@ class ManifestCache:
         return file
 
     def keep(self, file: ManifestFile) -> None:
-        """Take note of a manifest whose file was just read or written."""
+        """Cache a manifest whose file was just read or written."""
         self._files.replace(_folder(file.source), file, _FILE_BYTES + _PARSED_COPIES * file.source.size)
 
 
@@ -64,4 +64,4 @@ def _is_same(left: ByteSource, right: ByteSource) -> bool:
 
 
 LATEST: Final = ManifestCache(PROCESS)
-"""What all tables of this process share."""
+"""The cache that all tables of this process share."""

@@ -1,4 +1,4 @@
-"""Manifest files: footer, manifest block, index section, transaction section.
+"""Read manifest files: footer, manifest block, index section, transaction section.
 
 Spec: table format, manifest file bytes. The footer's version is not checked: no release does.
 """
@@ -28,7 +28,7 @@ _LENGTH = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """An open manifest file. The sections beside the manifest are read when they are asked for."""
+    """An open manifest file; sections other than the manifest are read on demand."""
 
     source: ByteSource
     manifest: Manifest
@@ -47,14 +47,14 @@ class ManifestFile:
         )
 
     def read_indices(self) -> tuple[IndexMetadata, ...]:
-        """Return the entries of the index section; none when there is no such section."""
+        """Return the entries of the index section; an empty tuple if there is no such section."""
         position = self.manifest.index_section
         if position is None:
             return ()
         return parse_indices(_read_block(self.source, position, "the index section"), source=self.path)
 
     def read_transaction(self) -> Transaction | None:
-        """Return the transaction that the file holds, if it holds one."""
+        """Return the transaction in the file, or None if there is none."""
         position = self.manifest.transaction_section
         if position is None:
             return None
@@ -66,7 +66,7 @@ class ManifestFile:
 
 
 def identity(file: ManifestFile) -> tuple[object, ...]:
-    """Return what two versions of the same number cannot share; the name holds the commit's unique id."""
+    """Return a key that differs between versions of the same number; it holds the commit's unique id."""
     return file.manifest.timestamp_ns, file.manifest.transaction_file, file.source.size
 
 
@@ -86,7 +86,7 @@ def read_manifest(source: ByteSource) -> ManifestFile:
 
 
 def manifest_block(source: ByteSource) -> pa.Buffer:
-    """Return the bytes of the manifest that a manifest file holds.
+    """Return the bytes of the manifest block of a manifest file.
 
     Raises
     ------
@@ -104,13 +104,13 @@ def manifest_block(source: ByteSource) -> pa.Buffer:
 
 
 def _with_dictionaries(manifest: Manifest, source: ByteSource) -> Manifest:
-    """Read the values that all 0.1 files of the table share: the next version holds them, too."""
+    """Add the dictionary values that all 0.1 files of the table share: the next version needs them, too."""
     if manifest.data_format not in (None, "0.1"):
         return manifest
     from lance_df.file.legacy.dictionaries import DictionaryLoader
 
     loader = DictionaryLoader(source)
-    # pylance passes over dictionaries of columns of other types, too
+    # pylance ignores dictionaries of columns of other types, too
     values = {
         field.id: loader.load(field)
         for field in manifest.schema.walk()
@@ -122,7 +122,7 @@ def _with_dictionaries(manifest: Manifest, source: ByteSource) -> Manifest:
 
 
 def _read_block(source: ByteSource, position: int, what: str) -> pa.Buffer:
-    """Return a block without its length. Bytes behind the last block are tolerated, as pylance does."""
+    """Return a block without its length prefix. Bytes after the last block are ignored, as in pylance."""
     stop = source.size - _FOOTER.size
     if not 0 <= position <= stop - _LENGTH.size:
         raise CorruptDataError(

@@ -1,4 +1,4 @@
-"""Which files of a version are gone, as after a clean-up that was stopped half-way.
+"""Find files of a version that are gone, for example after a clean-up that was interrupted.
 
 Clean-ups remove files first and manifests last. Spec: table format, chapter 13.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 _FIRST: Final = 1000
-_OF_SYSTEM: Final = "__lance"  # indices with such names may have no files of their own
+_OF_SYSTEM: Final = "__lance"  # indices with these names may have no files
 
 
 def missing_files(version: Table, besides: Table | None = None) -> list[str]:
@@ -27,7 +27,7 @@ def missing_files(version: Table, besides: Table | None = None) -> list[str]:
     Parameters
     ----------
     besides
-        A version of the same table whose files are there, and are not looked for.
+        A version of the same table whose files exist; these files are not checked.
     """
     there = frozenset() if besides is None else frozenset(file.uri for file in _files(besides))
     files = [file for file in _files(version) if file.uri not in there]
@@ -43,15 +43,15 @@ def missing_files(version: Table, besides: Table | None = None) -> list[str]:
 
 
 def is_retained(version: Table) -> bool:
-    """Return whether no clean-up removes a version, and its manifest and first files are there.
+    """Return whether no clean-up removes a version, and its manifest and first files exist.
 
-    Whoever has just said that a version is needed asks so: a clean-up may have looked before. What cannot be
-    looked at counts as there.
+    Called after a tag, branch or restore has named the version, as a clean-up may have read the names before.
+    Files that cannot be checked count as present.
     """
     try:
         if is_announced(version):
             return False
-        # notices come first: the files of a clean-up that ended since then are gone
+        # notices come first: a clean-up that has ended since then has removed its files
         version.history.open(version.version)
         files = list(islice(_files(version), _FIRST))
         return all(map_reads(is_there, files, where=version.location))
@@ -62,7 +62,7 @@ def is_retained(version: Table) -> bool:
 
 
 def is_dropped(version: Table) -> bool:
-    """Return whether a version has files, and none of them is there, as where a table was dropped.
+    """Return whether a version has files, but none of them exists, as after the table was dropped.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def is_dropped(version: Table) -> bool:
 
 
 def is_there(file: Location) -> bool:
-    """Return whether there is a file, for certain: some stores say that nothing exists while they fail.
+    """Return whether a file certainly exists: some stores report that nothing exists while they fail.
 
     Raises
     ------

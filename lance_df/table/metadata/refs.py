@@ -1,4 +1,4 @@
-"""Tags and branches of a table; both are kept at the root, whichever branch they belong to.
+"""Read the tags and branches of a table; both are stored at its root, whichever branch they belong to.
 
 Spec: table format, tags and branches.
 """
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 VersionRef: TypeAlias = int | str | tuple[str | None, int | None]
-"""A version of the branch at hand, a tag, or (branch or None for main, version or None for its latest)."""
+"""A version of the current branch, a tag, or (branch or None for main, version or None for its latest)."""
 
 _TAGS = "_refs/tags"
 _BRANCHES = "_refs/branches"
 _EXTENSION = ".json"
-# goes with the folder of a branch when pylance deletes it, and when it is old by a clean-up of the branch
+# in the folder of the branch: deleted with it by pylance, and by a clean-up of the branch when it is old
 _CLAIM = "_transactions/first-version.claim"
 
 R = TypeVar("R")
@@ -55,12 +55,12 @@ def list_branches(root: Location) -> dict[str, Branch]:
 
 
 def branch_location(root: Location, branch: str | None) -> Location:
-    """Return where the files of a branch lie; a branch is a table of its own but for the refs.
+    """Return the location of the files of a branch; a branch is a table of its own except for the refs.
 
     Raises
     ------
     VersionNotFoundError
-        No branch can be called that.
+        The name is not allowed for a branch.
     """
     if branch is None or branch == MAIN:
         return root
@@ -103,7 +103,7 @@ def read_branch(root: Location, name: str) -> Branch:
 
 
 def describe_branches(root: Location) -> str:
-    """Return the names of the branches in words, for messages."""
+    """Return the names of the branches as text, for messages."""
     return _existing("branches", [MAIN, *_names(root / _BRANCHES)])
 
 
@@ -118,17 +118,17 @@ def branch_file(root: Location, branch: str) -> Location:
 
 
 def branch_claim(root: Location, branch: str) -> Location:
-    """Return the file by which one writer alone makes a branch of this name."""
+    """Return the file by which a writer claims the name of a new branch."""
     return branch_location(root, branch) / _CLAIM
 
 
 def resolve(root: Location, ref: VersionRef | None, *, branch: str | None) -> ResolvedRef:
-    """Turn what a caller named into a branch and a version.
+    """Resolve a reference of a caller to a branch and a version.
 
     Parameters
     ----------
     branch
-        The branch that a bare number is a version of.
+        The branch of a bare version number.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def _read_all(folder: Location, parse: Callable[..., R]) -> dict[str, R]:
         try:
             refs[name] = parse(file.read(max_bytes=MAX_REF_BYTES), source=file.uri)
         except NotFoundError:
-            continue  # deleted since it was listed
+            continue  # deleted after it was listed
     return refs
 
 
@@ -170,7 +170,7 @@ def _ref_file(folder: Location, name: str) -> Location:
 
 
 def _names(folder: Location) -> list[str]:
-    """Return the names of refs in a folder; names of files that are not UTF-8 are none."""
+    """Return the names of the refs in a folder; file names that are not UTF-8 are ignored."""
     return [
         unquote(entry.name.removesuffix(_EXTENSION))
         for entry in folder.list()

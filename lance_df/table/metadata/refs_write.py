@@ -1,6 +1,6 @@
-"""Make, move and delete tags, and delete branches. Branches are made by `lance_df.table.clones`.
+"""Create, move and delete tags, and delete branches. `lance_df.table.clones` creates branches.
 
-Spec: table format, tags and branches; who may be deleted is as in pylance.
+Spec: table format, tags and branches; which of them may be deleted is as in pylance.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 TABLE_FOLDERS = ("_transactions", "data", "_deletions", "_indices", "_blobs", "_versions")
-"""What belongs to a branch itself; other folders may hold branches whose names go on from there.
+"""Folders that belong to the branch itself; others may hold branches whose names start with its name.
 
-They are removed in this order: a branch of the name is not made anew as long as there are versions.
+They are removed in this order: no branch of this name can be created while there are versions.
 """
 
 
 def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
-    """Give a version a name. Of several writers that use the same name at once, one succeeds.
+    """Create a tag for a version. If several writers use the same name at once, one succeeds.
 
     Raises
     ------
     InvalidInputError
-        No tag can be called that.
+        The name is not allowed for a tag.
     AlreadyExistsError
-        There is a tag of this name.
+        There already is a tag with this name.
     VersionNotFoundError
         There is no such version.
     """
@@ -75,7 +75,7 @@ def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
 
 
 def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
-    """Let a tag name another version.
+    """Move a tag to another version.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
 
 
 def replace_tag_metadata(shared: Shared, name: str, metadata: Mapping[str, str]) -> None:
-    """Give a tag other metadata; the version that it names, and the time of that, stay.
+    """Replace the metadata of a tag; its version, and the time when this was set, stay.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def replace_tag_metadata(shared: Shared, name: str, metadata: Mapping[str, str])
 
 
 def delete_tag(shared: Shared, name: str) -> None:
-    """Delete a tag; the version stays until it is cleaned up.
+    """Delete a tag; its version stays until it is cleaned up.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def delete_tag(shared: Shared, name: str) -> None:
 
 
 def replace_branch_metadata(shared: Shared, name: str, metadata: Mapping[str, str]) -> None:
-    """Give a branch other metadata.
+    """Replace the metadata of a branch.
 
     Raises
     ------
@@ -136,12 +136,12 @@ def replace_branch_metadata(shared: Shared, name: str, metadata: Mapping[str, st
 
 
 def delete_branch(shared: Shared, name: str) -> None:
-    """Delete a branch with all of its versions, and what an interrupted creation or deletion left of one.
+    """Delete a branch with all of its versions, and the remains of an interrupted creation or deletion.
 
     Raises
     ------
     InvalidInputError
-        No branch can be called that, it is the main branch, or other branches or tags need it.
+        The name is not allowed for a branch or is that of main, or other branches or tags need the branch.
     VersionNotFoundError
         There is no such branch.
     """
@@ -151,15 +151,15 @@ def delete_branch(shared: Shared, name: str) -> None:
     branches = list_branches(root)
     if name in branches:
         _check_unused(root, name, branches)
-        # first, so that nobody finds half a branch
+        # first, so that no reader sees half a branch
         branch_file(root, name).remove()
         try:
             _check_unused(root, name, list_branches(root) | {name: branches[name]})
-        except InvalidInputError:  # another writer has just begun to use it
+        except InvalidInputError:  # another writer has just begun to use the branch
             branch_file(root, name).put(branches[name].to_json())
             raise
     elif not has_versions(shared, name) and not branch_claim(root, name).is_file():
-        read_branch(root, name)  # says that there is none
+        read_branch(root, name)  # raises if there is no such branch
     if shared.external_store is not None:
         forget(shared.external_store, location)
     for folder in TABLE_FOLDERS:
@@ -170,7 +170,7 @@ def delete_branch(shared: Shared, name: str) -> None:
 
 
 def _check_no_link(root: Location, branch: str) -> None:
-    """Refuse to delete what lies elsewhere."""
+    """Refuse to delete a folder that is elsewhere, behind a symbolic link."""
     path = "tree"
     for part in ("", *branch.split("/")):
         path = f"{path}/{part}".rstrip("/")
@@ -181,14 +181,14 @@ def _check_no_link(root: Location, branch: str) -> None:
 
 
 def being_removed(version: Table) -> VersionNotFoundError:
-    """Return the error for who names a version that a clean-up removes."""
+    """Return the error for a caller that names a version that a clean-up is removing."""
     return VersionNotFoundError(
         f"{version.uri}: a clean-up removes version {version.version}, or was stopped while it did so"
     )
 
 
 def has_versions(shared: Shared, branch: str) -> bool:
-    """Whether there is any version of a branch, also of one that is not listed."""
+    """Whether a branch has any version, even if the branch is not listed."""
     try:
         shared.history(branch).latest_version()
     except DatasetNotFoundError:
@@ -197,19 +197,19 @@ def has_versions(shared: Shared, branch: str) -> bool:
 
 
 def create_ref(file: Location, data: bytes) -> bool:
-    """Write the file of a tag or branch unless there is one; return whether it is this very content now."""
+    """Write the file of a tag or branch unless it exists; return whether it now has exactly this content."""
     try:
         if put_if_absent(file, data):
             return True
     except UnsupportedFeatureError:
-        # such stores cannot commit without help, and tags are looked for as pylance does it everywhere
+        # these stores cannot commit without help; for tags, pylance checks first on all stores
         if file.is_file():
             return False
         file.put(data)
         return True
     except CommitStateUnknownError:
         return file.read() == data
-    # an earlier attempt of this request may have arrived; locally there is none
+    # an earlier attempt of this request may have arrived; not on local stores
     return not file.is_local and file.read() == data
 
 

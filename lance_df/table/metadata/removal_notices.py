@@ -1,9 +1,10 @@
-"""Notices of the clean-ups under way: which versions each of them removes.
+"""Notices of running clean-ups, which list the versions that each of them removes.
 
-A clean-up first writes its notice and then reads which versions are named. Whoever names one, by a tag, a
-branch or a restore, first writes the name and then reads the notices. So at least one of the two sees the
-other: the clean-up spares the version, or the name is taken back. A notice stays for as long as the clean-up
-runs; one that was not renewed for a day is of a process that died, and does not count.
+A clean-up first writes its notice and then reads which versions are named. A writer that names a version, by
+a tag, a branch or a restore, first writes the name and then reads the notices. So at least one of the two
+sees the other: either the clean-up spares the version, or the writer withdraws the name. A notice exists as
+long as the clean-up runs. One that was not renewed for a day belongs to a process that died, and does not
+count.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ class _Notice:
 
 @contextmanager
 def announced(table: Table, versions: Iterable[int]) -> Iterator[Callable[[], None]]:
-    """Give a function that announces that versions of a branch are removed, until the end.
+    """Yield a function that announces the removal of versions of a branch until the block ends.
 
-    It is to be called each time before it is read which versions are named: it renews what is an hour old.
-    Without versions it does nothing.
+    Call it each time before reading which versions are named: it renews a notice that is an hour old. Without
+    versions it does nothing.
     """
     numbers, renewed_at = sorted(versions), float("-inf")
     file = table.shared.root / _NOTICES / f"{uuid.uuid4().hex}{_SUFFIX}"
@@ -64,7 +65,7 @@ def announced(table: Table, versions: Iterable[int]) -> Iterator[Callable[[], No
 
 
 def is_announced(version: Table) -> bool:
-    """Return whether a clean-up under way removes a version."""
+    """Return whether a running clean-up removes a version."""
     return any(
         notice.is_valid and notice.branch == version.branch and version.version in notice.versions
         for notice in _notices(version.shared.root)
@@ -72,7 +73,7 @@ def is_announced(version: Table) -> bool:
 
 
 def remove_outdated(table: Table) -> None:
-    """Remove notices of clean-ups that were killed: old ones, and those of which no version is left."""
+    """Remove notices of clean-ups that were killed: old ones, and those whose versions are all gone."""
     with suppress(LanceError):  # they do no harm
         notices = list(_notices(table.shared.root))
         left = set(table.history.numbers()) if notices else set()
@@ -86,7 +87,7 @@ def _notices(root: Location) -> Iterator[_Notice]:
     folder = root / _NOTICES
     for name in [entry.name for entry in folder.list() if entry.name.endswith(_SUFFIX)]:
         file = folder / name
-        # its clean-up has ended, or it is another program's
+        # the clean-up has ended, or the file is another program's
         with suppress(NotFoundError, ValueError, TypeError, KeyError, RecursionError):
             notice = json.loads(file.read(max_bytes=_MAX_BYTES))
             is_valid = notice["renewedAt"] > time.time() - _VALID_SECONDS

@@ -1,4 +1,4 @@
-"""How many rows fragments have, for many at once and mostly from the manifest alone."""
+"""Count the rows of fragments, many at once and mostly from the manifest alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def count_rows(table: Table) -> int:
-    """Return the rows of a table, from the manifest where that knows them."""
+    """Return the rows of a table; files are read only if the manifest does not have the counts."""
     fragments = table.fragments
     known = (fragments.physical_rows > 0) & ~(fragments.has_deletions & (fragments.num_deleted == 0))
     if not table.trusts_row_counts:
@@ -32,9 +32,9 @@ def count_rows(table: Table) -> int:
 
 
 def estimated_rows(table: Table) -> int | None:
-    """Return the rows of a table where the manifest has them; None if it does not.
+    """Return the rows of a table if the manifest has them, else None.
 
-    Where it does not say how many rows are deleted, these count.
+    Deleted rows count if the manifest does not have their number.
     """
     fragments = table.fragments
     if (fragments.physical_rows == 0).any():  # old tables
@@ -45,7 +45,7 @@ def estimated_rows(table: Table) -> int | None:
 def physical_rows(table: Table, positions: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
     """Return the rows of the fragments at ``positions`` of the table's list, deleted ones included.
 
-    Files are opened only where the manifest does not say, or cannot be trusted (old tables).
+    Files are opened only if the manifest does not have the number, or is not reliable (old tables).
     """
     counts: npt.NDArray[np.int64] = table.fragments.physical_rows[positions].copy()
     untold = counts == 0
@@ -57,7 +57,7 @@ def physical_rows(table: Table, positions: npt.NDArray[np.intp]) -> npt.NDArray[
 
 
 def live_counts(table: Table, fragment_ids: npt.NDArray[np.int64]) -> dict[int, int]:
-    """Return the rows of some fragments that are not deleted, by the ids of those that are there."""
+    """Return the number of live rows of some fragments, by fragment id; missing fragments are left out."""
     positions = table.fragments.positions(fragment_ids)
     positions = positions[positions >= 0]
     counts = live_rows(table, positions)
@@ -65,7 +65,7 @@ def live_counts(table: Table, fragment_ids: npt.NDArray[np.int64]) -> dict[int, 
 
 
 def live_rows(table: Table, positions: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
-    """Return the rows of the fragments at ``positions`` that are not deleted."""
+    """Return the number of live rows of the fragments at ``positions``."""
     fragments = table.fragments
     deleted: npt.NDArray[np.int64] = fragments.num_deleted[positions].copy()
     for index in np.flatnonzero(fragments.has_deletions[positions] & (deleted == 0)).tolist():

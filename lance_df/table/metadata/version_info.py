@@ -1,4 +1,4 @@
-"""What the list of versions says about each of them."""
+"""Describe versions, for the list of versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class VersionInfo(TypedDict):
-    """One version, as pylance describes it: ``timestamp`` is local time without a zone."""
+    """The description of one version, as in pylance: ``timestamp`` is local time without a zone."""
 
     version: int
     timestamp: dt.datetime
@@ -18,7 +18,7 @@ class VersionInfo(TypedDict):
 
 
 def describe_version(manifest: Manifest) -> VersionInfo:
-    """Summarise a version as pylance does; what the manifest does not know counts as nothing."""
+    """Summarize a version as pylance does; numbers that the manifest does not have count as 0."""
     fragments = manifest.fragments
     known = (fragments.physical_rows > 0) & ~(fragments.has_deletions & (fragments.num_deleted == 0))
     num_rows = int((fragments.physical_rows - fragments.num_deleted)[known].sum())
@@ -43,5 +43,5 @@ def _local_time(time: dt.datetime | None) -> dt.datetime:
     epoch = dt.datetime.fromtimestamp(0, dt.UTC)
     try:
         return (time or epoch).astimezone().replace(tzinfo=None)
-    except (OverflowError, OSError, ValueError):  # at the ends of the calendar
+    except (OverflowError, OSError, ValueError):  # at the limits of the calendar
         return epoch.astimezone().replace(tzinfo=None)

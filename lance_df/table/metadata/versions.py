@@ -1,4 +1,4 @@
-"""Names of manifest files, and finding the versions of a table by listing them.
+"""Name manifest files, and find the versions of a table by listing these names.
 
 Spec: table format, manifest names and finding the latest version.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteSource, Location
 
 VERSIONS_DIR = "_versions"
-# a folder with this table is the root of a namespace
+# a folder that contains a table with this name is the root of a namespace
 NAMESPACE_MANIFEST = "__manifest"
 DETACHED = 1 << 63
 
@@ -28,31 +28,31 @@ _MAX = 2**64 - 1
 _NAME = re.compile(r"(d?)([0-9]+)\.manifest")
 _SUFFIX = ".manifest"
 _V2_DIGITS = 20
-# names that one request lists; there may be staged and temporary files among them
+# names in one listing request; staged and temporary files may be among them
 _PAGE = 100
 _MAX_WHOLE_BYTES = 16 * 1024 * 1024
-# how often a local folder is looked at whose only manifests vanish while newer ones are made
+# attempts to list a local folder whose only manifests vanish while newer ones are made
 _MAX_ATTEMPTS = 20
 
 
 class NamingScheme(Enum):
-    """How versions are turned into file names; one scheme for all of a table's versions."""
+    """How versions become file names; all versions of a table use the same scheme."""
 
     V1 = "V1"
     V2 = "V2"
 
     def file_name(self, version: int) -> str:
-        """Return the name of the manifest of ``version``; detached ones are the same in both schemes."""
+        """Return the name of the manifest of ``version``; both schemes name detached versions identically."""
         if version & DETACHED:
             return f"d{version}.manifest"
         if self is NamingScheme.V1:
             return f"{version}.manifest"
-        # Descending numbers: the newest version comes first in a listing.
+        # Numbers descend, so that the newest version comes first in a listing.
         return f"{_MAX - version:0{_V2_DIGITS}}.manifest"
 
 
 def parse_manifest_name(name: str) -> tuple[int, NamingScheme] | None:
-    """Return the version and the scheme, or None: temporary, staged and foreign files are no manifests."""
+    """Return the version and the scheme, or None for temporary, staged and foreign files."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -68,18 +68,18 @@ def parse_manifest_name(name: str) -> tuple[int, NamingScheme] | None:
 
 @dataclass(frozen=True, slots=True)
 class VersionListing:
-    """The attached versions that a listing showed, in ascending order. Holes in the numbers are normal."""
+    """The attached versions in a listing, in ascending order. The numbers may have gaps."""
 
     scheme: NamingScheme
     entries: Mapping[int, Entry]
 
     @property
     def latest(self) -> int | None:
-        """The highest version; None when there is none."""
+        """The highest version, or None if there are no versions."""
         return max(self.entries, default=None)
 
     def describe(self) -> str:
-        """Return the versions in words, for messages."""
+        """Return the versions as text, for messages."""
         numbers = list(self.entries)
         if not numbers:
             return "there are none"
@@ -91,7 +91,7 @@ class VersionListing:
 
 @dataclass(frozen=True, slots=True)
 class LatestManifest:
-    """A manifest file that a listing showed; ``size`` and ``mark`` hold on remote stores."""
+    """A manifest file in a listing; ``size`` and ``mark`` are set on remote stores."""
 
     version: int
     scheme: NamingScheme
@@ -99,7 +99,7 @@ class LatestManifest:
     mark: str = ""
 
     def open(self, table: Location, known: ByteSource | None = None) -> ByteSource:
-        """Open the file. Nothing is read if it is ``known``, with the mark that the listing showed."""
+        """Open the file; return ``known`` without reading if it has the mark of the listing."""
         file = table / VERSIONS_DIR / self.scheme.file_name(self.version)
         if known is not None and self.mark and (known.path, known.mark) == (file.uri, self.mark):
             return known
@@ -110,15 +110,16 @@ class LatestManifest:
 
 
 def find_latest(table: Location) -> LatestManifest | None:
-    """Find the manifest of the highest version; None when there is none.
+    """Find the manifest of the highest version; return None if there is none.
 
-    Takes one request on S3 and GCS, however many versions there are: new versions come first in the order of
-    names. The file with a hint at the latest version is not needed, and may be wrong, so it is not read.
+    On S3 and GCS this takes one request, however many versions there are, as new versions come first in the
+    order of names. The file that hints at the latest version is not needed and may be wrong, so it is not
+    read.
 
     Raises
     ------
     CorruptDataError
-        Names of both schemes were seen; see :func:`list_versions`.
+        There are names of both schemes; see :func:`list_versions`.
     """
     folder = table / VERSIONS_DIR
     if table.is_local:
@@ -140,19 +141,19 @@ def find_latest(table: Location) -> LatestManifest | None:
 
 
 def _find_latest_locally(table: Location) -> tuple[LatestManifest | None, bool]:
-    """Find it by names alone, so that no file but the one in question is looked at.
+    """Find the latest manifest by names alone, and check only files that may be it.
 
-    Not certain is that there is none when names of manifests were seen that are no files: newer versions may
-    have been made, and these removed, since the folder was read.
+    Also return whether the answer is certain. It is not if there is no manifest, but names of manifests that
+    are not files were listed: newer versions may have been made, and these removed, since then.
     """
     folder = table / VERSIONS_DIR
     names = folder.names()
     length = _V2_DIGITS + len(_SUFFIX)
-    # thousands of names are compared as they are; only those of another form are parsed
+    # thousands of names are compared without parsing; only names of another length are parsed
     others = [name for name in names if len(name) != length]
     newest = min(names, default=None)
     if newest is not None and not (len(newest) == length and _is_manifest(folder / newest)):
-        # a temporary file, a folder, or a name of V1
+        # a temporary file, a folder, or a name of scheme V1
         candidates = sorted(set(names).difference(others))
         newest = next((name for name in candidates if _is_manifest(folder / name)), None)
     manifests = [name for name in others if _is_manifest(folder / name)]
@@ -186,19 +187,19 @@ def _latest(table: Location, entries: Iterable[Entry]) -> LatestManifest | None:
 
 
 def list_versions(table: Location) -> VersionListing:
-    """List the versions of the table or branch at ``table``; none when there is no such folder.
+    """List the versions of the table or branch at ``table``; the list is empty if there is no such folder.
 
     Raises
     ------
     CorruptDataError
-        Names of both schemes lie there, as pylance refuses it: one of the writers did not see the other.
+        There are names of both schemes, which pylance refuses, too: one of the writers did not see the other.
     """
     folder = table / VERSIONS_DIR
     listing = _list_versions_once(table)
     for _ in range(_MAX_ATTEMPTS if table.is_local else 0):
         if listing.entries or not any(map(_is_attached_name, folder.names())):
             break
-        # the ones that were seen vanished before they were looked at, after newer ones were made
+        # the listed ones vanished before they were checked, after newer ones were made
         listing = _list_versions_once(table)
     return listing
 

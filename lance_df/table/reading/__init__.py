@@ -1,1 +1,1 @@
-"""Rows of fragments: columns of data files, deletion vectors, row ids, takes."""
+"""Read rows of fragments: columns of data files, deletion vectors, row ids, takes."""

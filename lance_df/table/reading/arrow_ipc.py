@@ -1,8 +1,9 @@
 """Read one column of one Arrow IPC file without trusting the sizes in it.
 
-pyarrow takes the memory that a compressed buffer claims to need before it decompresses. Deletion files come
-from anywhere, so here the claim is compared with the number of rows first. pyarrow verifies the structure of
-the messages; only the few numbers that matter are then read from the flatbuffer of the record batch.
+pyarrow allocates the memory that a compressed buffer claims to need before it decompresses. Deletion files
+may come from anywhere, so here the claim is compared with the number of rows first. pyarrow verifies the
+structure of the messages; only the few relevant numbers are then read from the flatbuffer of the record
+batch.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ def read_uint32_column(data: pa.Buffer, *, name: str, max_rows: int, source: str
     data
         The file. It must hold one record batch with one column, ``name``, uint32, not nullable.
     max_rows
-        More rows are refused before memory is taken for them.
+        A file with more rows is refused before memory is allocated for them.
 
     Raises
     ------
     CorruptDataError
-        The file is something else, truncated or damaged.
+        The file is not of this form, or is truncated or damaged.
     """
     try:
         with pa.ipc.open_file(data) as file:
@@ -73,7 +74,7 @@ class _Table:
     position: int
 
     def field(self, number: int) -> int | None:
-        """Return where the field is, or None when it has its default."""
+        """Return the position of the field, or None if it has its default."""
         (back,) = struct.unpack_from("<i", self.data, self.position)
         vtable = self.position - back
         (size,) = struct.unpack_from("<H", self.data, vtable)
@@ -83,7 +84,7 @@ class _Table:
         return self.position + offset if offset else None
 
     def follow(self, number: int) -> int | None:
-        """Return where the offset in the field leads."""
+        """Return the position that the field's offset refers to."""
         at = self.field(number)
         return None if at is None else at + struct.unpack_from("<I", self.data, at)[0]
 
@@ -103,7 +104,7 @@ def _root(data: bytes) -> _Table:
 
 
 def _first_batch(data: pa.Buffer) -> pa.Message:
-    """Return the record batch that the footer lists first; it may start anywhere."""
+    """Return the first record batch in the footer; it may be anywhere in the file."""
     length, _ = _TRAILER.unpack(data.slice(data.size - _TRAILER.size))
     footer = _root(data.slice(data.size - _TRAILER.size - length, length).to_pybytes())
     offset, metadata_length, body_length = footer.vector(_RECORD_BATCHES, _BLOCK)[0]
@@ -149,7 +150,7 @@ def _plain(buffer: pa.Buffer, batch: _Table, num_bytes: int) -> pa.Buffer:
         elif num_bytes <= claimed <= min(num_bytes + _PADDING, _MAX_RATIO * (content.size + 1)):
             at = _Table(batch.data, compression).field(_CODEC)
             codec = _CODECS[0 if at is None else batch.data[at]]
-            # As a stream: it says when there is less, where the one-shot LZ4 leaves the rest undefined.
+            # As a stream: this reports missing bytes, while one-shot LZ4 leaves the rest undefined.
             with pa.CompressedInputStream(pa.BufferReader(content), codec) as stream:
                 buffer = stream.read_buffer(num_bytes)
         else:

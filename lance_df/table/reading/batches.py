@@ -1,4 +1,4 @@
-"""Cut and join streams of record batches."""
+"""Split and join streams of record batches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def close_source(batches: object) -> None:
-    """Close what makes batches, if it is a generator.
+    """Close the source of batches, if it is a generator.
 
-    One that is left before its end, as by a write that fails, lives on with its threads as long as the error.
+    A generator that is not consumed to its end, as after a failed write, otherwise lives with its threads as
+    long as the error.
     """
     if isinstance(batches, Generator):
         batches.close()
@@ -26,7 +27,7 @@ def close_source(batches: object) -> None:
 
 @contextmanager
 def source_closed(batches: object) -> Iterator[None]:
-    """Close what makes batches when the context ends; see `close_source`."""
+    """Close the source of batches when the context ends; see `close_source`."""
     try:
         yield
     finally:
@@ -34,7 +35,7 @@ def source_closed(batches: object) -> Iterator[None]:
 
 
 class CountedBatches:
-    """Batches on their way to a writer, and how many rows have passed so far, in ``num_rows``."""
+    """Passes batches to a writer, and counts the rows so far in ``num_rows``."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -66,7 +67,7 @@ def window(batches: Iterator[pa.RecordBatch], skipped: int, limit: int | None) -
 def resized(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema, num_rows: int | None, *, strict: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of at most ``num_rows`` rows; all but the last of exactly so many if ``strict``."""
+    """Yield batches of at most ``num_rows`` rows; if ``strict``, all but the last have exactly so many."""
     if num_rows is None:
         yield from batches
     elif strict:
@@ -80,7 +81,7 @@ def resized(
 def _rebatched(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema, num_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of exactly ``num_rows`` rows, but for the last."""
+    """Yield batches of exactly ``num_rows`` rows, except for the last one."""
     waiting: list[pa.RecordBatch] = []
     num_waiting = 0
     for batch in batches:
@@ -125,7 +126,7 @@ def count_batch(num_rows: int, metadata: Mapping[bytes, bytes] | None = None) ->
 
 
 def take_rows(table: pa.Table, numbers: pa.Array | npt.NDArray[np.int64]) -> pa.Table:
-    """Return rows of a table by their numbers; pyarrow takes none of a table without columns."""
+    """Return rows of a table by number, also from a table without columns, which pyarrow cannot do."""
     if table.num_columns:
         return table.take(numbers)
     return pa.Table.from_batches([count_batch(len(numbers), table.schema.metadata)])

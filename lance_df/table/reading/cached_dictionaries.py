@@ -1,7 +1,7 @@
-"""Columns that a scan keeps as the dictionary they are stored as, until it knows which rows are wanted.
+"""Look up values of dictionary columns at the end of a scan, when it is known which rows are wanted.
 
-An index takes fewer bytes than its value: rows are compared and left out by index, and what remains is looked
-up at the end.
+An index takes fewer bytes than its value: rows are compared and dropped by index, and only the values of the
+remaining rows are looked up.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from lance_df.cache import Entries, TableCache
     from lance_df.encodings.selected_rows import SelectedRows
 
-# What a table takes beside the values.
+# Memory of a look-up table, besides its values.
 _TABLE_BYTES = 1024
 
 
 class CachedDictionaries:
-    """Looks values up; what makes that fast is made once for each dictionary. Safe to share."""
+    """Looks up values of dictionaries; the tables for fast look-ups are cached. Threads may share it."""
 
     def __init__(self, cache: TableCache) -> None:
         self._tables: Entries[_Table] = cache.entries(CacheKind.DICTIONARIES)
 
     def expand(self, array: pa.Array, data_type: pa.DataType, rows: SelectedRows | None = None) -> pa.Array:
-        """Return an array that may be kept as a dictionary as one of plain values, which others are already.
+        """Return the plain values of an array that may be dictionary-encoded.
 
         Parameters
         ----------
         data_type
-            Wanted of the result: dictionaries of a dictionary type stay what they are, and strings are looked
-            up as views where that is asked for.
+            The wanted type: for a dictionary type the array stays a dictionary, for string views the values
+            are looked up as views.
         rows
-            Those of which values are wanted; None for all.
+            The wanted rows; None for all.
         """
         if not isinstance(array, pa.DictionaryArray) or pa.types.is_dictionary(data_type):
             return array if rows is None else rows.of(array)
@@ -47,7 +47,7 @@ class CachedDictionaries:
             array, rows = rows.of(array), None
         dictionary = array.dictionary
         views = data_type == pa.string_view()
-        # the table holds the dictionary, so no other can come to lie at its address
+        # the table holds the dictionary, so no other one can get its address
         key = dictionary.buffers()[1].address, dictionary.offset, len(dictionary), dictionary.type, views
         if (table := self._tables.find(key)) is None:
             table = self._tables.put(
@@ -59,7 +59,7 @@ class CachedDictionaries:
 class _Table:
     def __init__(self, dictionary: pa.Array, *, views: bool) -> None:
         self.dictionary = dictionary
-        # whatever null stands in it is the value of no index
+        # no index refers to a null in the dictionary
         buffers = [None, *dictionary.buffers()[1:]]
         filled = pa.Array.from_buffers(
             dictionary.type, len(dictionary), buffers, null_count=0, offset=dictionary.offset
@@ -67,7 +67,7 @@ class _Table:
         self._lookup = Lookup(filled.cast(pa.string_view()) if views else filled)
 
     def look_up(self, array: pa.DictionaryArray, positions: npt.NDArray[np.int64] | None) -> pa.Array:
-        """Return the values at some positions, or all of them; where there are nulls, all."""
+        """Return the values at the given positions, or all of them; always all if there are nulls."""
         count, num_nulls = len(array), array.null_count
         if num_nulls == count:
             return pa.nulls(count, self._lookup.values.type)
@@ -76,10 +76,10 @@ class _Table:
         numbers: npt.NDArray[np.unsignedinteger[Any]] = np.frombuffer(
             data, f"<u{width}", count, array.offset * width
         )
-        if num_nulls:  # below them stands any index
+        if num_nulls:  # the indices of nulls are undefined
             last = min(len(self.dictionary) - 1, np.iinfo(numbers.dtype).max)
             numbers = np.minimum(numbers, numbers.dtype.type(last))
-        numbers.flags.writeable = False  # as kernels are compiled for
+        numbers.flags.writeable = False  # the kernels are compiled for read-only arrays
         if positions is not None:
             return self._lookup.take_at(numbers, positions)
         values = self._lookup.take(numbers)

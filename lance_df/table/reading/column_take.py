@@ -1,4 +1,4 @@
-"""Single rows of a column in memory, taken from all pages of a table by one call."""
+"""Take single rows of a column in memory from all pages of a table, in one call."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 OFFSET_BITS: Final = 32
-# where there are more, each page is read by itself
+# with more, each page is read by itself
 _MAX_PAGES: Final = 16_384
 _MAX_DICTIONARY_VALUES: Final = 65_536
 _INDEX_BYTES = 4
-# of a column, and of each of its pages
+# memory of a column, and of each of its pages
 _COLUMN_BYTES = 2 * 1024
 _PAGE_BYTES = 1024
 
@@ -40,13 +40,13 @@ class _Page:
     Attributes
     ----------
     fragment, first
-        Of the fragment in the list of the table, and the first row of the page in it.
+        The fragment's position in the list of the table, and the first row of the page in it.
     number
-        Of the page in its column.
+        The number of the page in its column.
     page_take
-        None until a row of the page is asked for.
+        None until a row of the page is needed.
     base
-        Its first dictionary value among those of all pages.
+        The position of its first dictionary value among those of all pages.
     """
 
     fragment: int
@@ -58,7 +58,7 @@ class _Page:
 
 
 class _Pages:
-    """What is known of the pages of a column; nothing of it changes."""
+    """The known pages of a column; immutable."""
 
     __slots__ = ("all", "dictionary", "page_take", "pages", "starts")
 
@@ -71,17 +71,17 @@ class _Pages:
         self.all = PagesTake([page.page_take for page in pages], [page.base for page in pages], self.starts)
 
     def replaced(self, number: int, pages: Iterable[_Page], dictionary: pa.Array | None) -> _Pages | None:
-        """Return others with some instead of one; None for too many."""
+        """Return a copy in which one page is replaced by the given ones; None if there would be too many."""
         now = (*self.pages[:number], *pages, *self.pages[number + 1 :])
         return _Pages(now, dictionary) if len(now) <= _MAX_PAGES else None
 
     def allocate_values(self, count: int) -> pa.Buffer:
-        """Return room for so many values, once a page is open."""
+        """Allocate memory for the given number of values; a page must be open."""
         assert self.page_take is not None
         return pa.allocate_buffer(count * (_INDEX_BYTES if self.page_take.coded else self.page_take.width))
 
     def array(self, data: pa.Buffer, count: int) -> pa.Array:
-        """Return what was taken."""
+        """Return the taken values as an array."""
         assert self.page_take is not None
         if self.dictionary is not None:
             return take(self.dictionary, np.frombuffer(data, np.uint32, count).astype(np.int64))
@@ -89,9 +89,9 @@ class _Pages:
 
 
 class ColumnTake:
-    """A leaf of a table in memory. May be used by many threads.
+    """Takes rows of a leaf of a table in memory. Threads may share it.
 
-    Pages are opened when a row of them is first asked for.
+    Pages are opened when a row of them is needed for the first time.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class ColumnTake:
     Attributes
     ----------
     footprint
-        Counts the memory that this takes beside its data files.
+        Counts the memory that this takes besides its data files.
     """
 
     def __init__(self, table: Table, field: Field) -> None:
@@ -113,12 +113,13 @@ class ColumnTake:
         self._pages: _Pages | None = _Pages(tuple(map(_Page, range(len(table.fragments)))), None)
 
     def take(self, rows: Numbers, targets: Numbers) -> pa.Array | None:
-        """Return single rows, which exist, each at its place; None where they are to be read page by page.
+        """Return single existing rows at their target positions; None if they must be read page by page.
 
         Parameters
         ----------
         rows
-            Ascending, some: the place of a fragment, and `OFFSET_BITS` of the physical row.
+            Ascending and not empty: the position of a fragment, and in the low `OFFSET_BITS` the physical
+            row.
 
         Raises
         ------
@@ -134,7 +135,7 @@ class ColumnTake:
             begin, number, wrong = pages.all.take(rows, targets, data, begin=begin)
             if begin == len(rows):
                 array = pages.array(data, len(rows))
-                # who reads page by page finds out whether those rows are deleted
+                # reading page by page checks whether those rows are deleted
                 return None if array.null_count and not self._field.nullable else array
             page = pages.pages[number]
             if page.column is not None and page.page_take is not None:
@@ -144,9 +145,9 @@ class ColumnTake:
         return None
 
     def _opened(self, pages: _Pages, number: int) -> _Pages | None:
-        """Return what is known with one more fragment or page; None where kernels do not take its rows."""
+        """Open one more fragment or page; return None if the kernels cannot take its rows."""
         with self._lock:
-            if self._pages is pages:  # no other thread has come first
+            if self._pages is pages:  # no other thread was faster
                 page = pages.pages[number]
                 self._pages = (
                     self._with_fragment(pages, number) if page.column is None else _with_page(pages, number)
@@ -154,12 +155,12 @@ class ColumnTake:
             return self._pages
 
     def is_counted(self, known: dict[FragmentReader, bool]) -> bool:
-        """Return whether the data files that this holds open are still in the cache; counts them as used.
+        """Return whether the open data files are still in the cache; mark them as used.
 
         Parameters
         ----------
         known
-            What was found out about fragments already, for the columns of one take; gets the others.
+            The results for fragments so far, for all columns of one take; new results are added.
         """
         for reader in list(self._readers.values()):
             is_counted = known.get(reader)

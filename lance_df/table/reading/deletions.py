@@ -1,4 +1,4 @@
-"""Deletion files: which rows of a fragment are gone.
+"""Read deletion files, which list the deleted rows of a fragment.
 
 Spec: table format, deletion files.
 """
@@ -22,28 +22,27 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 COLUMN = "row_id"
-# of a deletion file at most: four of an offset in either format, and room for headers and padding
+# size limits of a deletion file: an offset takes four bytes in either format; the rest is headers and padding
 _BYTES_PER_ROW: Final = 8
 _SPARE_BYTES: Final = 1024 * 1024
 
 
 def read_deletion_vector(location: Location, file: DeletionFile, *, num_rows: int) -> BitMap:
-    """Return the deleted offsets that a deletion file holds.
+    """Return the deleted offsets in a deletion file.
 
     Parameters
     ----------
     location
         Where the file is.
     file
-        What the manifest says about it; a count of 0 means that it does not say how many there are.
+        Its entry in the manifest; a count of 0 means that the number of rows is not recorded.
     num_rows
         Physical rows of the fragment.
 
     Raises
     ------
     CorruptDataError
-        The file is missing or damaged, names rows that do not exist, or another number of them than the
-        manifest says.
+        The file is missing or damaged, lists rows that do not exist, or not as many as the manifest says.
     """
     try:
         data = location.read(max_bytes=_SPARE_BYTES + _BYTES_PER_ROW * num_rows)
@@ -66,5 +65,5 @@ def read_deletion_vector(location: Location, file: DeletionFile, *, num_rows: in
 
 
 def deleted_offsets(deleted: BitMap | None) -> npt.NDArray[np.int64]:
-    """Return the offsets in a deletion vector, ascending; none without one."""
+    """Return the ascending offsets in a deletion vector; none if it is None."""
     return np.asarray(() if deleted is None else deleted.to_array(), dtype=np.int64)

@@ -1,8 +1,8 @@
 """Read columns of one fragment across its data files.
 
-The first data file that lists a leaf holds it; leaves of one struct may lie in several files, and a leaf that
-no file lists is null. Ids that the schema lacks, tombstones among them, are passed over.
-Spec: table format, 3.4, 11 and 18.
+The first data file that lists a leaf holds it. The leaves of one struct may be in several files. A leaf that
+no file lists is null. Field ids that the schema lacks, including tombstones, are ignored. Spec: table format,
+3.4, 11 and 18.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 
-# of a fragment that is read by one window, wherever its pages start: to ask for them takes longer
+# a fragment up to this size is read in one window, as reading the starts of its pages takes longer
 _SMALL_BYTES = 64 * 1024
 _START = np.zeros(1, np.int64)
-# of a reader, of what it knows of a column or of several together, and of each of these
+# memory of a reader, of what it knows of a column or of several together, and of each of these
 _READER_BYTES = 2 * 1024
 _COLUMNS_BYTES = 512
 _FIELD_BYTES = 32
 
 
 class FragmentReader:
-    """The columns of one fragment, by physical row. Files are opened when a column of theirs is read.
+    """Reads the columns of one fragment by physical row. Files are opened when one of their columns is read.
 
-    May be used by many threads.
+    Threads may share it.
 
     Attributes
     ----------
     footprint
-        Counts the memory that this takes beside its data files.
+        Counts the memory that this takes besides its data files.
     """
 
     def __init__(self, table: Table, fragment: Fragment) -> None:
@@ -61,7 +61,7 @@ class FragmentReader:
         with named_errors(table.name_of(fragment)):
             self._held = [_held_ids(file) for file in fragment.files]
         sizes = [file.size_bytes for file in fragment.files]
-        # 0 where files are larger, or do not say so
+        # 0 if the files are larger, or their size is not recorded
         self._small_bytes = sum(sizes) if sizes and min(sizes) > 0 and sum(sizes) <= _SMALL_BYTES else 0
         self._parts: dict[Field, tuple[tuple[int, Field], ...]] = {}
         self._files: dict[tuple[Field, ...], int | None] = {}
@@ -84,13 +84,13 @@ class FragmentReader:
         Parameters
         ----------
         fields
-            Top-level fields of the table's schema, which may be cut down to some of their children.
+            Top-level fields of the table's schema, possibly with only some of their children.
         rows
             Physical rows of the fragment, deleted ones included.
         keep_dictionaries
-            Columns that are stored as a dictionary may come as dictionary arrays; see `FileReader.read`.
+            Whether columns that are stored as dictionaries may be returned as such; see `FileReader.read`.
         views
-            Those of ``fields`` whose strings may come as string views.
+            Those of ``fields`` whose strings may be returned as string views.
 
         Raises
         ------
@@ -109,9 +109,9 @@ class FragmentReader:
         return merged
 
     def resident_column(self, field: Field) -> ResidentColumn | None:
-        """Return what reads rows of a field as :meth:`read` does, at a lower price for each call.
+        """Return a reader of one field, with the results of :meth:`read` at a lower price for each call.
 
-        It leaves :meth:`check_nulls` to the caller. None where only :meth:`read` reads the field.
+        The caller has to call :meth:`check_nulls`. None if only :meth:`read` can read the field.
         """
         if field not in self._resident:
             number = self._file_of((field,))
@@ -119,13 +119,13 @@ class FragmentReader:
         return self._resident[field]
 
     def check_nulls(self, field: Field, array: pa.Array, rows: Rows) -> None:
-        """Raise `CorruptDataError` where values of a field that must not be null are."""
-        # engines rely on it; deleted rows, which were null when the column still could be, nobody sees
+        """Raise `CorruptDataError` if a field that is not nullable has a null in a live row."""
+        # engines rely on this; nobody sees deleted rows, which may date from when the column was nullable
         if self._has_live_nulls(array, rows):
             raise CorruptDataError(f"{self.name}: column {field.name!r} must not be NULL, but is somewhere")
 
     def _file_of(self, fields: tuple[Field, ...]) -> int | None:
-        """Return the number of the data file that holds all of the fields, if there is one."""
+        """Return the number of the data file that holds all of the fields, or None."""
         if fields not in self._files:
             parts = [self.parts(field) for field in fields]
             numbers = {of_field[0][0] if of_field else None for of_field in parts}
@@ -139,7 +139,7 @@ class FragmentReader:
         return self._files[fields]
 
     def _read_spread(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool) -> list[pa.Array]:
-        """Read fields that are, or whose parts are, in several files."""
+        """Read fields that are in different files, or whose parts are."""
         wanted: dict[int, list[Field]] = {}
         for field in fields:
             for number, part in self.parts(field):
@@ -167,11 +167,11 @@ class FragmentReader:
 
     @property
     def name(self) -> str:
-        """What messages call the fragment."""
+        """The name of the fragment in messages."""
         return f"{self._table.uri}: fragment {self.fragment.id}"
 
     def parts(self, field: Field) -> tuple[tuple[int, Field], ...]:
-        """Return which part of the field lies in which data file, by number; nothing for the rest."""
+        """Return the number of each data file with a part of the field, and that part."""
         parts = self._parts.get(field)
         if parts is None:
             cut = ((number, _cut(field, self._owns(number))) for number in range(len(self._held)))
@@ -199,11 +199,11 @@ class FragmentReader:
         return reader
 
     def is_counted(self) -> bool:
-        """Return whether the data files that this holds open are still in the cache; counts them as used."""
+        """Return whether the open data files are still in the cache; mark them as used."""
         return all(reader.footprint.use() for reader in list(self._readers.values()))
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
-        """Return the ascending rows at which a page of one of the fields starts, unless files are small."""
+        """Return the ascending first rows of the pages of the fields; only 0 if the files are small."""
         if self._small_bytes:
             return _START
         key = tuple(fields)
@@ -223,7 +223,7 @@ class FragmentReader:
         return [page for number, part in self.parts(field) for page in self.open(number).page_bytes(part)]
 
     def bytes_per_row(self, fields: Sequence[Field]) -> float:
-        """Return the stored bytes of a row of the fields, on average; those of all fields of small files."""
+        """Return the average stored bytes of a row of the fields; of all fields if the files are small."""
         if self._small_bytes:
             return self._small_bytes / max(self.num_rows, 1)
         key = tuple(fields)
@@ -239,7 +239,7 @@ class FragmentReader:
         return any(file.version == "0.1" for file in self.fragment.files)
 
     def statistics(self, field: Field) -> LegacyStatistics | None:
-        """Return the page statistics of a field that is cut down to one leaf; None where there are none."""
+        """Return the page statistics of a field that has only one leaf, or None if there are none."""
         parts = self.parts(field)
         leaves = list(field.leaves())
         if not self.has_legacy_files or len(parts) != 1 or len(leaves) != 1:
@@ -263,7 +263,7 @@ def _held_ids(file: DataFile) -> Collection[int]:
 def _cut(field: Field, owned: Callable[[int], bool]) -> Field | None:
     """Return the field with only those of its units whose ids are owned, or None.
 
-    A unit is what a file stores as one: a field without children, a packed struct, a blob.
+    A unit is a field that a file stores as one: a field without children, a packed struct, a blob.
     """
     if field.is_leaf or field.is_packed or field.is_blob:
         return field if owned(field.id) else None
@@ -277,7 +277,7 @@ def _cut(field: Field, owned: Callable[[int], bool]) -> Field | None:
 
 
 def _merge(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_rows: int, name: str) -> pa.Array:
-    """Put an array together from the parts that exist; what no part has is null."""
+    """Assemble an array from the parts that exist; everything else is null."""
     if not parts:
         return null_array(field.arrow_type(), num_rows)
     if len(parts) == 1 and parts[0][0] == field:
@@ -294,7 +294,7 @@ def _merge(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_rows: int,
 def _merge_structs(
     field: Field, parts: Sequence[tuple[Field, pa.Array]], num_rows: int, name: str
 ) -> pa.Array:
-    # A struct that one file has and another has not is there: its other children are null.
+    # A struct is valid if any file says so: where another file lacks it, its children are null.
     valid = parts[0][1].is_valid()
     for _, array in parts[1:]:
         valid = pc.or_(valid, array.is_valid())

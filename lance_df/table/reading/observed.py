@@ -1,7 +1,7 @@
-"""What scans have seen of the values of a table, which files of version 2 say nothing about.
+"""Statistics of column values that scans have observed, as files of version 2 have none.
 
-Data files never change, so that what was seen of them holds for ever. It is in the cache of the table, one
-entry for each column or range of rows, and may be forgotten at any time.
+Data files never change, so observations stay valid. They are in the cache of the table, one entry for each
+column or range of rows, and may be evicted at any time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
-# of what is known of one column or of a sample, beside values
+# memory of an entry for one column or a sample, besides values
 ENTRY_BYTES: Final = 512
 
 
 class ObservedStatistics:
-    """Bounds, extremes and samples of the columns of a table. Safe to share between threads.
+    """Bounds, extremes and samples of the columns of a table. Threads may share it.
 
     Attributes
     ----------
@@ -39,9 +39,9 @@ class ObservedStatistics:
         self.bounds = ObservedBounds(self._entries)
 
     def extremes(self, keys: Sequence[Hashable]) -> list[pa.Array] | None:
-        """Return the smallest and the largest value for each key; None if those of one are unknown.
+        """Return the smallest and the largest value for each key; None if any are unknown.
 
-        A key names a column, and rows of a data file.
+        A key identifies a column and a range of rows of a data file.
         """
         all_extremes = []
         for key in keys:
@@ -52,7 +52,7 @@ class ObservedStatistics:
         return all_extremes
 
     def add_extremes(self, keys: Sequence[Hashable], extremes: Sequence[pa.Array]) -> None:
-        """Keep the smallest and the largest value of columns, one array for each key."""
+        """Cache the smallest and the largest value of columns, one array for each key."""
         for key, values in zip(keys, extremes, strict=True):
             self._entries.put(("extremes", key), values, ENTRY_BYTES + values.nbytes)
 
@@ -64,14 +64,14 @@ class ObservedStatistics:
         take: Callable[[], V],
         num_bytes: int = ENTRY_BYTES,
     ) -> V:
-        """Return what a sample of some columns of a fragment shows, taken by ``take`` unless it was before.
+        """Return the result of sampling columns of a fragment; call ``take`` if it is not cached.
 
         Parameters
         ----------
         what
             Distinguishes samples of the same columns.
         num_bytes
-            That it takes, about.
+            The approximate size of the result.
         """
         files = tuple(file.path for file in reader.fragment.files)
         result: V = self._entries.get((what, files, tuple(names)), take, num_bytes)

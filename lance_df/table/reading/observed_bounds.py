@@ -1,4 +1,4 @@
-"""Bounds of filter columns that scans have seen: windows in which nothing can match are read once only."""
+"""Observed bounds of filter columns: windows without possible matches are not read again."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     _FileKey: TypeAlias = tuple[str, int]
     _Edges: TypeAlias = npt.NDArray[np.int64]
 
-# of a column: what is asked of them takes time for each
+# limits of a column: checking each window takes time
 _MAX_WINDOWS = 1 << 16
 _WINDOW_BYTES = 768
 
 
 class ObservedBounds:
-    """Smallest and largest values of columns over windows of rows. Safe to share between threads.
+    """Smallest and largest values of columns over windows of rows. Threads may share it.
 
     Parameters
     ----------
     entries
-        Of the cache of the table.
+        Entries of the cache of the table.
 
     Attributes
     ----------
     num_observed
-        Grows whenever more is known.
+        Increases with each new observation.
     """
 
     def __init__(self, entries: Entries[Any]) -> None:
@@ -58,7 +58,7 @@ class ObservedBounds:
         self._lock = new_lock()
 
     def learn(self, reader: FragmentReader, rows: RowRange, values: Mapping[Column, pa.Array]) -> None:
-        """Remember the bounds of columns, of which ``values`` are those of all the rows."""
+        """Record the bounds of columns; ``values`` has their values in all of the rows."""
         for column, array in values.items():
             if not _is_bounded(column) or (file := file_of(reader, column)) is None:
                 continue
@@ -66,7 +66,7 @@ class ObservedBounds:
             windows = self._entries.get(key, _Windows, attrgetter("footprint"))
             if windows.has(file, rows):
                 continue
-            # the values of a whole page bound those of a part of it
+            # a dictionary belongs to a whole page, whose bounds also hold for a part of it
             is_dictionary = isinstance(array, pa.DictionaryArray)
             bounds = pc.min_max(array.dictionary if is_dictionary else array)
             with self._lock:
@@ -78,7 +78,7 @@ class ObservedBounds:
                 self._entries.drop(key)
 
     def rule_out(self, predicate: Predicate, wanted: Sequence[Column]) -> RuledOut | None:
-        """Return where no row can match, as far as is known; None if that is nowhere."""
+        """Return the rows that cannot match, as far as is known; None if there are none."""
         windows_by_column = {
             column: windows
             for column in wanted
@@ -101,12 +101,12 @@ class ObservedBounds:
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """Rows of the files of each column, among which a predicate is TRUE nowhere."""
+    """Rows in the files of each column where a predicate is never TRUE."""
 
     _ranges: Mapping[StoredColumn, Mapping[_FileKey, RowRanges]]
 
     def covers(self, reader: FragmentReader, rows: RowRange) -> bool:
-        """Return whether none of the rows can match."""
+        """Return whether certainly none of the rows can match."""
         for column, by_file in self._ranges.items():
             file = file_of(reader, column)
             if file is None or (ranges := by_file.get(file)) is None:
@@ -120,7 +120,7 @@ class RuledOut:
 
 @dataclass(slots=True)
 class _Windows:
-    """What is known of one column, window by window."""
+    """The observed windows of one column."""
 
     _seen: dict[tuple[_FileKey, int, int], None] = field(default_factory=dict)
     _mins: list[pa.Scalar] = field(default_factory=list)
@@ -130,21 +130,21 @@ class _Windows:
     footprint: Footprint = field(default_factory=lambda: Footprint(_WINDOW_BYTES))
 
     def is_empty(self) -> bool:
-        """Return whether nothing is known."""
+        """Return whether there are no windows."""
         return not self._seen
 
     def is_full(self) -> bool:
-        """Return whether so much is known that it should be forgotten."""
+        """Return whether there are so many windows that they should be dropped."""
         return len(self._seen) >= _MAX_WINDOWS
 
     def has(self, file: _FileKey, rows: RowRange) -> bool:
-        """Return whether it is known."""
+        """Return whether a window is known."""
         return (file, rows.start, rows.stop) in self._seen
 
     def add(
         self, file: _FileKey, rows: RowRange, smallest: pa.Scalar, largest: pa.Scalar, null_count: int
     ) -> bool:
-        """Return whether it was unknown."""
+        """Add a window; return whether it was unknown."""
         if (key := (file, rows.start, rows.stop)) in self._seen:
             return False
         self._seen[key] = None
@@ -176,7 +176,7 @@ class _Zones:
     bounds: ZoneBounds
 
     def without_match(self, predicate: Predicate, column: StoredColumn) -> dict[_FileKey, RowRanges]:
-        """Return the rows of each file among which nothing matches."""
+        """Return the rows of each file that certainly do not match."""
         outcome = classify(predicate, {column.path: self.bounds}, len(self.files))
         by_file: dict[_FileKey, list[int]] = {}
         for number in np.flatnonzero(outcome == Match.CANNOT).tolist():
@@ -187,7 +187,7 @@ class _Zones:
 
 
 def _is_bounded(column: Column) -> TypeGuard[StoredColumn]:
-    """Whether values are small and have an order without exceptions such as NaN."""
+    """Whether values are small, and are ordered without exceptions such as NaN."""
     if not isinstance(column, StoredColumn) or len(column.path) > 1:
         return False
     types, data_type = pa.types, column.output.type
@@ -204,7 +204,7 @@ def _key_of(column: StoredColumn) -> _ColumnKey:
 
 
 def file_of(reader: FragmentReader, column: StoredColumn) -> tuple[str, int] | None:
-    """Return what distinguishes the values from those of other files; None where they lie in several."""
+    """Return a key of the file that holds the column; None if it is spread over several."""
     parts = reader.parts(column.field)
     if len(parts) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Work ahead of the consumer, in order and within bounds: while one result is used, the next are made."""
+"""Compute results ahead of the consumer, in order and with a limit: the next ones while one is in use."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _END = object()
 
 
 def map_ahead(function: Callable[[T], R], items: Iterable[T], *, ahead: int) -> Generator[R]:
-    """Yield the result for each item, in order, with up to ``ahead`` more of them in the making.
+    """Yield the result for each item, in order, while up to ``ahead`` more are being computed.
 
-    With 0 nothing runs in other threads. Closing the generator waits for what is running and drops the rest.
+    With 0, nothing runs in other threads. Closing the generator waits for running calls and drops the rest.
     """
     if ahead <= 0:
         yield from map(function, items)
@@ -43,9 +43,9 @@ def map_ahead(function: Callable[[T], R], items: Iterable[T], *, ahead: int) -> 
 
 
 def iterate_ahead(items: Iterable[T]) -> Generator[T]:
-    """Yield the items of an iterable, of which the next one is made in another thread while one is used.
+    """Yield the items of an iterable; while one is in use, another thread computes the next one.
 
-    Closing the generator waits for the one in the making, unless that can be stopped, and drops it.
+    Closing the generator waits for the item being computed, unless it can be stopped, and drops it.
     """
     iterator = iter(items)
     origin = Origin()

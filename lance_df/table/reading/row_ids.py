@@ -1,7 +1,7 @@
-"""From row ids to row addresses, many at once.
+"""Convert row ids to row addresses, many at once.
 
-A row address is ``(fragment id << 32) | offset``. Without stable row ids it is the row id; with them each
-fragment says which ids its rows have, and only the copy of a row that is not deleted counts.
+A row address is ``(fragment id << 32) | offset``. Without stable row ids it is the row id. With them, each
+fragment lists the ids of its rows, and only the copy of a row that is not deleted counts.
 Spec: table format, row ids.
 """
 
@@ -46,15 +46,15 @@ def split_addresses(addresses: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[
 
 
 class RowIdIndex(Protocol):
-    """Turns row ids into row addresses."""
+    """Converts row ids to row addresses."""
 
     @property
     def num_bytes(self) -> int:
-        """The memory that it takes beside the table."""
+        """The memory that the index takes in addition to the table."""
         ...
 
     def lookup(self, row_ids: Ids) -> tuple[Ids, Exists]:
-        """Return the address of each id, and whether it is the id of a row that is there.
+        """Return the address of each id, and whether the id belongs to a live row.
 
         The address of an id that is not found is 0.
         """
@@ -62,14 +62,15 @@ class RowIdIndex(Protocol):
 
 
 class AddressIndex:
-    """The index of a table without stable row ids: an id is an address; it may name a row that is gone.
+    """The index of a table without stable row ids: an id is an address; its row may be gone.
 
     Parameters
     ----------
     fragments
         The fragments of the table version.
     num_rows, deleted
-        Physical rows, and the deletion vector of a fragment. Asked for the fragments that ids name only.
+        Return the physical rows and the deletion vector of a fragment; called only for fragments that ids
+        name.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class AddressIndex:
 
 @dataclass(frozen=True, slots=True)
 class _LiveRuns:
-    """Runs of rows that have consecutive ids and addresses and are not deleted."""
+    """Runs of live rows with consecutive ids and addresses."""
 
     ids: Ids
     addresses: Ids
@@ -120,7 +121,7 @@ class StableIdIndex:
     Parameters
     ----------
     parts
-        For each fragment its id, its row ids and its deletion vector.
+        The id, the row ids and the deletion vector of each fragment.
     source
         The table, for messages.
 
@@ -148,7 +149,7 @@ class StableIdIndex:
 
     @property
     def num_bytes(self) -> int:
-        """The memory that it takes."""
+        """The memory that the index takes."""
         return self._ids.nbytes + self._addresses.nbytes + self._lengths.nbytes
 
     def lookup(self, row_ids: Ids) -> tuple[Ids, Exists]:
@@ -166,7 +167,7 @@ def _live_runs(fragment_id: int, row_ids: RunSequence, deleted: BitMap | None) -
     begins, ends, firsts = row_ids.begins, row_ids.ends, row_ids.firsts
     if deleted is not None and len(deleted):
         gone = deleted_offsets(deleted)
-        # Cut the runs at every deleted row; each piece then is deleted or alive as a whole.
+        # Split the runs at every deleted row; each part is then either deleted or live as a whole.
         cuts = np.unique(np.concatenate([begins, gone, gone + 1]))
         cuts = cuts[cuts < len(row_ids)]
         stops = np.append(cuts[1:], len(row_ids))[: len(cuts)]

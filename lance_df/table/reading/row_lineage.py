@@ -1,4 +1,4 @@
-"""The ids of the rows of a fragment, and the versions in which they were made and changed.
+"""The ids of the rows of a fragment, and the versions that created and updated them.
 
 Both are sequences with a number for each physical row, in the manifest or in hidden columns of a data file.
 Spec: table format, row ids, row version sequences, spilled sequences.
@@ -68,7 +68,7 @@ class RowLineage:
         )
 
     def versions(self, fragment: Fragment) -> tuple[RunSequence, RunSequence]:
-        """Return the versions in which the physical rows were created, and last updated."""
+        """Return the versions that created the physical rows, and that updated them last."""
         return (
             self._versions(fragment, fragment.created_at, CREATED_AT_FIELD),
             self._versions(fragment, fragment.last_updated_at, LAST_UPDATED_AT_FIELD),

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
-# what lies within a view itself
+# strings up to this size are inside a view
 _VIEW_BYTES: Final = 12
 _MOSTLY: Final = 0.75
 _SAMPLED_ROWS: Final = 1024
 _SAMPLED_RANGES: Final = 8
 _VALUE_BYTES: Final = 16
 _SAMPLED_VALUES: Final = 8 * 1024
-# Values that come together, or are all different, are expected to go on like this.
+# If values are clustered, or all different, the rest is expected to be similar.
 _CLUSTERED: Final = 0.9
 _MOST: Final = 100
 
@@ -42,11 +42,11 @@ class TableSample:
 
     @property
     def num_rows(self) -> int | None:
-        """The number of rows, where the manifest has it."""
+        """The number of rows, if the manifest has it."""
         return self._table.estimated_rows()
 
     def strings(self, names: Collection[str]) -> SampledStrings | None:
-        """Return what columns of strings are like; None without rows."""
+        """Return properties of string columns; None if there are no rows."""
         reader = self._first_fragment()
         if reader is None:
             return None
@@ -63,7 +63,7 @@ class TableSample:
         return self._observed("strings", reader, names, estimate)
 
     def num_distinct(self, names: Sequence[str]) -> float:
-        """Return about how many different values columns have together; 0 if that is not known."""
+        """Estimate the number of distinct combinations of column values; 0 if it is unknown."""
         reader = self._first_fragment()
         if not names or reader is None:
             return 0.0
@@ -76,7 +76,7 @@ class TableSample:
         return min(float(self._table.fragments.physical_rows.sum()) * share, most)
 
     def share_among(self, name: str, values: pa.Array) -> float:
-        """Return about which part of the rows has one of some values in a column; 1 if that is not known."""
+        """Estimate the fraction of rows with one of the given values in a column; 1 if it is unknown."""
         reader = self._first_fragment()
         if reader is None or name not in self._table.schema.names:
             return 1.0
@@ -97,7 +97,7 @@ class TableSample:
         return float(pc.mean(pc.is_in(sampled, values)).as_py())
 
     def rows_per_run(self, names: Sequence[str]) -> float:
-        """Return how many neighbouring rows are equal in some columns on average."""
+        """Estimate the average number of neighbouring rows that are equal in some columns."""
         table = self._table
         physical_rows = table.fragments.physical_rows
         is_stored = all(name in table.schema.names for name in names)
@@ -118,7 +118,7 @@ class TableSample:
         return self._observed("runs", reader, names, estimate) or 1.0
 
     def _first_fragment(self) -> FragmentReader | None:
-        """Return the first fragment that has rows; None if there is none."""
+        """Return the first fragment with rows; None if there is none."""
         has_rows = self._table.fragments.physical_rows > 0
         return self._table.fragment_reader(int(np.argmax(has_rows))) if has_rows.any() else None
 
@@ -130,7 +130,7 @@ class TableSample:
         estimate: Callable[[], S],
         num_bytes: int = ENTRY_BYTES,
     ) -> S | None:
-        """Return an estimate, made once; None where the rows cannot be read, which the scan itself raises."""
+        """Return a cached estimate; None if the rows cannot be read; the scan itself raises the error."""
         try:
             return self._table.shared.observed.sample(kind, reader, tuple(names), estimate, num_bytes)
         except (LanceError, pa.ArrowNotImplementedError):
@@ -145,7 +145,7 @@ def _is_short(values: pa.Array) -> bool:
 
 
 def _new_values(columns: Sequence[pa.Array]) -> tuple[float, float]:
-    """Return the share of rows that are expected to have a new value, and how many values there may be."""
+    """Return the fraction of rows expected to have a new value, and the maximum number of values."""
     codes = np.zeros(len(columns[0]), np.int64)
     for given in columns:
         # the indices of a dictionary may be null
@@ -156,7 +156,7 @@ def _new_values(columns: Sequence[pa.Array]) -> tuple[float, float]:
     num_runs = 1 + int(np.count_nonzero(np.diff(codes)))
     if num_values >= _CLUSTERED * num_runs:
         return num_values / num_rows, np.inf
-    # of n values in any order, s rows show n (1 - exp(-s / n))
+    # s rows show n (1 - exp(-s / n)) of n values in random order
     counts = np.geomspace(num_values, _MOST * num_rows, 256)
     shown = counts * -np.expm1(-num_rows / counts)
     return 1.0, float(counts[min(int(np.searchsorted(shown, num_values)), len(counts) - 1)])

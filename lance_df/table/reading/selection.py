@@ -1,4 +1,4 @@
-"""Sets of rows as sorted disjoint ranges: what indices and statistics hand to the scan."""
+"""Sets of rows as sorted disjoint ranges, which indices and statistics pass to the scan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RowRanges:
 
     @classmethod
     def from_positions(cls, positions: npt.ArrayLike) -> Self:
-        """Return the set of single rows, which may come in any order and repeat."""
+        """Return the set of single rows, given in any order and with repetitions."""
         rows = np.asarray(positions, dtype=np.int64)
         if rows.size > 1 and not (rows[1:] > rows[:-1]).all():
             rows = np.unique(rows)
@@ -49,7 +49,7 @@ class RowRanges:
 
     @classmethod
     def from_ranges(cls, starts: npt.ArrayLike, stops: npt.ArrayLike) -> Self:
-        """Return the union of half-open ranges, which may be empty, overlap and come in any order."""
+        """Return the union of half-open ranges, which may be empty, overlap and be in any order."""
         low, high = np.asarray(starts, dtype=np.int64), np.asarray(stops, dtype=np.int64)
         overlaps = high > low
         low, high = low[overlaps], high[overlaps]
@@ -77,21 +77,21 @@ class RowRanges:
 
     @property
     def num_rows(self) -> int:
-        """How many rows the set holds."""
+        """The number of rows in the set."""
         return int((self.bounds[:, 1] - self.bounds[:, 0]).sum())
 
     def union(self, other: RowRanges) -> RowRanges:
-        """Return the rows of either."""
+        """Return the rows in either set."""
         both = np.concatenate([self.bounds, other.bounds])
         return RowRanges.from_ranges(both[:, 0], both[:, 1])
 
     def intersect(self, other: RowRanges) -> RowRanges:
-        """Return the rows of both."""
+        """Return the rows in both sets."""
         ours, theirs = self.bounds, other.bounds
         first = np.searchsorted(theirs[:, 1], ours[:, 0], side="right")
         last = np.searchsorted(theirs[:, 0], ours[:, 1], side="left")
         counts = np.maximum(last - first, 0)
-        # one pair for each overlap: a range of ours with each of the run of theirs that it meets
+        # one pair for each overlap: each of our ranges with the run of their ranges that overlap it
         mine = np.repeat(np.arange(len(ours)), counts)
         begin = np.repeat(np.cumsum(counts) - counts, counts)
         yours = np.arange(mine.size) - begin + np.repeat(first, counts)
@@ -107,7 +107,7 @@ class RowRanges:
         return RowRanges.from_ranges(starts, stops)
 
     def clip(self, start: int, stop: int) -> RowRanges:
-        """Return the rows of the set from ``start`` to ``stop`` (exclusive), numbered as before."""
+        """Return the rows of the set from ``start`` to ``stop`` (exclusive), with unchanged numbers."""
         low = np.searchsorted(self.bounds[:, 1], start, side="right")
         high = np.searchsorted(self.bounds[:, 0], stop, side="left")
         if high <= low or stop <= start:
@@ -119,7 +119,7 @@ class RowRanges:
         return RowRanges._sealed(self.bounds + offset)
 
     def positions(self) -> npt.NDArray[np.int64]:
-        """Return the single rows, ascending."""
+        """Return the single rows in ascending order."""
         lengths = self.bounds[:, 1] - self.bounds[:, 0]
         ends = np.cumsum(lengths)
         return np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(

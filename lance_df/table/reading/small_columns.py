@@ -1,6 +1,6 @@
-"""Columns of small fragments, cached as they were read: to decode a few values costs what calls cost.
+"""Cache columns of small fragments as they were read: decoding few values costs little more than calls.
 
-Data files never change, so that arrays are right as long as they are cached.
+Data files never change, so cached arrays stay valid.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 4096
 _MAX_BYTES_AT_ONCE = 64 * 1024
-# What an array takes beside its values.
+# Memory of an array, besides its values.
 _ARRAY_BYTES = 512
 
 
 class SmallColumns:
-    """Safe to share between threads."""
+    """A cache of columns of small fragments. Threads may share it."""
 
     def __init__(self, cache: TableCache) -> None:
         self._arrays: Entries[list[pa.Array]] = cache.entries(CacheKind.SMALL_COLUMNS)
@@ -37,7 +37,7 @@ class SmallColumns:
     def read(
         self, reader: FragmentReader, fields: Sequence[Field], rows: Rows, *, views: Collection[Field] = ()
     ) -> list[pa.Array]:
-        """Return what the reader would, where columns may come as dictionaries; see `FragmentReader.read`."""
+        """Return the reader's result; columns may be dictionaries, see `FragmentReader.read`."""
         is_whole = is_cached(reader) and isinstance(rows, RowRange) and len(rows) == reader.num_rows
         key = _key(reader, tuple(fields)) if is_whole else None
         if key is None:
@@ -46,7 +46,7 @@ class SmallColumns:
             return cached
         arrays = reader.read(fields, rows, keep_dictionaries=True)
         num_bytes = sum(array.nbytes + _ARRAY_BYTES for array in arrays)
-        # rows that must not be null may be, where they are deleted: that depends on the version
+        # deleted rows may be null in columns that are not nullable; which rows are deleted differs by version
         is_sure = all(
             field.nullable or not array.null_count for field, array in zip(fields, arrays, strict=True)
         )
@@ -61,8 +61,8 @@ def is_cached(reader: FragmentReader) -> bool:
 
 
 def _key(reader: FragmentReader, fields: tuple[Field, ...]) -> _Key | None:
-    """Return what identifies columns; None where they do not lie in one file."""
-    if type(reader) is not FragmentReader:  # one that reads several files as one
+    """Return a key of the columns; None if they are not in one file."""
+    if type(reader) is not FragmentReader:  # a reader of several files as one
         return None
     numbers = {tuple(number for number, _ in reader.parts(field)) for field in fields}
     if len(numbers) != 1 or len(number := numbers.pop()) != 1:

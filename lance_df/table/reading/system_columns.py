@@ -1,4 +1,4 @@
-"""Columns that every table has and no data file holds: where a row is, its id, and when it was written."""
+"""System columns, which no data file holds: the address of a row, its id, and the versions that wrote it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CREATED_AT = "_row_created_at_version"
 LAST_UPDATED_AT = "_row_last_updated_at_version"
 
 SYSTEM_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, CREATED_AT, LAST_UPDATED_AT)
-"""All are uint64. A table's own column of such a name hides the system column."""
+"""All are uint64. A table's own column of the same name hides the system column."""
 
 
 def system_schema(schema: pa.Schema) -> pa.Schema:
@@ -38,9 +38,9 @@ def system_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def system_column(table: Table, position: int, name: str, rows: Rows) -> pa.Array:
-    """Return the values of a system column for physical rows of a fragment, by its position in the table.
+    """Return a system column for physical rows of the fragment at a position of the table's list.
 
-    Deleted rows have ids here like others; the scan makes them null.
+    Deleted rows also have ids here; the scan makes them null.
     """
     fragment = table.fragments[position]
     if name == ROW_OFFSET:
@@ -59,7 +59,7 @@ def system_column(table: Table, position: int, name: str, rows: Rows) -> pa.Arra
 
 
 def _offsets(table: Table, fragment: Fragment, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Return how many live rows of the fragment come before each row."""
+    """Return how many live rows of the fragment precede each row."""
     deleted = table.deletion_vector(fragment)
     if deleted is not None and len(deleted):
         positions = positions - np.searchsorted(deleted_offsets(deleted), positions)

@@ -1,4 +1,4 @@
-"""Read single rows by offset, row id or row address, in the order asked for."""
+"""Read single rows by offset, row id or row address, in the requested order."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def take_offsets(
     nested: bool = False,
     blobs_as_bytes: bool = False,
 ) -> pa.Table:
-    """Return rows by their number among the live rows of the table.
+    """Return rows by their offset among the live rows of the table.
 
     Parameters
     ----------
     offsets
-        In any order; one that is there twice gives the row twice.
+        In any order; repeated offsets return the row repeatedly.
     columns
         As in `ScanRequest`.
     fragment_position
-        Count the live rows of the fragment at this position of the table's list instead.
+        Count only the live rows of the fragment at this position of the table's list.
     nested
-        Fields of structs are returned in these, and columns by their names, without backquotes; see
+        Return fields of structs inside their structs, and column names without backquotes; see
         `nested_columns`.
 
     Raises
@@ -89,12 +89,12 @@ def take_row_ids(
     nested: bool = False,
     blobs_as_bytes: bool = False,
 ) -> pa.Table:
-    """Return rows by their row ids; those that are deleted are left out.
+    """Return rows by their row ids, without deleted rows.
 
     Raises
     ------
     InvalidInputError
-        Without stable row ids: an id is the address of a row that never was.
+        In a table without stable row ids, an id is the address of a row that never existed.
     """
     ids = _integers(row_ids, np.uint64)
     if not table.uses_stable_row_ids:
@@ -113,7 +113,7 @@ def take_addresses(
     nested: bool = False,
     blobs_as_bytes: bool = False,
 ) -> pa.Table:
-    """Return rows by their row addresses; those that are deleted are left out.
+    """Return rows by their row addresses, without deleted rows.
 
     Raises
     ------
@@ -140,23 +140,23 @@ def take_addresses(
 
 
 def row_numbers(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Return numbers of rows as an array.
+    """Return row numbers as an array.
 
     Raises
     ------
     InvalidInputError
-        They are no list of integers.
+        They are not a list of integers.
     """
     return _integers(values, np.int64)
 
 
 def check_row_numbers(numbers: npt.NDArray[np.int64], num_rows: int, uri: str) -> None:
-    """Refuse numbers of which there is no row.
+    """Check that row numbers are within the table.
 
     Raises
     ------
     InvalidInputError
-        There is one.
+        One is not.
     """
     outside = numbers[(numbers < 0) | (numbers >= num_rows)]
     if len(outside):
@@ -164,11 +164,11 @@ def check_row_numbers(numbers: npt.NDArray[np.int64], num_rows: int, uri: str) -
 
 
 def _integers(values: npt.ArrayLike, dtype: type[Integer]) -> npt.NDArray[Integer]:
-    """Return row numbers as an array, without rounding or wrapping any."""
+    """Return row numbers as an array; none is rounded, and none wraps around."""
     try:
         numbers = np.asarray(values)
         if numbers.dtype.kind in "fO" and isinstance(values, list | tuple):
-            # numpy makes floats of integers that are neither all signed nor all unsigned
+            # numpy makes floats of integers if some need uint64 and others are negative
             numbers = np.array([index(value) for value in values], dtype)
         limits = np.iinfo(dtype)
         fits = not numbers.size or (limits.min <= int(numbers.min()) and int(numbers.max()) <= limits.max)
@@ -184,9 +184,9 @@ def _deleted(table: Table, position: int) -> npt.NDArray[np.int64]:
 
 
 def _physical(table: Table, position: int, live: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the physical rows of a fragment's live rows, given by their number among these."""
+    """Return the physical rows of a fragment for offsets among its live rows."""
     deleted = _deleted(table, position)
-    # how many live rows come before each deleted one
+    # the number of live rows before each deleted one
     before = deleted - np.arange(len(deleted))
     return live + np.searchsorted(before, live, side="right")
 
@@ -220,12 +220,12 @@ def _take(
 
 
 def _taken_field(column: Column) -> pa.Field:
-    """Return a field of the result: offsets of rows that are taken cannot be NULL, and pylance says so."""
+    """Return a field of the result; row offsets are never NULL here, as in pylance."""
     return column.output.with_nullable(False) if column == _OFFSETS else column.output
 
 
 def _pick(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) -> dict[int, pa.Array]:
-    """Return those columns whose rows a kernel takes, where such are known to be, by their numbers."""
+    """Return, by column number, the columns that a kernel can take."""
     taken: dict[int, pa.Array] = {}
     fits = 0 < len(keys) < FEW and len(table.fragments) <= _MAX_KERNEL_FRAGMENTS and table.location.is_local
     if not fits:
@@ -242,7 +242,7 @@ def _pick(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) 
 
 
 def _read(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) -> pa.Table:
-    """Read each row once, in storage order, then put them into the order asked for."""
+    """Read each row once in storage order, then restore the requested order."""
     schema = pa.schema([column.output for column in columns])
     keys, order = np.unique(keys, return_inverse=True)
     touched, starts = np.unique(keys >> OFFSET_BITS, return_index=True)
@@ -262,7 +262,7 @@ def _read(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) 
 
 
 def _with_joined_dictionaries(rows: pa.Table) -> pa.Table:
-    """Give dictionary columns one dictionary: Arrow cannot join those that hold a null, as in 2.0 files."""
+    """Unify dictionaries of columns: Arrow cannot join those that hold a null, as in 2.0 files."""
     coded = [index for index, field in enumerate(rows.schema) if holds_dictionary(field.type)]
     for number in coded:
         column, field = rows.column(number), rows.schema.field(number)

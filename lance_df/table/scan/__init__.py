@@ -1,1 +1,1 @@
-"""How one version of a table is scanned: what is pruned, and how rows are read."""
+"""Scan one version of a table: prune it, plan tasks, and read rows."""

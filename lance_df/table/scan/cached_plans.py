@@ -1,4 +1,4 @@
-"""Plans that a version of a table keeps, and with them the batches of scans of a few rows."""
+"""Cache the plans of a table version, and the batches of scans with few rows."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from lance_df.scan.request import ScanRequest
     from lance_df.table.table import Table
 
-# Plans of larger tables take more memory than time.
+# Plans of tables with more fragments take much memory, and save little time.
 _MAX_FRAGMENTS: Final = 1024
-# of a plan with its predicates and columns, and of a task
+# memory of a plan with its predicates and columns, and of a task
 _PLAN_BYTES: Final = 6 * 1024
 _TASK_BYTES: Final = 256
 
 
 def cached_plan(table: Table, request: ScanRequest) -> ScanPlan:
-    """Return the plan of a scan, the same one for equal requests as long as no scan has observed more.
+    """Return the plan of a scan; equal requests share it until a scan observes more statistics.
 
-    Takes and raises what `plan_scan` does.
+    Takes the arguments of `plan_scan`, and raises the same errors.
     """
     if len(table.fragments) > _MAX_FRAGMENTS or not request.options.cached_plans:
         return plan_scan(table, request)
@@ -41,7 +41,7 @@ def cached_plan(table: Table, request: ScanRequest) -> ScanPlan:
 
 
 def plan_footprint(plan: ScanPlan) -> Footprint:
-    """Return what counts the memory of a plan, and of the batches that it keeps."""
+    """Return a counter of the memory of a plan, and of the batches that it caches."""
     footprint = Footprint(_PLAN_BYTES + _TASK_BYTES * len(plan.tasks))
     for task in plan.tasks[:1]:
         if isinstance(task, _CachedTask):
@@ -50,14 +50,14 @@ def plan_footprint(plan: ScanPlan) -> Footprint:
 
 
 def _with_cached_batches(plan: ScanPlan) -> ScanPlan:
-    """Return a plan that keeps the batches of its only task, if these are small, from its first run on."""
+    """Let a plan with a single task cache its batches, if they are small."""
     if len(plan.tasks) != 1 or plan.tasks[0].num_rows > SCAN_LIMITS.current.max_cached_result_rows:
         return plan
     return dataclasses.replace(plan, tasks=(_CachedTask(plan.tasks[0]),))
 
 
 class _CachedTask:
-    """A `ScanTask` that reads once."""
+    """A `ScanTask` that reads once, and then returns cached batches."""
 
     def __init__(self, task: ScanTask) -> None:
         self._task = task
@@ -73,7 +73,7 @@ class _CachedTask:
         return self._task.num_bytes
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of the task. Threads that are first at once read it each."""
+        """Yield the batches of the task. Threads that start together before the first result each read it."""
         batches = self._batches
         if batches is None:
             batches = tuple(self._task.read())

@@ -1,4 +1,4 @@
-"""What a scan reads and returns: stored columns, fields of stored structs, and system columns."""
+"""Columns of scans: stored columns, fields of stored structs, and system columns."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class StoredColumn:
     path
         Names from the top-level field down; more than one for a field of a struct.
     field
-        The top-level field, cut down to what the path needs.
+        The top-level field, with only the children that the path needs.
     output
         Name and type of the result.
     is_located
-        ``field`` describes blobs of a 2.2 table, and their bytes, wherever these lie, are the result.
+        Whether ``field`` describes blobs of a 2.2 table, and the result is their bytes, wherever these are.
     """
 
     path: tuple[str, ...]
@@ -49,7 +49,7 @@ class StoredColumn:
     is_located: bool = False
 
     def extract(self, array: pa.Array) -> pa.Array:
-        """Return the values at the path from those of ``field``; a NULL struct makes its fields NULL."""
+        """Return the values at the path, given those of ``field``; a NULL struct has NULL fields."""
         return array if len(self.path) == 1 else pc.struct_field(array, list(self.path[1:]))
 
 
@@ -71,7 +71,7 @@ class SystemColumn:
 Column: TypeAlias = StoredColumn | SystemColumn
 
 
-# Members of namespaces have the same fields.
+# Members of a namespace have the same fields.
 _MAX_RECENT = 256
 _COLUMN_BYTES = 1024
 _recent: Entries[tuple[Fields, tuple[Column, ...]]] = PROCESS.part(_MAX_RECENT).entries(CacheKind.COLUMNS)
@@ -79,16 +79,16 @@ _recent: Entries[tuple[Fields, tuple[Column, ...]]] = PROCESS.part(_MAX_RECENT).
 
 @dataclass(frozen=True, slots=True)
 class ScanOutput:
-    """What a scan reads for what it returns.
+    """The columns that a scan reads, and the schema that it returns.
 
     Attributes
     ----------
     columns
-        What is read, in order.
+        The columns to read, in order.
     schema
-        Of batches.
+        The schema of the batches.
     aggregator
-        Makes batches of what is read; None where they are that.
+        Aggregates the columns to batches; None if the columns themselves are returned.
     """
 
     columns: tuple[Column, ...]
@@ -97,12 +97,12 @@ class ScanOutput:
 
 
 def output_of(schema: Schema, request: ScanRequest) -> ScanOutput:
-    """Return what a request wants of a table with a schema.
+    """Return the columns and the output schema of a request for a table schema.
 
     Raises
     ------
     ColumnNotFoundError, InvalidInputError
-        As `resolve_columns`; a partial aggregate is none.
+        As in `resolve_columns`; or the partial aggregate is invalid.
     """
     output = request.output
     if isinstance(output, Rows):
@@ -143,9 +143,9 @@ def resolve_columns(
     names
         Top-level columns, struct fields as ``"a.b"``, or system columns; ``None`` for all top-level ones.
     appended
-        System columns that come last, wherever ``names`` has them.
+        System columns to append at the end, even if ``names`` has them elsewhere.
     blobs_as_bytes
-        Blobs are read as their bytes, and otherwise as descriptions of where these are.
+        Whether to read blobs as bytes rather than as descriptions of their locations.
     views
         Names of columns that are returned as string views, if they are strings.
 
@@ -154,7 +154,7 @@ def resolve_columns(
     ColumnNotFoundError
         There is no such column.
     InvalidInputError
-        A name is there twice.
+        A name is repeated.
     """
     wanted = [name for name in (schema.names if names is None else names) if name not in appended]
     wanted += appended
@@ -167,15 +167,15 @@ def resolve_columns(
         columns = tuple(as_view(column) if column.output.name in views else column for column in plain)
         return schema.fields, columns
 
-    # each entry holds its fields, so that the id is theirs
+    # each entry holds its fields, so no other object can have their id
     key = (id(schema.fields), tuple(wanted), blobs_as_bytes, frozenset(views))
     return _recent.get(key, resolved, _COLUMN_BYTES * (1 + len(wanted)))[1]
 
 
 def nested_columns(schema: Schema, columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Return columns in which fields of structs stay: ``s.a`` and ``s.b`` are one column ``s`` with both.
+    """Return columns with struct fields inside their structs: ``s.a`` and ``s.b`` become one column ``s``.
 
-    It is where the first of its fields is. The fields are in the order of the schema.
+    It takes the position of its first field. Its fields are in schema order.
     """
     ids: dict[str, set[int]] = {}
     system: dict[str, Column] = {}
@@ -199,9 +199,9 @@ def nested_columns(schema: Schema, columns: Iterable[Column]) -> tuple[Column, .
 
 
 def resolve_name(schema: Schema, name: str, *, blobs_as_bytes: bool = False) -> Column:
-    """Return the column that a name means: a top-level one first, then a path with dots.
+    """Return the column with this name: a top-level column if there is one, else a path with dots.
 
-    In a path, names may stand in backquotes. The result is called as it was asked for.
+    Names in a path may be in backquotes. The result has the requested name.
     """
     path = (name,) if name in schema.names or name in SYSTEM_COLUMNS else _split(name)
     column = resolve_path(schema, path, blobs_as_bytes=blobs_as_bytes)
@@ -223,7 +223,7 @@ def resolve_path(schema: Schema, path: tuple[str, ...], *, blobs_as_bytes: bool 
     Raises
     ------
     ColumnNotFoundError
-        There is none; the message says what there is.
+        There is none; the message lists what exists.
     """
     if len(path) == 1 and path[0] in SYSTEM_COLUMNS and path[0] not in schema.names:
         return SystemColumn(path[0])
@@ -253,12 +253,12 @@ def resolve_path(schema: Schema, path: tuple[str, ...], *, blobs_as_bytes: bool 
 
 
 def as_view(column: Column) -> Column:
-    """Return a column of strings as one of string views; others as they are."""
+    """Return a string column as a column of string views, and other columns unchanged."""
     if not isinstance(column, StoredColumn) or column.output.type != pa.string():
         return column
     return dataclasses.replace(column, output=column.output.with_type(pa.string_view()))
 
 
 def row_columns(*, with_row_id: bool, with_row_address: bool) -> tuple[str, ...]:
-    """Return the system columns that these flags ask for, in the order in which they are appended."""
+    """Return the system columns that these flags request, in the order in which they are appended."""
     return (ROW_ID,) * with_row_id + (ROW_ADDRESS,) * with_row_address

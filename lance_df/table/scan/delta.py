@@ -1,4 +1,4 @@
-"""What changed between two versions of a branch, by the versions that rows are marked with."""
+"""Find the changes between two versions of a branch, by the row versions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def changed_rows(
     table: Table, begin: int, end: int, *, inserted: bool
 ) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
-    """Return rows that were inserted, or that were there and updated, after ``begin`` and up to ``end``.
+    """Return rows that were inserted, or existing rows that were updated, after ``begin`` and up to ``end``.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def changed_rows(
     Raises
     ------
     UnsupportedFeatureError
-        The table has no stable row ids, so that its rows are not marked.
+        The table has no stable row ids, so its rows have no versions.
     """
     _check_stable(table)
     columns = (*table.schema.names, ROW_ID, CREATED_AT, LAST_UPDATED_AT)
@@ -54,7 +54,7 @@ def changed_rows(
 
 
 def deleted_row_ids(before: Table, after: Table) -> pa.Array:
-    """Return the ids of rows that one version has and a later one has not.
+    """Return the ids of rows that exist in one version and not in a later one.
 
     Raises
     ------

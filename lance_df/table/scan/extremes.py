@@ -1,4 +1,4 @@
-"""Scans that need only smallest and largest values: the values of a data file is not read again."""
+"""Scans for smallest and largest values only: known extremes of a data file are not read again."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExtremesScan:
-    """The scan of a range of rows of a fragment in which no row is deleted, for the extremes of some columns.
+    """Scans a range of rows without deleted ones of a fragment, for the extremes of some columns.
 
     Parameters
     ----------
     observed
-        Of the table.
+        The observed statistics of the table.
     columns
-        What the scan returns.
+        The columns that the scan returns.
     """
 
     observed: ObservedStatistics
@@ -71,7 +71,7 @@ class ExtremesScan:
 
 
 def extremes_scan(observed: ObservedStatistics, columns: tuple[Column, ...]) -> ExtremesScan | None:
-    """Return what finds the extremes of columns; None if Arrow and DataFusion may find different ones."""
+    """Return a scan for the extremes of columns; None if Arrow and DataFusion may find different ones."""
     if columns and all(has_extremes(column.output.type) for column in columns):
         return ExtremesScan(observed, columns)
     return None

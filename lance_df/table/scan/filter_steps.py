@@ -1,6 +1,6 @@
-"""The filter of a scan, step by step: what costs little to read is looked at first.
+"""Split the filter of a scan into steps: conditions on columns that are cheap to read come first.
 
-Columns of a later step are read only where rows are left, and only these rows where they are few.
+The columns of a later step are read only if rows remain; if few remain, only these rows are read.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FilterStep:
-    """A part of a filter. Rows match the filter that match every part.
+    """A part of a filter. A row matches the filter if it matches every part.
 
-    ``paths`` are what the part reads, ``columns`` those of them that the steps before have not read.
-    ``matcher`` finds the rows that match.
+    ``paths`` are the columns that the part uses; ``columns`` are those of them that earlier steps have not
+    read. ``matcher`` finds the rows that match.
     """
 
     paths: frozenset[tuple[str, ...]]
@@ -44,7 +44,7 @@ def filter_steps(predicate: Predicate, wanted: Sequence[Column], *, at_once: boo
     Parameters
     ----------
     at_once
-        Read all columns in one step: to ask a store once costs less than to read less.
+        Whether to read all columns in one step: on a store, one request costs less than reading less saves.
     """
     if at_once or not isinstance(predicate, And):
         return (FilterStep(frozenset(columns(predicate)), matcher(predicate), tuple(wanted)),)
@@ -63,7 +63,7 @@ def filter_steps(predicate: Predicate, wanted: Sequence[Column], *, at_once: boo
 def word_steps(
     pruning_predicate: Predicate, schema: Schema, read: Sequence[Column]
 ) -> tuple[FilterStep, ...]:
-    """Return steps that leave out rows without the words that a condition of rows to be needed asks for.
+    """Return steps that drop rows without the words that a pruning predicate requires.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def word_steps(
 
 
 def _cost(part: Predicate, by_path: dict[tuple[str, ...], Column]) -> float:
-    """Return about how many bits of memory a row takes."""
+    """Return the approximate memory of a row, in bits."""
     return sum(_bits(by_path[path].output.type) for path in columns(part))
 
 

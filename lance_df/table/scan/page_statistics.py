@@ -1,4 +1,4 @@
-"""Skip batches of 0.1 data files by the statistics of their pages.
+"""Prune batches of 0.1 data files by their page statistics.
 
 Spec: file format 0.1, section 6.
 """
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 def matching_pages(reader: FragmentReader, schema: Schema, predicate: Predicate) -> RowRanges | None:
-    """Return the physical rows in batches that may match; ``None`` without statistics.
+    """Return the physical rows in batches that may match; ``None`` if all may, or there are no statistics.
 
     Parameters
     ----------
     reader
         The fragment; the statistics of its 0.1 files are read.
     schema
-        The table's.
+        The schema of the table.
     predicate
-        May hold `Unknown`, and columns that do not exist.
+        May contain `Unknown`, and columns that do not exist.
     """
     if not reader.has_legacy_files:
         return None
@@ -68,7 +68,7 @@ def _matching_zones(
 
 
 def _spread(statistics: LegacyStatistics, starts: npt.NDArray[np.int64]) -> ZoneBounds:
-    """Return the bounds for zones that the batches of all files together cut the rows into."""
+    """Return the bounds of the zones that start at ``starts``, the batch boundaries of all files."""
     batch = np.searchsorted(statistics.row_starts, starts, side="right") - 1
     batch = np.minimum(batch, len(statistics.null_counts) - 1)
     indices = pa.array(batch)

@@ -1,4 +1,4 @@
-"""Plan the scan of one table version: which fragments, which rows, in which tasks."""
+"""Plan the scan of one table version: select fragments and rows, and cut them into tasks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _log = logging.getLogger("lance_df")
 def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     """Plan a scan.
 
-    Reads the index files that may prune, and deletion files where the manifest does not count deleted rows;
+    Reads the index files that may prune, and deletion files if the manifest does not count deleted rows, but
     no data.
 
     Parameters
@@ -52,7 +52,7 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     table
         The version to scan.
     request
-        What is wanted. Besides top-level columns it may name struct fields as ``"a.b"``, and system columns
+        The request. Besides top-level columns it may name struct fields as ``"a.b"``, and system columns
         (`lance_df.table.reading.system_columns`).
 
     Raises
@@ -62,10 +62,11 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     NotFoundError
         A fragment does not exist.
     InvalidInputError
-        A column is asked for twice, the predicate holds `Unknown`, a range of rows is asked for of several
-        fragments, the partial aggregate is none, or the rest of the request excludes what it requires.
+        A column is requested twice, the predicate contains `Unknown`, a range of rows is requested for
+        several fragments, the partial aggregate is invalid, or the rest of the request excludes what it
+        requires.
     UnsupportedFeatureError
-        The bytes of 2.2 blobs are wanted by the name of a struct or list that they are in.
+        The bytes of 2.2 blobs are requested by the name of a struct or list around them.
     """
     promises = request.promises()
     _check_rows(request)
@@ -107,9 +108,9 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
 
 
 def selected_fragments(table: Table, request: ScanRequest) -> Positions:
-    """Return the positions of the fragments that a scan reads, for those who share it out.
+    """Return the positions of the fragments that a scan reads, for callers that distribute it.
 
-    Takes and raises what `plan_scan` does.
+    Takes the arguments of `plan_scan`, and raises the same errors.
     """
     predicate = _simplified(request.predicate)
     scan = _describe(table, request, predicate)
@@ -142,7 +143,7 @@ def _with_filter(scan: Scan, predicate: Predicate) -> Scan:
 
 
 def _with_words(scan: Scan, pruning_predicate: Predicate) -> Scan:
-    """Leave out rows that an engine would find not to match a pattern."""
+    """Add filter steps that drop rows which cannot match a pattern that the engine evaluates."""
     is_partial = scan.limit is not None or scan.include_deleted_rows
     if is_partial or not scan.table.location.is_local or not has_unknown(pruning_predicate):
         return scan
@@ -154,7 +155,7 @@ def _with_words(scan: Scan, pruning_predicate: Predicate) -> Scan:
 
 
 def _simplified(predicate: Predicate | None) -> Predicate | None:
-    """Return None for what is always true, and FALSE for what is never true."""
+    """Return None for a predicate that is always true, and FALSE for one that is never true."""
     if predicate is None:
         return None
     simple = simplify(predicate)
@@ -187,7 +188,7 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
 
 
 def _positions(table: Table, fragment_ids: tuple[int, ...] | None) -> Positions:
-    """Return the positions of fragments in the table's list, in the order asked for."""
+    """Return the positions of fragments in the table's list, in the requested order."""
     if fragment_ids is None:
         return np.arange(len(table.fragments), dtype=np.intp)
     positions = table.fragments.positions(np.array(fragment_ids, dtype=np.int64))
@@ -198,7 +199,7 @@ def _positions(table: Table, fragment_ids: tuple[int, ...] | None) -> Positions:
 
 
 def _pruned(scan: Scan, request: ScanRequest, positions: Positions) -> Scan:
-    # Indices do not know deleted rows, so they cannot leave out any of these.
+    # Indices do not have deleted rows, so they cannot prune a scan that returns these.
     if not request.options.statistics or request.include_deleted_rows:
         return scan
     ids = np.sort(scan.table.fragments.ids[positions])
@@ -231,10 +232,10 @@ def _plan_count(scan: Scan, promises: Promise, positions: Positions, limit: int 
 
 
 class _Tasks(Sequence["ScanTask"]):
-    """The tasks of a scan, made when they are asked for: a table may have a hundred thousand fragments.
+    """The tasks of a scan, created on access, as a table may have a hundred thousand fragments.
 
-    A task is a range_ of a fragment, or several ranges that are small fragments. ``firsts`` has the
-    number of the first range_ of each task, and that of all ranges.
+    A task is one range of a fragment, or several ranges that are small fragments. ``firsts`` has the number
+    of the first range of each task, followed by the number of all ranges.
     """
 
     def __init__(
@@ -248,12 +249,12 @@ class _Tasks(Sequence["ScanTask"]):
 
     @classmethod
     def cut(cls, scan: Scan, positions: Positions, num_tables: int) -> Self:
-        """Cut fragments of one of some tables into ranges of about the same number of rows."""
+        """Cut fragments of one of ``num_tables`` tables into ranges of about the same number of rows."""
         rows = physical_rows(scan.table, positions)
         limits = SCAN_LIMITS.current
         least = limits.min_task_rows if scan.table.location.is_local else limits.max_task_rows
         smallest = min(scan.window_rows or least, limits.max_task_rows)
-        if len(positions) == 1 and 0 < rows[0] <= smallest:  # a member of a namespace, say
+        if len(positions) == 1 and 0 < rows[0] <= smallest:  # for example a member of a namespace
             start = np.zeros(1, np.int64)
             left = _promising(scan, positions, start, rows)
             return cls(scan, positions[left], start[left], rows[left], np.arange(len(left) + 1))
@@ -272,7 +273,7 @@ class _Tasks(Sequence["ScanTask"]):
         return cls(scan, positions, starts, stops, _first_ranges(scan, positions, rows, counts == 1))
 
     def first(self, num_rows: int) -> _Tasks:
-        """Return the tasks that give the first ``num_rows``, of a scan that returns every live row."""
+        """Return the tasks that yield the first ``num_rows`` rows of a scan that returns every live row."""
         least = self._stops - self._starts
         if not self._scan.include_deleted_rows:
             least[self._scan.table.fragments.has_deletions[self._positions]] = 0
@@ -281,7 +282,7 @@ class _Tasks(Sequence["ScanTask"]):
         return _Tasks(self._scan, self._positions[needed], self._starts[needed], self._stops[needed], firsts)
 
     def within(self, start: int, stop: int) -> _Tasks:
-        """Return the tasks that give the physical rows from ``start`` to ``stop``, of a single fragment."""
+        """Return the tasks that yield the physical rows from ``start`` to ``stop`` of a single fragment."""
         starts, stops = np.maximum(self._starts, start), np.minimum(self._stops, stop)
         left = np.flatnonzero(starts < stops)
         return _Tasks(self._scan, self._positions[left], starts[left], stops[left], np.arange(len(left) + 1))
@@ -305,7 +306,7 @@ class _Tasks(Sequence["ScanTask"]):
 
 
 def _promising(scan: Scan, positions: Positions, starts: Bounds, stops: Bounds) -> list[int]:
-    """Return the numbers of the ranges in which rows may match, as far as is known without reading."""
+    """Return the numbers of the ranges that may have matching rows, as far as is known without reading."""
     table = scan.table
     ruled_out = scan.ruled_out if table.location.is_local else None
     ids = table.fragments.ids
@@ -326,14 +327,14 @@ def _promising(scan: Scan, positions: Positions, starts: Bounds, stops: Bounds) 
 
 
 def _first_ranges(scan: Scan, positions: Positions, rows: Bounds, are_whole: npt.NDArray[np.bool_]) -> Bounds:
-    """Return the first range_ of each task, and the number of all: small fragments share a task.
+    """Return the first range of each task, followed by the number of ranges; small fragments share a task.
 
     Parameters
     ----------
     rows
-        Of the fragment of each range_.
+        The row count of each range's fragment.
     are_whole
-        Which ranges are whole fragments. Others are never joined.
+        Which ranges are whole fragments. Other ranges are never joined.
     """
     fields = scan.fields()
     sizes = scan.table.fragments.file_bytes[positions]

@@ -1,4 +1,4 @@
-"""Which rows of which fragments a scan has to read: what indices and page statistics leave of a table."""
+"""Prune fragments and rows of a scan with indices and page statistics."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """What may match.
+    """The rows that may match.
 
     Attributes
     ----------
     schema
-        The table's.
+        The schema of the table.
     conditions
-        What rows must fulfil to be needed; the page statistics are asked for each.
+        The conditions that rows must fulfil; each is compared with the page statistics.
     by_index
-        What the indices say about each of the conditions that they say anything about.
+        The results of the indices for the conditions.
     is_exact
-        Whether the indices alone decide, so that the predicate need not be applied.
+        Whether the indices decide alone, so that the predicate need not be applied.
     """
 
     schema: Schema
@@ -49,11 +49,11 @@ class Pruning:
 
     @property
     def index_queries(self) -> tuple[IndexQuery, ...]:
-        """What indices have answered."""
+        """The queries that indices have answered."""
         return tuple(dict.fromkeys(query for result in self.by_index for query in result.queries))
 
     def keeps(self, fragment_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which of the fragments may have matching rows, as far as indices show."""
+        """Return which of the fragments may have matching rows, according to the indices."""
         selected = np.ones(len(fragment_ids), np.bool_)
         for result in self.by_index:
             selected &= result.selected[np.searchsorted(result.fragment_ids, fragment_ids)]
@@ -65,7 +65,7 @@ class Pruning:
         return _intersection([self.rows_by_index(reader.fragment.id), *matching])
 
     def rows_by_index(self, fragment_id: int) -> RowRanges | None:
-        """Return what indices alone leave of a fragment; ``None`` for all of it."""
+        """Return the rows of a fragment that indices alone select; ``None`` for all of them."""
         return _intersection([result.rows(fragment_id) for result in self.by_index])
 
 
@@ -90,11 +90,11 @@ def plan_pruning(
     Parameters
     ----------
     predicate
-        What is applied to each row; the indices may show that this is not needed.
+        Applied to each row, unless the indices show that this is not needed.
     pruning_predicate
-        What prunes only; may hold `Unknown`.
+        Used for pruning only; may contain `Unknown`.
     keeps_answers
-        Whether what indices say of all fragments is kept for later plans of the version.
+        Whether index answers about all fragments are cached for later plans of the version.
     """
     conditions = tuple(condition for condition in (predicate, pruning_predicate) if condition is not None)
     if not conditions or not table.indices or not len(fragment_ids):
@@ -115,7 +115,7 @@ def plan_pruning(
 def _without_repetition(
     predicate: Predicate | None, pruning_predicate: Predicate | None
 ) -> tuple[Predicate, ...]:
-    """Return the predicate, and what the pruning predicate has beyond it: each conjunct once."""
+    """Return the predicate, and the conjuncts of the pruning predicate that it does not have."""
     if predicate is None:
         return () if pruning_predicate is None else (pruning_predicate,)
     if pruning_predicate is None:

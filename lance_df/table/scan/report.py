@@ -1,4 +1,4 @@
-"""Count what a planned scan reads, before it reads it: fragments, pages and bytes, and why."""
+"""Count what a planned scan will read: fragments, pages and bytes, with the reasons for pruning."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class _Tally:
 
 
 def make_report(scan: Scan, positions: npt.NDArray[np.intp], selected: npt.NDArray[np.intp]) -> TableReport:
-    """Report on a scan.
+    """Return the report of a scan.
 
     Opens the data files of all the fragments, to count their pages.
 
     Parameters
     ----------
     scan
-        What is read.
+        The scan.
     positions, selected
-        The fragments that were asked for, and those that indices have left of them.
+        The requested fragments, and those of them that indices select.
     """
     fields = scan.fields()
     tally = _Tally()
@@ -63,7 +63,7 @@ def make_report(scan: Scan, positions: npt.NDArray[np.intp], selected: npt.NDArr
         bytes=Count(tally.selected_bytes, tally.bytes),
         rows=Count(tally.selected_rows, tally.rows),
         columns=tuple(dict.fromkeys(field.name for field in fields)),
-        # a pruning predicate may repeat what the predicate says
+        # a pruning predicate may repeat a part of the predicate
         reasons=tuple(dict.fromkeys((*scan.pruning.reasons, *_page_reasons(scan, selected)))),
         index_queries=scan.pruning.index_queries,
         cache=scan.table.shared.cache.statistics(),
@@ -93,7 +93,7 @@ def _count(
 
 
 def _touched(starts: npt.NDArray[np.int64], num_rows: int, rows: RowRanges | None) -> npt.NDArray[np.bool_]:
-    """Return which pages hold a wanted row. The pages of several leaves follow each other."""
+    """Return which pages have a selected row. The pages of several leaves follow each other."""
     if rows is None or not len(starts):
         return np.ones(len(starts), np.bool_)
     following = np.append(starts[1:], 0)
@@ -105,7 +105,7 @@ def _touched(starts: npt.NDArray[np.int64], num_rows: int, rows: RowRanges | Non
 
 
 def _page_reasons(scan: Scan, selected: npt.NDArray[np.intp]) -> Iterator[Reason]:
-    """Yield what the page statistics of 0.1 files did for each conjunct."""
+    """Yield the effect of the page statistics of 0.1 files for each conjunct."""
     parts = {to_text(part): part for each in scan.pruning.conditions for part in conjuncts(each)}
     for text, part in parts.items():
         num_selected, total = _rows_by_statistics(scan, selected, part)

@@ -1,4 +1,4 @@
-"""Read a slice of the rows of a scan: filter columns first, then the others for the rows that match."""
+"""Read a slice of the rows of a scan: filter columns first, then other columns for the matching rows."""
 
 from __future__ import annotations
 
@@ -49,14 +49,13 @@ class _Match:
     Attributes
     ----------
     rows, selection
-        Rows, and those of them that are meant.
+        Rows, and which of them match.
     known
-        The values of ``rows``, by the path of their column: of columns that later steps read, or that are
-        returned.
+        The values of ``rows``, by column path, of columns that later steps read or that are returned.
     num_steps
-        How many steps they match.
+        The number of steps that they match.
     scattered
-        Whether ``rows`` are a few of a window.
+        Whether ``rows`` are single rows of a window rather than all of them.
     """
 
     rows: Rows
@@ -70,7 +69,7 @@ class _Match:
         return self.scattered or _is_sparse(self.selection)
 
     def positions(self) -> npt.NDArray[np.int64]:
-        """Return the rows that are meant."""
+        """Return the rows that match."""
         return _positions(self.rows, self.selection)
 
 
@@ -82,7 +81,7 @@ class RowSource(Protocol):
     reader
         Reads stored columns.
     deleted
-        Which of the rows are deleted, ascending.
+        The deleted rows, ascending.
     """
 
     @property
@@ -107,11 +106,11 @@ class RowSlice:
         self._types = [column.output.type for column in scan.columns]
         self._compared_types = {column.path: column.output.type for column in scan.filter_columns}
         filtered_by = [column for step in scan.filter_steps for column in step.columns]
-        # places in what is returned: of columns that the filter reads, and of the others
+        # positions in the output of columns that the filter reads, and of the others
         self._reused = [index for index, column in enumerate(scan.columns) if column in filtered_by]
         self._missing = [index for index, column in enumerate(scan.columns) if column not in filtered_by]
         returned = {scan.columns[index].path for index in self._reused}
-        # the paths that each step of the filter, or what comes after it, reads
+        # the paths that each step of the filter needs, including everything after it
         self._wanted_from_step = [
             returned.union(*(step.paths for step in scan.filter_steps[number:]))
             for number in range(len(scan.filter_steps) + 1)
@@ -119,7 +118,7 @@ class RowSlice:
 
     @cached_property
     def _step_readers(self) -> list[WindowReader]:
-        """What reads the columns of each step of the filter."""
+        """The readers of the columns of each step of the filter."""
         # nothing can compare views
         return [
             self._window_reader(step.columns, [Form.DICTIONARY] * len(step.columns))
@@ -128,12 +127,12 @@ class RowSlice:
 
     @cached_property
     def _whole_reader(self) -> WindowReader:
-        """What reads the columns that no filter does where all rows are wanted."""
+        """The reader of the other columns, for windows in which all rows are selected."""
         return self._rest_reader(Form.PLAIN)
 
     @cached_property
     def _part_reader(self) -> WindowReader:
-        """What reads them where rows are left out."""
+        """The reader of the other columns, for windows in which rows are dropped."""
         return self._rest_reader(Form.DICTIONARY)
 
     def _rest_reader(self, form: Form) -> WindowReader:
@@ -147,7 +146,7 @@ class RowSlice:
         )
 
     def read_whole(self, num_rows: int) -> pa.RecordBatch:
-        """Return what is wanted of the first ``num_rows`` rows, read at once."""
+        """Return the batch of the first ``num_rows`` rows, read at once."""
         match = self._match(self._live_rows(RowRange(0, num_rows)), waits=False)
         if match is None:
             return pa.RecordBatch.from_pylist([], self._scan.schema)
@@ -168,16 +167,16 @@ class RowSlice:
             yield from self._joined(self._continued(chain.from_iterable(results)))
 
     def values(self, start: int, stop: int) -> Iterator[Sequence[pa.Array]]:
-        """Yield the columns that are returned, window by window, of rows that are all wanted.
+        """Yield the output columns of all rows, window by window.
 
-        They may be dictionaries, which may hold values that no row has.
+        They may be dictionaries, and these may have values that no row uses.
         """
         cuts = self._windows(start, stop, None)
         with closing(map_ahead(self._part_reader.read, cuts, ahead=self._num_ahead)) as windows_read:
             yield from windows_read
 
     def batch(self, values: Sequence[pa.Array]) -> pa.RecordBatch:
-        """Return what a scan returns of a window that `values` has yielded."""
+        """Return the batch for the columns of a window that `values` has yielded."""
         return self._batch((), values, SelectedRows.everything(len(values[0])))
 
     def _windows(self, start: int, stop: int, selected: RowRanges | None) -> Iterator[Rows]:
@@ -201,7 +200,7 @@ class RowSlice:
 
     @cached_property
     def _num_gathered(self) -> int:
-        """The scattered rows that are read at once: no more than a window may have, or are wanted."""
+        """The number of scattered rows to read at once, limited by the window size and the scan's limit."""
         scan = self._scan
         is_local = scan.table.location.is_local
         most = window_rows(self._reader, scan.fields(), wanted=scan.rows_at_once(), is_local=is_local)
@@ -210,7 +209,7 @@ class RowSlice:
     def _continued(
         self, results: Iterator[_Match | pa.RecordBatch | None]
     ) -> Iterator[_Match | pa.RecordBatch | None]:
-        """Apply the steps of the filter that are left to scattered rows of several windows at once."""
+        """Apply the remaining steps of the filter to scattered rows of several windows at once."""
         enough = self._num_gathered if self._scan.limit is None else 1
         waiting: list[_Match] = []
         for result in results:
@@ -231,13 +230,13 @@ class RowSlice:
             yield from self._in_parts(waiting, self._match_together)
 
     def _waiting(self, result: _Match | pa.RecordBatch | None) -> _Match | None:
-        """Return a result that steps of the filter are left for."""
+        """Return the result if it is a match with remaining steps, else None."""
         if not isinstance(result, _Match) or result.num_steps == len(self._scan.filter_steps):
             return None
         return result
 
     def _match_together(self, matches: Sequence[_Match]) -> _Match | None:
-        """Apply the steps that are left to scattered rows that match the same steps."""
+        """Apply the remaining steps to scattered rows that match the same number of steps."""
         if len(matches) == 1:
             return self._match(matches[0], waits=False)
         rows = np.concatenate([match.rows for match in matches])
@@ -249,11 +248,11 @@ class RowSlice:
         return self._match(_Match(rows, everything, known, matches[0].num_steps, scattered=True), waits=False)
 
     def _in_parts(self, matches: Sequence[_Match], read: Callable[[Sequence[_Match]], T]) -> Iterator[T]:
-        """Yield what is read of some matches, at once if that fits into arrays of their types."""
+        """Yield the results of reading matches, all at once if they fit into arrays of their types."""
         yield from in_halves(lambda start, stop: read(matches[start:stop]), 0, len(matches))
 
     def _joined(self, results: Iterator[_Match | pa.RecordBatch | None]) -> Iterator[pa.RecordBatch]:
-        """Yield batches; scattered matches of neighbouring windows share one."""
+        """Yield batches; scattered matches of neighbouring windows share a batch."""
         gathered: list[_Match] = []
         for result in results:
             if isinstance(result, _Match):
@@ -269,14 +268,14 @@ class RowSlice:
             yield from self._in_parts(gathered, self._gather)
 
     def _processed(self, rows: Rows) -> Sequence[_Match | pa.RecordBatch | None]:
-        """Return the result of a window, or several where its rows do not fit into arrays of their types."""
+        """Return the result of a window, or several results if one array cannot hold its rows."""
         if not isinstance(rows, RowRange):
             return (self._process(rows),)
         halves = in_halves(lambda start, stop: self._process(RowRange(start, stop)), rows.start, rows.stop)
         return tuple(halves)
 
     def _process(self, rows: Rows) -> _Match | pa.RecordBatch | None:
-        """Return the batch of a window, or where only few rows match, what is known of these."""
+        """Return the batch of a window, or if only few rows match, the match."""
         match = self._match(self._live_rows(rows), waits=True)
         if match is None or match.is_sparse:
             return match
@@ -293,13 +292,13 @@ class RowSlice:
         return _Match(rows, selection, {}, 0)
 
     def _match(self, match: _Match, *, waits: bool) -> _Match | None:
-        """Apply the steps of the filter that are left.
+        """Apply the remaining steps of the filter.
 
         Parameters
         ----------
         waits
-            Whether to return before the next step where few rows are left, to go on with those of other
-            windows.
+            Whether to return before the next step if few rows are left, so that those of several windows can
+            be processed together.
         """
         if not match.selection.count:
             return None
@@ -322,13 +321,13 @@ class RowSlice:
         return self._alone(match) if match.is_sparse else match
 
     def _values_of_step(self, number: int, rows: Rows) -> Mapping[tuple[str, ...], pa.Array]:
-        """Return what a step of the filter reads that those before have not read."""
+        """Return the columns that a step of the filter reads and earlier steps have not read."""
         columns = self._scan.filter_steps[number].columns
         values = self._step_readers[number].read(rows)
         return dict(zip((column.path for column in columns), values, strict=True))
 
     def _alone(self, match: _Match) -> _Match:
-        """Return the rows that are meant without the others, and only the values that are still needed."""
+        """Return the selected rows alone, and only the values that are still needed."""
         wanted = self._wanted_from_step[match.num_steps]
         known = {path: match.selection.of(match.known[path]) for path in match.known if path in wanted}
         everything = SelectedRows.everything(match.selection.count)
@@ -340,7 +339,7 @@ class RowSlice:
         self._scan.table.shared.observed.bounds.learn(self._reader, rows, values)
 
     def _finish(self, match: _Match) -> pa.RecordBatch:
-        """Read whole windows and leave out what does not match."""
+        """Read whole windows and drop rows that do not match."""
         reused = [match.selection.of(match.known[self._scan.columns[index].path]) for index in self._reused]
         if self._scan.aggregator is not None and self._scan.aggregator.takes_dictionaries:
             return self._grouped(match, reused, self._scan.aggregator)
@@ -350,7 +349,7 @@ class RowSlice:
     def _grouped(
         self, match: _Match, reused: Sequence[pa.Array], aggregator: PartialAggregator
     ) -> pa.RecordBatch:
-        """Return an aggregate over keys that may be stored as dictionaries."""
+        """Return an aggregate whose keys may be stored as dictionaries."""
         others = self._part_reader.read(match.rows)
         values: dict[int, pa.Array] = dict(zip(self._reused, reused, strict=True))
         values.update(
@@ -364,7 +363,7 @@ class RowSlice:
         return pa.RecordBatch.from_arrays([*keys, *groups[len(columns) :]], schema=self._scan.schema)
 
     def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
-        """Read the rest of single rows."""
+        """Read the remaining columns of single rows."""
         rows = np.concatenate([match.rows for match in matches])
         known = []
         for index in self._reused:
@@ -380,7 +379,7 @@ class RowSlice:
         return pa.array(values.to_numpy(), mask=~live)
 
     def _live(self, rows: Rows) -> _Mask | None:
-        """Return which rows are not deleted; None if all are there."""
+        """Return which rows are live; None if all are."""
         if not len(self._deleted):
             return None
         if isinstance(rows, RowRange):
@@ -393,17 +392,17 @@ class RowSlice:
         return ~np.isin(rows, self._deleted, assume_unique=True)
 
     def _compared(self, values: pa.Array, path: tuple[str, ...]) -> pa.Array:
-        """Return values of a column of the filter, looked up where they come as a dictionary."""
+        """Return values of a filter column; dictionaries are looked up."""
         return self._scan.table.shared.dictionaries.expand(values, self._compared_types[path])
 
     def _plain(self, values: pa.Array, index: int, selection: SelectedRows | None = None) -> pa.Array:
-        """Return values for a index of what is returned, looked up where they may come as a dictionary."""
+        """Return values of an output column; dictionaries are looked up if they are not wanted."""
         return self._scan.table.shared.dictionaries.expand(values, self._types[index], selection)
 
     def _batch(
         self, known: Sequence[pa.Array], others: Sequence[pa.Array], selection: SelectedRows
     ) -> pa.RecordBatch:
-        """Return a batch of the selected rows: ``known`` has values of these, ``others`` of all rows."""
+        """Return a batch of the selected rows; ``known`` has values of these only, ``others`` of all rows."""
         scan = self._scan
         if not scan.columns and scan.aggregator is None:
             return count_batch(selection.count)
@@ -427,14 +426,14 @@ def _is_sparse(selection: SelectedRows) -> bool:
 
 
 def _positions(rows: Rows, selection: SelectedRows) -> npt.NDArray[np.int64]:
-    """Return those of the rows that are selection."""
+    """Return the selected rows."""
     if selection.is_all:
         return as_positions(rows)
     return selection.positions + rows.start if isinstance(rows, RowRange) else rows[selection.positions]
 
 
 def conform(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:
-    """Return the array as the type that the schema promises, which differs in names of children at most.
+    """Cast an array to the type of the schema, which at most differs in the names of children.
 
     Raises
     ------

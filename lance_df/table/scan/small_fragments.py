@@ -1,7 +1,7 @@
-"""Read small neighbouring fragments as one: what a fragment costs is mostly what a call costs.
+"""Read small neighbouring fragments as one: most of a small fragment's cost is that of the calls.
 
-That works where each fragment is one small 2.x file and all files have the same columns. Where they are not
-of one kind after all, or one is damaged, the fragments are read one by one, which also shows what is wrong.
+This works if each fragment is one small 2.x file and all files have the same columns. If the files differ in
+format, or one is damaged, the fragments are read one by one, which also raises the right error.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from lance_df.table.scan.task import Scan
     from lance_df.table.table import Table
 
-# To read so many bytes takes less than the calls for a file, which one thread makes as fast as several.
+# Reading this many bytes takes less time than the calls for a file, which several threads do not speed up.
 _CALLS_BYTES = 4 * 1024
 _VERSIONS = ("2.0", "2.1", "2.2")
 
 
 @dataclass(frozen=True, slots=True)
 class SmallFragmentsTask:
-    """All rows of fragments at some positions of the table's list. A `ScanTask`."""
+    """All rows of the fragments at some positions of the table's list. A `ScanTask`."""
 
     scan: Scan = field(repr=False)
     positions: tuple[int, ...]
@@ -64,7 +64,7 @@ class SmallFragmentsTask:
         try:
             batch = self._joined()
         except LanceError:
-            batch = None  # it is raised again, if it is an error
+            batch = None  # an actual error is raised again below
         if batch is not None:
             yield from sliced((each for each in (batch,)), self.scan.batch_rows, None)
             return
@@ -76,7 +76,7 @@ class SmallFragmentsTask:
         return (FragmentTask(self.scan, position, 0, int(rows[position])) for position in self.positions)
 
     def _joined(self) -> pa.RecordBatch | None:
-        """Return all rows that are wanted; None where files differ in format, or only parts are needed."""
+        """Return the batch of all rows; None if files differ in format, or not all rows are needed."""
         scan = self.scan
         fragments = scan.table.fragments
         positions = np.array(self.positions)
@@ -91,7 +91,7 @@ class SmallFragmentsTask:
         if files is None:
             return None
         rows = JoinedRows(scan.table, self.positions, files)
-        # what is learned is kept by data file
+        # observed bounds are recorded by data file
         return RowSlice(dataclasses.replace(scan, learns_bounds=False, ruled_out=None), rows).read_whole(
             num_rows
         )
@@ -149,7 +149,7 @@ def _name(table: Table, positions: Sequence[int]) -> str:
 
 
 class JoinedRows:
-    """The physical rows of several fragments, one after the other. See `RowSource`."""
+    """The physical rows of several fragments in sequence. A `RowSource`."""
 
     def __init__(self, table: Table, positions: Sequence[int], files: JoinedFiles) -> None:
         self._table = table
@@ -176,7 +176,7 @@ class JoinedRows:
 
 
 class _JoinedReader(FragmentReader):
-    """The columns of several fragments of one data file each."""
+    """Reads the columns of several fragments with one data file each."""
 
     def __init__(
         self, table: Table, positions: Sequence[int], files: JoinedFiles, deleted: npt.NDArray[np.int64]

@@ -18,11 +18,11 @@ class TableScan:
     Attributes
     ----------
     predicate
-        What is left of the scan's predicate to be evaluated on its rows.
+        The residual of the scan's predicate, evaluated on the rows.
     name, position
-        Of a member: its id, and its row among the members; None of a table.
+        The id of a member, and its row among the members; None for a table.
     is_pinned
-        Whether the scanned version names the version of the table.
+        Whether the scanned version fixes the version of the table.
     """
 
     table: Table

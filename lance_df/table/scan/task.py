@@ -1,4 +1,4 @@
-"""What the parts of a scan have in common, and its tasks: row ranges of fragments."""
+"""The state that the parts of a scan share, and its tasks: row ranges of fragments."""
 
 from __future__ import annotations
 
@@ -35,17 +35,16 @@ _BLOB_ROWS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What the tasks of one scan have in common.
+    """The state that the tasks of one scan share.
 
     Attributes
     ----------
     columns
-        What is read to be returned or aggregated, in order. ``schema`` is that of batches.
+        The columns to return or aggregate, in order. ``schema`` is that of batches.
     predicate
-        Applied to each row; ``filter_columns`` are the columns that it reads, ``filter_steps`` say in which
-        order.
+        Applied to each row; it reads ``filter_columns``, in the order of ``filter_steps``.
     limit
-        Rows after which a task may stop.
+        Number of rows after which a task may stop.
     per_fragment
         Whether small fragments must not be joined.
     batch_rows
@@ -53,15 +52,15 @@ class Scan:
     window_rows
         See `ScanRequest`.
     learns_bounds
-        Whether windows without matches are remembered.
+        Whether bounds of windows without matches are recorded.
     options
-        What may be done to take less time.
+        The optimizations that the scan may use.
     ruled_out
-        The windows that earlier scans remembered, and that cannot match.
+        The windows that cannot match, according to earlier scans.
     aggregator
-        What makes a partial aggregate of rows; None where rows are returned.
+        Computes a partial aggregate of rows; None if rows are returned.
     extremes
-        What finds the extremes of columns, where these are all that is wanted.
+        Finds the extremes of columns, if only these are needed.
     """
 
     table: Table
@@ -83,14 +82,14 @@ class Scan:
     extremes: ExtremesScan | None = None
 
     def rows_at_once(self) -> int | None:
-        """Return how many rows to read at once: few of blobs, whose sizes only their descriptions have."""
+        """Return how many rows to read at once; few of blobs, whose sizes are in descriptions only."""
         columns = (*self.filter_columns, *self.columns)
         if any(isinstance(column, StoredColumn) and column.is_located for column in columns):
             return _BLOB_ROWS
         return self.window_rows
 
     def fields(self) -> list[Field]:
-        """Return the stored fields that are read, each once."""
+        """Return the stored fields to read, each once."""
         stored = (*self.filter_columns, *self.columns)
         return list(dict.fromkeys(column.field for column in stored if isinstance(column, StoredColumn)))
 
@@ -128,14 +127,14 @@ class FragmentTask:
 
 @dataclass(frozen=True, slots=True)
 class CountTask:
-    """Only the number of rows is wanted, and the manifest knows it. A `ScanTask`."""
+    """The task of a scan that only needs the number of rows, which the manifest has. A `ScanTask`."""
 
     num_rows: int
     aggregator: PartialAggregator | None = None
     num_bytes: int = 0
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield one batch without columns, or with the number of rows."""
+        """Yield one batch: without columns, or with the aggregated number of rows."""
         if not self.num_rows:
             return
         if self.aggregator is None:
@@ -155,7 +154,7 @@ class FragmentRows:
         self.deleted = deleted_offsets(table.deletion_vector(self.reader.fragment))
 
     def any_deleted(self, start: int, stop: int) -> bool:
-        """Return whether a row of a range is deleted."""
+        """Return whether any row of a range is deleted."""
         low, high = np.searchsorted(self.deleted, (start, stop))
         return bool(low < high)
 

@@ -1,6 +1,6 @@
-"""Read the same columns of one fragment, window after window.
+"""Read the same columns of one fragment, window by window.
 
-What does not depend on the rows is computed once, so that a window costs little beside its decoding.
+Work that does not depend on the rows is done once, so that a window costs little more than decoding.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class WindowReader:
     Parameters
     ----------
     forms
-        What the array of each column may be; other than that, it has the type of what is stored.
+        The forms that the array of each column may have, in addition to its stored type.
     system_values
-        Returns a system column, by name.
+        Returns a system column by name.
     options
-        Whether columns in memory are decoded in place, and those of small fragments cached.
+        Whether columns in memory are decoded in place, and columns of small fragments are cached.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class WindowReader:
         return arrays
 
     def _read_resident(self, rows: Rows) -> list[Any]:
-        """Return columns in memory, and None for those that only plans read."""
+        """Return columns in memory, and None for columns that must be read by a plan."""
         if isinstance(rows, RowRange):
             start, stop = rows.start, rows.stop
             return [None if read is None else read(start, stop) for read in self._readers]

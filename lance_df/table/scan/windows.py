@@ -1,4 +1,4 @@
-"""Cut the rows of a scan into windows that are read at once."""
+"""Split the rows of a scan into windows that are read at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def window_rows(
 
 
 def bytes_in_memory(field: Field) -> float:
-    """Return the bytes that a value of any content takes; a list counts as one item."""
+    """Return the memory of a value, whatever its content; a list counts as one item."""
     if field.children:
         return sum(bytes_in_memory(child) for child in field.children)
     return (fixed_width_bits(field.arrow_type()) or 64) / 8
@@ -57,12 +57,12 @@ def windows(
     Parameters
     ----------
     page_starts
-        Ascending. A window ends where a page starts, as what a page has one dictionary for is sooner
-        compared and grouped, if it then has a quarter of the rows that it may have.
+        Ascending. A window ends at the start of a page if it has at least a quarter of its maximum rows:
+        values with a single dictionary, that of the page, are compared and grouped faster.
     first_rows
-        Begin with a window of so many rows and double that each time; for scans that may end early.
+        Size of the first window, which doubles each time; for scans that may end early.
     selected
-        Yield only these rows. Windows that they leave nearly empty are joined.
+        Yield only these rows. Windows with few of them are joined.
     """
     cuts = _cuts(start, stop, page_starts, max_rows, first_rows)
     if selected is None:

@@ -1,1 +1,1 @@
-"""Rows to new fragments: schemas that fit, data files, zone maps, files that are not committed yet."""
+"""Write rows into new fragments: matching schemas, data files, zone maps, uncommitted files."""

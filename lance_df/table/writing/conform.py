@@ -1,4 +1,4 @@
-"""Bring incoming data into the shape of a table: columns by name, in Arrow's storage types."""
+"""Convert incoming data to the schema of a table: columns by name, in Arrow's storage types."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 
 def schema_to_write(data: pa.Schema, table: Schema) -> Schema:
-    """Return the part of a table's schema that data brings values for.
+    """Return the part of a table's schema for which data has values.
 
-    Columns are matched by name at every level; the order does not count, and nullable columns may be missing.
+    Columns are matched by name at every level. Their order does not count, and nullable columns may be
+    missing.
 
     Raises
     ------
     InvalidInputError
-        A column that the table does not have, another type, or a missing column that must not be null.
+        The table lacks a column, a type differs, or a column is missing that is not nullable.
     UnsupportedFeatureError
-        A type that the format cannot hold.
+        The format does not support a type.
     """
     given = schema_from_arrow(data)
     return Schema(fields=_matched(table.fields, given.fields, ""), metadata=table.metadata)
@@ -55,8 +56,8 @@ def _matched(table: Sequence[Field], given: Sequence[Field], within: str) -> tup
 def _matched_field(table: Field, given: Field, path: str) -> Field:
     if table.is_blob and table.is_struct and given.is_blob:
         check_same_thresholds(table, given)
-        return table  # given as bytes, or as one of the kinds of structs
-    # how lists of structs are called; a blob given as bytes becomes a struct
+        return table  # given as bytes, or as one of the struct types of blobs
+    # the items of lists may have any name; a blob given as bytes becomes a struct
     if table.logical_type.removesuffix(".struct") != given.logical_type.removesuffix(".struct"):
         raise InvalidInputError(
             f"column {path!r} is of type {table.logical_type}, the data has {given.logical_type}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.writing.uncommitted import UncommittedFiles
 
-# From so many deleted rows on they are stored as a bitmap, as the reference writer does.
+# From this number of deleted rows on, they are stored as a bitmap, as by the reference writer.
 BITMAP_FROM: Final = 5000
 
 
@@ -33,18 +33,18 @@ def write_deletion_file(
     Parameters
     ----------
     table
-        The root of the table or branch: deletion files never go to other base paths.
+        The root of the table or branch; deletion files are never in other base paths.
     deleted
-        Those that were deleted before included; not empty, and not all rows of the fragment, which then is
-        dropped instead.
+        All deleted rows, including earlier ones. Not empty, and not all rows of the fragment, as it is
+        dropped in that case.
     read_version
         The version that the deletion was computed from, or rebased onto.
     files
-        Takes note of the file before it is made.
+        Registers the file before it is created.
 
     Returns
     -------
-    What the manifest says of the file.
+    The manifest entry of the file.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def _arrow_file(deleted: BitMap) -> bytes:
     schema = pa.schema([pa.field(COLUMN, pa.uint32(), nullable=False)])
     values = pa.array(np.asarray(deleted.to_array(), dtype=np.uint32))
     sink = pa.BufferOutputStream()
-    # there is one buffer: to hand it to a thread takes longer than to compress it
+    # there is one buffer, and passing it to a thread takes longer than compressing it
     options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
     with pa.ipc.new_file(sink, schema, options=options) as writer:
         writer.write_batch(pa.record_batch([values], schema=schema))

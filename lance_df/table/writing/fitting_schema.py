@@ -1,4 +1,4 @@
-"""Which part of a table's schema the columns of some data are: found once for data that comes in parts."""
+"""Match data with the part of a table's schema that it has; the result is cached for data in many parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_KNOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
-    """A schema to write with, and what it follows from."""
+    """A schema to write with, and the inputs that it was computed from."""
 
     data: pa.Schema
     table: Schema
@@ -27,23 +27,23 @@ class _Fitting:
 
 
 class FittingSchemas:
-    """Remembers the latest schemas to write with. Safe to share between threads."""
+    """Caches the latest schemas to write with. Threads may share it."""
 
     def __init__(self) -> None:
         self._known: tuple[_Fitting, ...] = ()
 
     def get(self, data: pa.Schema, table: Schema, version: str) -> Schema:
-        """Return the part of a table's schema that data brings values for.
+        """Return the part of a table's schema for which data has values.
 
         Parameters
         ----------
         version
-            Of the files that will be written.
+            The version of the files that will be written.
 
         Raises
         ------
         InvalidInputError, UnsupportedFeatureError
-            The data does not fit the table, or not the file version.
+            The data does not fit the table or the file version.
         """
         for each in self._known:
             if each.table is table and each.version == version and each.data.equals(data, True):
@@ -56,4 +56,4 @@ class FittingSchemas:
 
 
 FITTING_SCHEMAS = FittingSchemas()
-"""What all tables of this process share."""
+"""The cache that all tables of this process share."""

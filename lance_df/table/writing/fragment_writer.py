@@ -1,4 +1,4 @@
-"""Cut a stream of rows into data files, one for each new fragment."""
+"""Write a stream of rows into data files, one for each new fragment."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ if TYPE_CHECKING:
     from lance_df.table.writing.zone_map_writer import ZoneMapBuilder
 
 
-# slices count in 64 bits, and groups of rows are rounded up to
+# slices count in 64 bits, and row counts are rounded up to whole groups
 _MOST: Final = 2**62
-# smaller pages are more description than data
+# smaller pages have more description than data
 _MIN_PAGE_BYTES = 4096
 
 
 class WriteProgress(Protocol):
-    """Is called with data files as they begin and as they are complete."""
+    """Callbacks at the beginning and at the end of each data file."""
 
     def begin(self, fragment: Fragment) -> object:
-        """Take note of a fragment whose data file is about to be written."""
+        """Called before the data file of a fragment is written."""
         ...
 
     def complete(self, fragment: Fragment) -> object:
-        """Take note of a fragment whose data file is complete; others do not see it yet."""
+        """Called when the data file of a fragment is complete, before others can see it."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLimits:
-    """When to start the next data file: when either is reached; bytes are checked after each batch.
+    """Limits at which the next data file begins; bytes are checked after each batch.
 
-    Files of version 0.1 consist of groups of ``max_rows_per_group`` rows, and end with a whole one. In others
-    a column's rows become a page when their bytes are more than its share of ``data_cache_bytes``, or
+    Files of version 0.1 consist of groups of ``max_rows_per_group`` rows, and end with a whole one. In other
+    files, a column's rows become a page when their bytes exceed its share of ``data_cache_bytes``, or
     ``max_page_bytes``.
     """
 
@@ -88,17 +88,17 @@ class FileLimits:
 
     @classmethod
     def given(cls, **limits: int | None) -> FileLimits:
-        """Return the limits that a caller gives; None is what is by default."""
+        """Return the limits that a caller gives; None means the default."""
         return cls(**{name: limit for name, limit in limits.items() if limit is not None})
 
     def page_bytes(self, num_columns: int) -> int:
-        """Return the Arrow bytes that become one page."""
+        """Return the number of Arrow bytes that become one page."""
         page_bytes = PAGE_BYTES
         if self.data_cache_bytes is not None:
             page_bytes = self.data_cache_bytes // max(1, num_columns)
         if self.max_page_bytes is not None:
             page_bytes = min(page_bytes, self.max_page_bytes)
-        # a file ends between pages
+        # a file can only end between pages
         page_bytes = min(page_bytes, self.max_bytes // max(1, num_columns))
         return max(page_bytes, _MIN_PAGE_BYTES)
 
@@ -107,7 +107,7 @@ class FileLimits:
         return min(self.max_rows_per_group, self.max_rows)
 
     def rows_of_file(self, version: str) -> int:
-        """Return how many rows a file holds that is full."""
+        """Return the number of rows of a full file."""
         if version != "0.1":
             return self.max_rows
         return -(-self.max_rows // self.rows_per_group) * self.rows_per_group
@@ -129,32 +129,32 @@ def fragments_written(
     references: BlobReferences | None = None,
     num_encoders: int | None = None,
 ) -> Iterator[tuple[Fragment, ...]]:
-    """Write batches into data files, and remove these again when what is done with them fails.
+    """Write batches into data files; delete the files if the block fails.
 
     Parameters
     ----------
     table
         The root of the table.
     schema
-        The fields that the batches bring, with the table's ids.
+        The fields of the batches, with the table's field ids.
     version
         ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``.
     zone_maps
-        Is shown all rows.
+        Gets all rows, to collect their bounds.
     dictionaries
-        Is called with the values of dictionary columns of 0.1 that have none in ``schema``, by field id.
+        Filled, by field id, with the values of dictionary columns of 0.1 that have none in ``schema``.
     targets
-        Where the files go, in turn; by default all go below the root of the table.
+        The folders for the files, used in turn; by default that of the table.
     unsynced
-        Takes note of the files, which then are not durable yet.
+        Records the files for a later sync; they are not durable until then.
     references
-        What blobs may refer to; by default to nothing elsewhere.
+        The files that blobs may refer to; by default none outside the table.
     num_encoders
-        Pages of a 2.x file to encode at a time, by default as many as there are processors.
+        Number of pages of a 2.x file to encode concurrently; by default the number of processors.
 
     Yields
     ------
-    The new fragments, all with id 0: ids are given out by the commit.
+    The new fragments, all with id 0; the commit assigns their ids.
     """
     writer = FragmentWriter(
         table,
@@ -181,7 +181,7 @@ def fragments_written(
 
 
 class FragmentWriter:
-    """Cuts batches into data files, of which one is open at a time. See `fragments_written`."""
+    """Writes batches into data files, with one file open at a time. See `fragments_written`."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class FragmentWriter:
         self._files = UncommittedFiles()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows, which may begin and finish files."""
+        """Add rows; this may begin and finish files."""
         if batch.num_rows and not self._schema.fields:
             raise InvalidInputError(f"{batch.num_rows} rows without any column cannot be stored")
         for part in parts_of_texts(batch):
@@ -241,27 +241,27 @@ class FragmentWriter:
                 self._finish_file()
 
     def flush(self) -> None:
-        """Write all rows that were added, and hold none of them; the open file takes more."""
+        """Write all buffered rows; the open file accepts more."""
         if self._open is not None:
             self._open.flush()
         if self._zone_maps is not None:
             self._zone_maps.copy_pending()
 
     def abort(self) -> None:
-        """Remove the files, whether they are finished or not."""
+        """Delete the files, whether they are finished or not."""
         if self._open is not None:
             undisturbed(self._open.abort)
         self._files.remove()
         self.remove_empty_folders()
 
     def finish(self) -> tuple[Fragment, ...]:
-        """Finish the open file and return all fragments, with id 0: ids are given out by the commit."""
+        """Finish the open file, and return all fragments with id 0; the commit assigns their ids."""
         self._finish_file()
         return tuple(self._fragments)
 
     @contextmanager
     def files_watched(self) -> Iterator[None]:
-        """Remove the files when the context fails, but for those that a version may refer to."""
+        """Delete the files if the context fails, except those that a version may refer to."""
         try:
             with uncommitted_files() as self._files:
                 yield
@@ -271,7 +271,7 @@ class FragmentWriter:
             raise
 
     def remove_empty_folders(self) -> None:
-        """Remove the folders of files, if nothing is in them."""
+        """Delete the folders of files if they are empty."""
         for target in self._targets:
             target.folder.remove_empty_folder()
 
@@ -310,14 +310,14 @@ class FragmentWriter:
 
 
 def data_file_name() -> str:
-    """Return a new random name, whose start spreads over the key space of object stores."""
+    """Return a new random name whose start spreads over the key space of object stores."""
     random, job = uuid.uuid4().bytes, part_of_job()
     rest = job + random[3 + len(job) :]
     return f"{int.from_bytes(random[:3]):024b}{rest.hex()}.lance"
 
 
 def remove_files_of_job(table: Location, job: uuid.UUID) -> None:
-    """Remove the files whose names were given for a job that failed, as far as the store lets us.
+    """Delete the files that were named for a failed job, as far as the store allows.
 
     Parameters
     ----------
@@ -356,14 +356,14 @@ def copy_data_file(file: Location, target: Location) -> None:
 
 
 def remove_data_file(file: Location) -> None:
-    """Remove a data file that will not be committed, with its blobs, as far as the store lets us."""
+    """Delete a data file that will not be committed, with its blobs, as far as the store allows."""
     with suppress(LanceError):
         file.remove()
     remove_sidecars(file)
 
 
 def data_file(name: str, written: WrittenFile, *, base_id: int | None = None) -> DataFile:
-    """Return what manifests say of a file that was just written."""
+    """Return the manifest entry of a file that was just written."""
     if written.version == "0.1":
         major, minor = LEGACY_VERSION
     else:

@@ -1,4 +1,4 @@
-"""Where no new table may be: right in the root of a namespace, beside its ``__manifest``."""
+"""Check locations of new tables: the root of a namespace, beside its ``__manifest``, is not allowed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def check_location_is_free(table: Location) -> None:
-    """Check that the folder of a new table is not the root of a namespace, whoever made that.
+    """Check that the folder of a new table is not the root of a namespace.
 
     Raises
     ------
     AlreadyExistsError
-        It is: one of the two would hide the other.
+        It is one, so the table and the namespace would hide each other.
     """
     if (table / NAMESPACE_MANIFEST / VERSIONS_DIR).exists():
         raise AlreadyExistsError(

@@ -1,4 +1,4 @@
-"""Names of new files that show which job of many processes they are of."""
+"""Names of new files that identify the job, possibly of many processes, that writes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _job: ContextVar[bytes] = ContextVar("lance_df_job", default=b"")
 
 @contextmanager
 def files_named_for(job: uuid.UUID) -> Iterator[None]:
-    """Let the names of new data files and deletion files show that they are of a job of many processes."""
+    """Put a part of the job's id into the names of new data files and deletion files."""
     token = _job.set(job.bytes[:_JOB_BYTES])
     try:
         yield
@@ -27,12 +27,12 @@ def files_named_for(job: uuid.UUID) -> Iterator[None]:
 
 
 def part_of_job() -> bytes:
-    """Return what the names of data files have of the job; nothing outside of one."""
+    """Return the part of the job's id for names of data files; empty outside of a job."""
     return _job.get()
 
 
 def deletion_id() -> int:
-    """Return a new number for a deletion file, random but for the part of the job."""
+    """Return a new number for a deletion file: random, except for the part of the job's id."""
     job = _job.get()
     return int.from_bytes(job + os.urandom(_DELETION_ID_BYTES - len(job)), "little")
 
@@ -43,5 +43,5 @@ def is_of_job(job: uuid.UUID, number: int) -> bool:
 
 
 def names_start_with(job: uuid.UUID) -> str:
-    """Return what follows the first 24 characters of the names of a job's data files."""
+    """Return the text that follows the first 24 characters in the names of a job's data files."""
     return job.bytes[:_JOB_BYTES].hex()

@@ -1,7 +1,7 @@
 """The thresholds of scans, in one object that tests and tools may replace.
 
-No threshold changes an answer. Small ones let small tables take every path; `Adjustable.replaced` sets them
-for a while. Each process has its own.
+Thresholds never change an answer. Small ones let small tables take every code path; `Adjustable.replaced`
+sets them for a block. Each process has its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ else:
 
 
 class Adjustable(Generic[L]):
-    """The limits of a room that are in force.
+    """The current limits of a part of the package.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Adjustable(Generic[L]):
     Attributes
     ----------
     current
-        A frozen dataclass. Readers fetch it each time they need it.
+        A frozen dataclass. Code that uses a limit reads it anew each time.
     """
 
     def __init__(self, limits: L) -> None:
@@ -41,7 +41,7 @@ class Adjustable(Generic[L]):
     def replace(self, **changes: Any) -> None:
         """Replace some limits from now on.
 
-        Caches take over a new capacity when they are made.
+        Caches use a new capacity only if they are created later.
         """
         self.current = dataclasses.replace(self.current, **changes)
 
@@ -63,31 +63,32 @@ class ScanLimits:
     Attributes
     ----------
     tasks_per_core
-        Tasks that a scan is cut into for each core, so that workers finish together.
+        Tasks of a scan for each core; several, so that workers finish at about the same time.
     min_task_rows, max_task_rows
-        Rows of a task. Scans of remote tables use ``max_task_rows`` only: two tasks that share a file ask for
+        Rows of a task. Scans of remote tables use ``max_task_rows`` only: two tasks that share a file request
         its footer and its pages twice.
     task_alignment
-        Tasks begin at multiples of so many rows.
+        Tasks begin at multiples of this number of rows.
     max_pruned_tasks
-        Scans of no more tasks prune these one by one before they run.
+        Scans with up to this number of tasks prune them one by one before they run.
     max_joined_fragments, max_joined_rows, max_joined_bytes
-        Of neighbouring small fragments that one task reads as one. With ``max_joined_fragments=1`` none are.
+        Limits of neighbouring small fragments that one task reads as one. With ``max_joined_fragments=1``
+        none are joined.
     max_small_file_bytes
-        Of the data file of a small fragment. A store returns so many bytes about as fast as a few.
+        Size limit of the data file of a small fragment. A store returns so many bytes about as fast as a few.
     max_window_rows, max_window_bytes
-        Rows that are read at once. Fewer cost more in calls than in work, and threads wait for each other
-        in calls; more do not fit the processor's cache.
+        Rows that are read at once. With fewer, calls cost more than the work, and threads wait for each other
+        in calls; more do not fit into the processor's cache.
     remote_window_bytes
-        As ``max_window_bytes``, of files in a store: a window costs a request for each column.
+        Like ``max_window_bytes``, but for files in a store, where a window costs a request for each column.
     first_limited_rows
-        The first window of a scan with a limit.
+        Rows of the first window of a scan with a limit.
     sparse_ratio
-        Where fewer than one row in so many matches, single rows are read instead of pages.
+        If fewer than one in this number of rows matches, single rows are read instead of pages.
     gathered_rows
-        Scattered matches up to this number share a batch.
+        Up to this number of scattered matches share a batch.
     max_cached_result_rows, max_cached_result_bytes
-        Of the result of a scan that is kept.
+        Limits of a scan result that is cached.
     """
 
     tasks_per_core: int = 4

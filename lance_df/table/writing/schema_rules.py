@@ -1,4 +1,4 @@
-"""What a schema must be like before a table is written with it."""
+"""Check schemas before tables are written with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITABLE_VERSIONS", "check_schema", "resolve_version"]
 
-# names that scans use for columns of their own
+# names that scans use for system columns
 _RESERVED = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
@@ -27,9 +27,9 @@ def check_schema(schema: Schema, version: str) -> None:
     Raises
     ------
     InvalidInputError
-        Duplicate or reserved names, or names that cannot be referred to.
+        Names are repeated, reserved or not usable.
     UnsupportedFeatureError
-        A type that the version, or this release, cannot store.
+        The file version, or this release, does not support a type.
     """
     for field in schema.fields:
         check_column_name(field.name)
@@ -48,7 +48,7 @@ def check_column_name(name: str) -> None:
     Raises
     ------
     InvalidInputError
-        It is reserved, or pylance cannot read columns that are called so.
+        The name is reserved, or pylance cannot read columns with such a name.
     """
     if name in _RESERVED:
         raise InvalidInputError(f"column name {name!r} is reserved")
@@ -57,17 +57,17 @@ def check_column_name(name: str) -> None:
 
 
 def check_primary_key(fields: Iterable[Field], *, may_be_null: bool = False) -> None:
-    """Check that columns of the primary key, and structs around them, must not be null.
+    """Check that the columns of the primary key, and structs around them, are not nullable.
 
     Parameters
     ----------
     may_be_null
-        Whether what is above the fields may be null.
+        Whether a struct around the fields is nullable.
 
     Raises
     ------
     InvalidInputError
-        One may be null: pylance opens no such table.
+        One of them is nullable; pylance cannot open such a table.
     """
     for field in fields:
         optional = may_be_null or field.nullable
@@ -79,7 +79,7 @@ def check_primary_key(fields: Iterable[Field], *, may_be_null: bool = False) -> 
 
 
 def check_complete(part: Schema, table: Schema, version: str) -> None:
-    """Check that new rows bring values for all columns, where a table needs that: in file version 0.1.
+    """Check that new rows have all columns of the table, as file version 0.1 requires.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Fragments of few rows, each written at once: where there are thousands of them, what is common counts."""
+"""Write small fragments, each in one piece; work that thousands of them share is done once."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SMALL_BYTES: Final = 256 * 1024
 
 
 class SmallFragments:
-    """Writes fragments of one schema: the files that :func:`~.fragment_writer.fragments_written` writes, too.
+    """Writes fragments of one schema, in the same files as :func:`~.fragment_writer.fragments_written`.
 
     Parameters
     ----------
     schema
-        Without blobs.
+        A schema without blobs.
     version
         ``"2.1"`` or ``"2.2"``.
     """
@@ -41,19 +41,19 @@ class SmallFragments:
         self._descriptor = lru_cache(maxsize=1024)(lambda num_rows: serialize_descriptor(schema, num_rows))
 
     def write(self, table: Location, rows: pa.RecordBatch, unsynced: Unsynced) -> Fragment:
-        """Write at least one row, and no more than `SMALL_BYTES`, into a new data file of a table.
+        """Write at least one row, and at most `SMALL_BYTES`, into a new data file of a table.
 
         Parameters
         ----------
         rows
-            In the storage types of the schema.
+            Rows in the storage types of the schema.
 
         Raises
         ------
         InvalidInputError
-            A null where the schema allows none, or a string that is not UTF-8.
+            There is a null in a column that is not nullable, or a string that is not UTF-8.
         StorageError
-            The store failed; nothing is left.
+            The store failed; no file is left.
         """
         check_texts(self._schema.fields, rows.columns)
         num_rows = rows.num_rows

@@ -1,11 +1,11 @@
-"""Data files that many processes write, and that one process commits or another one removes.
+"""Data files that many processes write, and that one process either commits or removes.
 
-The process that commits and the one that aborts may run at the same time, and neither learns what became of
-the other. So each creates the same file beside the table, the claim, unless it is there: whoever creates it
-goes on alone, and removes it at the end. An abort that has the claim removes the files only if no version
-refers to any of them, and the first file before all others: a commit that has the claim fails if the first
-file is gone. A process that dies, or cannot know what became of its requests, leaves the claim. Then no
-other process commits or removes the files, and a clean-up removes both when they are old enough.
+The process that commits and the one that aborts may run at the same time, and neither learns the outcome of
+the other. So each tries to create the same file beside the table, the claim. Only the one that creates it
+continues, and removes it at the end. With the claim, an abort removes the files only if no version refers to
+any of them, and the first file before all others; a commit fails if the first file is gone. A process that
+dies, or cannot know the outcome of its requests, leaves the claim. Then no other process commits or removes
+the files, and a clean-up removes both when they are old enough.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 CLAIM_SUFFIX: Final = ".claim"
-"""How the names of claims end, in the folder of the transactions."""
+"""The suffix of the names of claims, in the folder of transactions."""
 
 _ABORT: Final = b"abort "
 _COMMIT: Final = b"commit "
@@ -42,14 +42,14 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A data file that is not committed yet, of the table with this root."""
+    """A data file that is not committed yet; ``table`` is the root of its table."""
 
     table: Location
     path: str
 
     @property
     def location(self) -> Location:
-        """Where it is."""
+        """The location of the file."""
         return self.table / DATA_DIR / self.path
 
 
@@ -59,11 +59,11 @@ class StagedWrite:
     Parameters
     ----------
     table
-        The root of the table that is committed to; of a namespace, that of ``__manifest``.
+        The root of the table that gets the commit; for a namespace, that of ``__manifest``.
     write_id
-        Names the write, the same in all processes, and no other write.
+        A unique id of the write, the same in all processes.
     files
-        Yields the files, always in the same order.
+        Yields the files, each time in the same order.
     """
 
     def __init__(self, table: Location, write_id: str, files: Callable[[], Iterator[StagedFile]]) -> None:
@@ -74,16 +74,16 @@ class StagedWrite:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Keep others from removing the files while they are committed.
+        """Prevent others from removing the files while they are committed.
 
         Raises
         ------
         RetryableConflictError
             The write was aborted, or its files were removed. Nothing may be committed.
         CommitStateUnknownError
-            Another process commits the write, or did so and died.
+            Another process is committing the write, or died while doing so.
         StorageError, UnsupportedFeatureError
-            The claim cannot be made.
+            The claim cannot be created.
         """
         first = next(self._files(), None)
         if first is None:
@@ -103,18 +103,18 @@ class StagedWrite:
         self._release()
 
     def remove(self) -> None:
-        """Remove the files, unless a version refers to one of them, or the store fails.
+        """Delete the files, unless a version refers to one of them, or the store fails.
 
-        Only while `committing`.
+        Call it only while `committing`.
         """
         try:
             self._remove_unreferenced()
         except LanceError:
-            # a request to remove the first file may still be under way
+            # a request to delete the first file may still be in flight
             self._is_left = True
 
     def abort(self) -> None:
-        """Remove the files, unless they are committed, or may still be, or the store fails."""
+        """Delete the files, unless they are committed or may still be, or the store fails."""
         if next(self._files(), None) is None:
             return
         with suppress(LanceError):
@@ -157,9 +157,9 @@ class StagedWrite:
         )
 
     def _holder(self, content: bytes) -> bytes:
-        """Create the claim, unless it is there, and return its content."""
+        """Create the claim, unless it exists, and return its content."""
         for _ in range(_ATTEMPTS):
-            # when its answer is lost, what is there decides
+            # if the answer of the store is lost, the content that is there decides
             with suppress(CommitStateUnknownError):
                 if put_if_absent(self._claim, content):
                     return content
@@ -179,7 +179,7 @@ class StagedWrite:
 
 
 def _unique(content: bytes) -> bytes:
-    """Return a content that no other claim has."""
+    """Return content that no other claim has."""
     return content + uuid.uuid4().hex.encode()
 
 

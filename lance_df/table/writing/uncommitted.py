@@ -1,9 +1,9 @@
-"""Files that are written for a version before it is published, and are removed when it is not.
+"""Files that are written for a version before it is published, and are deleted if it is not.
 
-An interrupt may come between any two instructions, also when the version is there already and nobody has
-taken note of that. So nothing is concluded from the error that ends a write. Each attempt to publish a
-version is announced to all `UncommittedFiles` before it begins, and withdrawn when it certainly has failed;
-a file is removed only if no attempt that was not withdrawn has a version that refers to it.
+An interrupt may come between any two instructions, even when the version exists already and nobody has
+recorded that. So the error that ends a write proves nothing. Each attempt to publish a version is announced
+to all `UncommittedFiles` before it begins, and marked as refused if it certainly failed. A file is deleted
+only if no other attempt has a version that refers to it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Attempt:
     Attributes
     ----------
     is_published, is_refused
-        What became of it. Neither says that this is not known.
+        The outcome. If neither is True, it is unknown.
     """
 
     __slots__ = ("_indices", "_manifest", "is_published", "is_refused")
@@ -41,7 +41,7 @@ class Attempt:
         self.is_refused = False
 
     def names(self) -> Iterator[str]:
-        """Yield the names of all files that the version refers to, of indices those of the folders."""
+        """Yield the names of all files that the version refers to; for indices, those of their folders."""
         yield self._manifest.transaction_file
         for fragment in self._manifest.fragments:
             for file in fragment.files:
@@ -53,7 +53,7 @@ class Attempt:
 
 
 class UncommittedFiles:
-    """Takes note of files, and of attempts to publish versions of any table by any thread of this process."""
+    """Records files, and attempts of any thread of this process to publish versions of any table."""
 
     def __init__(self) -> None:
         self._removals: dict[str, list[Callable[[], object]]] = {}
@@ -62,7 +62,7 @@ class UncommittedFiles:
         self._stay = False
 
     def watch(self) -> None:
-        """Take note of attempts from now on: to be called before others hear of a file."""
+        """Record attempts from now on; call this before others can refer to a file."""
         if self._is_watching:
             return
         self._is_watching = True
@@ -71,40 +71,40 @@ class UncommittedFiles:
             _watching.append(ref(self))
 
     def add(self, name: str, remove: Callable[[], object]) -> None:
-        """Take note of a file, before it is made.
+        """Record a file before it is created.
 
         Parameters
         ----------
         name
-            By which versions refer to it, and to no file of others; see `Attempt.names`.
+            The unique name by which versions refer to the file; see `Attempt.names`.
         remove
-            Removes it, whatever there is of it; store errors are ignored.
+            Deletes the file, even if it is incomplete; store errors are ignored.
         """
         self._removals.setdefault(name, []).append(remove)
 
     def add_file(self, location: Location) -> None:
-        """Take note of a file that is called by the last part of its location."""
+        """Record a file whose name is the last part of its location."""
         self.add(location.name, location.remove)
 
     def announce(self, attempt: Attempt) -> None:
-        """Take note of an attempt to publish a version."""
+        """Record an attempt to publish a version."""
         self._attempts.append(attempt)
 
     def keep(self) -> None:
-        """Remove nothing, as others may publish a version with the files at any time; until `release`."""
+        """Keep all files until `release`, as others may publish a version with them at any time."""
         self._stay = True
 
     def release(self) -> None:
-        """Let files be removed again."""
+        """Allow files to be deleted again."""
         self._stay = False
 
     @property
     def are_certain(self) -> bool:
-        """Whether it is known what became of all attempts, and nobody else can make one."""
+        """Whether the outcome of all attempts is known, and nobody else can make one."""
         return not self._stay and all(each.is_refused or each.is_published for each in self._attempts)
 
     def remove(self) -> None:
-        """Remove the files that no version can refer to, as far as the stores let us."""
+        """Delete the files that no version can refer to, as far as the stores allow."""
         if self._removals and not self._stay:
             undisturbed(self._remove)
 
@@ -121,13 +121,13 @@ class UncommittedFiles:
 
 
 _lock: Final = new_lock()
-# Without callbacks: an interrupt that comes while one runs is lost.
+# No callbacks of weak references: an interrupt that comes while one runs is lost.
 _watching: Final[list[ref[UncommittedFiles]]] = []
 
 
 @contextmanager
 def uncommitted_files() -> Iterator[UncommittedFiles]:
-    """Let files be removed again when what is done with them fails and no version can refer to them."""
+    """Record files; if the block fails, delete those that no version can refer to."""
     files = UncommittedFiles()
     files.watch()
     with interrupted_once():
@@ -147,22 +147,22 @@ def publishing(
     is_absent: Callable[[], bool] | None = None,
     attempts: list[Attempt] | None = None,
 ) -> Iterator[Attempt]:
-    """Announce an attempt to publish a version, and find out what became of it.
+    """Announce an attempt to publish a version, and determine its outcome.
 
     Parameters
     ----------
     what
-        Names the version, for messages.
+        The version, for messages.
     is_absent
-        Whether the version is certainly not there, nor will be; asked when the attempt was interrupted, of
-        stores that know.
+        Returns whether the version certainly was not made and will not be; called after an interrupt, if the
+        store can answer this.
     attempts
-        Gets this one.
+        A list to which the attempt is appended.
 
     Raises
     ------
     CommitStateUnknownError
-        It failed in a way that nobody expects.
+        The attempt failed with an unexpected error.
     """
     attempt = Attempt(manifest, indices)
     if attempts is not None:

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """New fragments, and what to commit to make a version of them; computed from ``read_version``.
+    """New fragments, and the operation that adds them; computed from ``read_version``.
 
-    ``schema`` has the fields that were written, with the ids that they have in the files; ``num_rows`` says
-    how many rows were handed over to be written; ``zone_maps`` has what was collected of them.
+    ``schema`` has the written fields with their ids in the files, ``num_rows`` is the number of rows that
+    were passed to the writer, and ``zone_maps`` has the collected bounds.
     """
 
     fragments: tuple[Fragment, ...]
@@ -61,7 +61,7 @@ def write_table(
 ) -> ManifestFile:
     """Write batches and commit them.
 
-    On failure nothing is left behind, unless the outcome of the commit is unknown.
+    On failure no files are left behind, unless the outcome of the commit is unknown.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ def write_table(
     Raises
     ------
     InvalidInputError
-        Data that does not fit the table, or a wrong argument.
+        The data does not fit the table, or an argument is invalid.
     AlreadyExistsError
-        ``create``, and there is a table; or, in any mode, a namespace.
+        In mode ``create`` there is a table already; or, in any mode, there is a namespace.
     ConflictError, CommitStateUnknownError
         See :func:`lance_df.table.commit.loop.commit`.
     StorageError
@@ -108,7 +108,7 @@ def stage_rows(
 ) -> StagedRows:
     """Write batches into data files without committing them; see :func:`write_table`.
 
-    Nobody knows the files before they are committed; they are left alone when they never are.
+    No version refers to the files until they are committed; files that are never committed stay.
     """
     options = options or WriteOptions()
     with source_closed(batches), _folders(table):
@@ -131,14 +131,14 @@ def publish_staged(
     mode: Mode = "append",
     options: WriteOptions | None = None,
 ) -> ManifestFile:
-    """Commit what several processes staged, with the same arguments, in one version; see :func:`write_table`.
+    """Commit rows that processes staged with the same arguments, in one version; see :func:`write_table`.
 
-    Files are left alone when that fails. Zone maps are the caller's to add: `with_zone_maps`.
+    Files stay if this fails. The caller has to add zone maps: `with_zone_maps`.
 
     Raises
     ------
     RetryableConflictError
-        The schema of the table changed since rows were staged, so that these do not fit it any more.
+        The schema of the table changed after rows were staged, so these do not fit it any more.
     AlreadyCommittedError
         See the marks of ``options.commit_options``.
     """
@@ -149,7 +149,7 @@ def publish_staged(
         except AlreadyExistsError:
             if mode == "create":
                 raise
-            # made by another process meanwhile
+            # another process created the table meanwhile
             return _published(table, data_schema, staged, mode, options)
 
 
@@ -196,7 +196,7 @@ def _written(
 
 @contextmanager
 def _folders(table: Location) -> Iterator[None]:
-    """Remove the folders that a new local table came with, when it does not come to be."""
+    """Delete the folders of a new local table if it is not created."""
     existed = not table.is_local or os.path.isdir(table.path)
     try:
         yield

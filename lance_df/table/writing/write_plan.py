@@ -1,4 +1,4 @@
-"""What is to be written, and what becomes of it: a first version, more rows, or other ones."""
+"""Plan writes: the schema, the file version, and the operation that creates, appends or overwrites."""
 
 from __future__ import annotations
 
@@ -47,29 +47,29 @@ MODES: Final[tuple[Mode, ...]] = ("create", "append", "overwrite")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How rows become a version.
+    """Options of a write.
 
     Attributes
     ----------
     limits
-        When to start the next data file.
+        Limits at which the next data file begins.
     data_storage_version
-        ``None`` stands for the newest stable version when a table is created, and for the table's own when
-        rows are appended or replaced.
+        ``None`` means the newest stable version for a new table, and the table's own when rows are appended
+        or replaced.
     stable_row_ids, v2_manifest_names, config, initial_bases
         For new tables only: ``config`` and ``initial_bases`` become part of the manifest.
     properties
-        Kept with the transaction.
+        Stored with the transaction.
     target_bases, target_all_bases
-        Where data files go, see :func:`lance_df.table.metadata.base_paths_write.choose_targets`.
+        The base paths for data files, see :func:`lance_df.table.metadata.base_paths_write.choose_targets`.
     progress
-        Is called with data files.
+        Callbacks for each data file.
     statistics
         Whether to build zone maps for the new rows.
     external_store
-        What decides on versions, where the store of the files cannot.
+        The store that decides on versions, if the store of the files cannot.
     commit_options
-        How the version is committed.
+        Options of the commit.
     external_blob_mode, allow_external_blobs, blob_pack_bytes
         See :class:`lance_df.table.blobs.references.BlobReferences`.
     """
@@ -94,10 +94,10 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """What is written, in which file version, and what becomes of the new fragments.
+    """The schema and file version of a write, and the operation for its fragments.
 
-    ``read`` is the newest version of the table, if there is one. ``dictionaries`` is called with the
-    values of dictionary columns of 0.1 while rows are written.
+    ``read`` is the newest version of the table, if there is one. ``dictionaries`` is filled with the values
+    of dictionary columns of 0.1 while rows are written.
     """
 
     schema: Schema
@@ -116,7 +116,7 @@ class WritePlan:
         Parameters
         ----------
         num_rows
-            How many rows were handed over to be written.
+            The number of rows that were passed to the writer.
         """
         operation = self.operation(fragments)
         rows = RowChange(num_rows, replaces_all=isinstance(operation, Overwrite))
@@ -145,12 +145,12 @@ class WritePlan:
 
 
 def as_mode(mode: object) -> Mode:
-    """Return a mode, which may be written in capitals.
+    """Return a mode; its letters may be upper or lower case.
 
     Raises
     ------
     InvalidInputError
-        It is none.
+        It is not a mode.
     """
     for known in MODES:
         if isinstance(mode, str) and mode.lower() == known:
@@ -159,7 +159,7 @@ def as_mode(mode: object) -> Mode:
 
 
 def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: WriteOptions) -> WritePlan:
-    """Return what a write does to the table that is there; see `lance_df.table.writing.write.write_table`."""
+    """Plan a write to a table, or to a new one; see `lance_df.table.writing.write.write_table`."""
     mode = as_mode(mode)
     if options.initial_bases and mode != "create":
         raise InvalidInputError(
@@ -210,7 +210,7 @@ def _plan_overwrite(
 ) -> WritePlan:
     manifest = latest.manifest
     version = resolve_version(options.data_storage_version or _version_of_table(manifest))
-    # ids of former columns are free again, unless the table says that they are not
+    # ids of former columns may be used again, unless the table records the ids that were assigned
     mark = manifest.max_allocated_field_id
     new_schema = blobs_as_stored(data_schema, version)
     schema = schema_from_arrow(new_schema, first_id=0 if mark is None else mark + 1)
@@ -237,7 +237,7 @@ def _references(table: Location, bases: tuple[BasePath, ...], options: WriteOpti
 
 
 def _with_dictionaries(schema: Schema, version: str, dictionaries: Mapping[int, pa.Array]) -> Schema:
-    """Add what the manifest of a 0.1 table stores."""
+    """Add the dictionaries that the manifest of a 0.1 table stores."""
     if version != "0.1":
         return schema
     schema = schema.with_dictionaries(dictionaries)

@@ -1,6 +1,6 @@
 """Zone maps for new fragments: bounds of every column, collected while rows are written.
 
-They are committed after the rows, in a version of their own: without them the table is complete, only slower.
+They are committed after the rows, in a separate version: without them the table is complete, only slower.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from lance_df.table.writing.uncommitted import UncommittedFiles
 
 _MAX_BOUND_BYTES = 4096
-# Each append makes a segment; readers ask all of them, so that now and then they are joined.
+# Each append adds a segment, and readers search all of them, so they are joined from time to time.
 _MAX_SEGMENTS = 8
 _ATTEMPTS = 5
 
 
 class ZoneMapBuilder:
-    """Collects the bounds of all suitable top-level columns of new fragments, but some of them.
+    """Collects the bounds of all suitable top-level columns of new fragments.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class ZoneMapBuilder:
         self._num_rows = 0
 
     def add(self, arrays: Sequence[pa.Array]) -> None:
-        """Take note of rows: one array for each field of the schema."""
+        """Add rows, as one array for each field of the schema."""
         if not arrays:
             return
         stop = self._num_rows + len(arrays[0])
@@ -81,21 +81,21 @@ class ZoneMapBuilder:
         self._num_rows = stop
 
     def copy_pending(self) -> None:
-        """Hold nothing of the rows that were added but a copy of those of zones that are not complete."""
+        """Copy the rows of incomplete zones, so that no other rows that were added stay in memory."""
         for column in self._columns.values():
             column.copy_pending()
 
     def end_fragment(self) -> None:
-        """Say that the rows that follow belong to the next fragment."""
+        """End the fragment; rows added later belong to the next one."""
         for column in self._columns.values():
             column.end_fragment()
         self._fragment += 1
         self._num_rows = 0
 
     def extend(self, other: ZoneMapBuilder) -> None:
-        """Take over what another one knows of fragments that come after those of this one.
+        """Append the zones of another builder, for fragments that follow those of this one.
 
-        It has the same columns, and was perhaps filled by another process: they can be pickled.
+        It must have the same columns, and may come from another process, as builders can be pickled.
         """
         for position, column in self._columns.items():
             column.extend(other._columns[position], self._fragment)
@@ -111,7 +111,7 @@ class ZoneMapBuilder:
         *,
         attempts: int = _ATTEMPTS,
     ) -> ManifestFile:
-        """Write an index segment for each column and publish them in one new version.
+        """Write an index segment for each column, and publish them in one new version.
 
         Parameters
         ----------
@@ -120,9 +120,9 @@ class ZoneMapBuilder:
         made
             The version that has the fragments.
         fragments
-            As they were written, without ids.
+            The fragments as they were written, without ids.
         attempts
-            How often to begin anew on what others have committed.
+            How often to start again after conflicts with other commits.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class ZoneMapBuilder:
         Raises
         ------
         LanceError
-            The indices could not be written or committed; what was written of them is removed.
+            The indices could not be written or committed; their files are deleted.
         """
         latest = made
         for attempt in range(attempts):
@@ -151,16 +151,16 @@ class ZoneMapBuilder:
         unsynced: Unsynced,
         files: UncommittedFiles,
     ) -> tuple[IndexMetadata, ...]:
-        """Write an index segment for each column, for a new table that is about to be made.
+        """Write an index segment for each column, for a new table that is about to be created.
 
         Parameters
         ----------
         manifest
-            Of the table, with the ids of the fragments.
+            The manifest of the table, with the ids of the fragments.
         unsynced
-            Takes note of the files, which are not durable yet.
+            Records the files for a later sync; they are not durable until then.
         files
-            Takes note of the files before they are made.
+            Registers the files before they are created.
         """
         by_path = {file.path: each for each in manifest.fragments for file in each.files}
         committed = [by_path.get(fragment.files[0].path) for fragment in fragments]
@@ -186,7 +186,7 @@ class ZoneMapBuilder:
         indices = latest.read_indices()
         new: list[IndexMetadata] = []
         removed: list[IndexMetadata] = []
-        # its own: files that are removed where a commit is refused must not be left to others to sync
+        # a separate one: files that are deleted after a refused commit must not be left to others to sync
         unsynced = Unsynced()
         with uncommitted_files() as files:
             for column in self._columns.values():
@@ -221,13 +221,13 @@ class ZoneMapBuilder:
 
 @dataclass(frozen=True, slots=True)
 class ZoneMaps:
-    """What is known of rows, and their fragments as they were written, without ids."""
+    """Collected zone maps of rows, and their fragments as they were written, without ids."""
 
     builder: ZoneMapBuilder
     fragments: list[Fragment] = field(default_factory=list)
 
     def extend(self, other: ZoneMaps) -> None:
-        """Add what is known of other fragments of the table."""
+        """Append the zone maps of other fragments of the table."""
         self.builder.extend(other.builder)
         self.fragments.extend(other.fragments)
 
@@ -239,7 +239,7 @@ def with_zone_maps(
     external_store: ExternalManifestStore | None = None,
     options: CommitOptions | None = None,
 ) -> ManifestFile:
-    """Add the zone maps of rows that are committed already, so that failing to is a warning, no error.
+    """Add the zone maps of rows that are committed already; a failure is only a warning.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def with_zone_maps(
 def _data(
     column: ZoneCollector, written: Sequence[Fragment], committed: Sequence[Fragment | None]
 ) -> ZoneMapData | None:
-    """Return the zones of the fragments that still hold the column as it was written."""
+    """Return the zones of the fragments that still have the column as it was written."""
     ids = {}
     for number, (before, now) in enumerate(zip(written, committed, strict=True)):
         file = None if now is None else now.file_of(column.field.id)
@@ -270,7 +270,7 @@ def _data(
 
 
 def _index_name(field: Field, existing: Sequence[IndexMetadata]) -> str | None:
-    """Return the name under which a segment for the field goes, or None when the name is taken."""
+    """Return the name for an index segment on the field, or None if another index has the name."""
     for index in existing:
         if index.kind == KIND and index.fields == (field.id,):
             return index.name
@@ -285,7 +285,7 @@ def _default_name(field: Field) -> str:
 def _to_join(
     table: Location, latest: ManifestFile, field: Field, segments: Sequence[IndexMetadata]
 ) -> list[ZoneMapData]:
-    """Return what the segments of an index know, if they have become many; nothing if they are to stay."""
+    """Return the zones of an index's segments if there are many; an empty list if they stay separate."""
     if len(segments) < _MAX_SEGMENTS - 1:
         return []
     bases = BasePaths(table, latest.manifest.base_paths, source=latest.path)
