@@ -14,7 +14,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.format.operations import RewriteGroup
 from lance_df.fragment import FragmentMetadata
 from lance_df.records import dataclass
-from lance_df.table.maintenance.compaction import commit_rewrites, compact, rewrite
+from lance_df.table.maintenance.compaction import commit_rewrites, compact, rewrite, with_extended_indices
 from lance_df.table.maintenance.compaction_options import CompactionOptions, compaction_options
 from lance_df.table.maintenance.compaction_plan import plan_compaction
 
@@ -264,7 +264,8 @@ class Compaction:
             )
             for result in rewrites
         ]
-        dataset._follow(commit_rewrites(table, groups))
+        compacted = commit_rewrites(table, groups)
+        dataset._follow(with_extended_indices(table, compacted, groups))
         return CompactionMetrics._of(groups)
 
 

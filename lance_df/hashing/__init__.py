@@ -25,7 +25,8 @@ Integers, dates, text and binary hash as in Iceberg's bucket transform (test vec
 after another; NULL contributes no bytes, and the result is NULL only if all are NULL. Nested types have no
 hash.
 
-The kernels are compiled when the package is installed; the tests compare them with mmh3, which computes the same.
+The kernels are compiled when the package is installed. The tests compare them with mmh3, which computes the
+same.
 """
 
 from lance_df.hashing.arrays import canonical_bytes, murmur3, murmur3_multi, murmur3_of_lists

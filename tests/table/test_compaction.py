@@ -216,6 +216,17 @@ def test_steps_travel(tmp_path: Path, copy: Callable[[bytes], Any] | None) -> No
     assert Compaction.commit(newer, []) == CompactionMetrics()
 
 
+@pytest.mark.parametrize("kind", ["ZONEMAP", "BLOOMFILTER", "BTREE", "BITMAP"])
+def test_indices_cover_what_tasks_rewrote(tmp_path: Path, kind: str) -> None:
+    uri = make_small(tmp_path)
+    ours = lance_df.dataset(uri)
+    ours.create_scalar_index("a", kind, name="i")
+    Compaction.commit(ours, [task.execute(ours) for task in Compaction.plan(ours).tasks])
+    assert len(ours.get_fragments()) == 1
+    assert ours.index_statistics("i")["num_unindexed_rows"] == 0
+    assert ours.count_rows("a = 7") == lance.dataset(uri).count_rows("a = 7") == 1
+
+
 def test_results_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     uri = make_small(tmp_path)
     ours = lance_df.dataset(uri)

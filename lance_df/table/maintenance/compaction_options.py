@@ -28,7 +28,7 @@ class CompactionOptions:
     target_rows_per_fragment
         Fragments with fewer rows are merged with their neighbours until this number of rows is reached.
     max_rows_per_group
-        The number of rows of a page in 0.1 files.
+        The number of rows of a group in 0.1 files.
     max_bytes_per_file
         The size after which a new file is started, in addition to the limit in rows; ``None`` for the default
         of writes.
