@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.api.operation_models import from_transaction
-from lance_df.api.row_filters import check_addressable, matching_rows, retry_options
+from lance_df.api.row_filters import check_addressable, check_meaning, matching_rows, retry_options
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Update
 from lance_df.format.transaction import Transaction as TransactionModel
@@ -292,6 +292,8 @@ def _key(schema: Schema, name: Any) -> str:
 def _text(expression: Any, name: str) -> str | None:
     if expression is not None and not isinstance(expression, str):
         raise InvalidInputError(f"{name} is an SQL expression, not {expression!r:.60}")
+    if expression is not None:
+        check_meaning(expression)
     return expression
 
 

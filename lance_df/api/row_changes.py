@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.merge_insert import MergeInsertBuilder
-from lance_df.api.row_filters import check_addressable, checked_filter, matching_rows, retry_options
+from lance_df.api.row_filters import (
+    check_addressable,
+    check_meaning,
+    checked_filter,
+    matching_rows,
+    retry_options,
+)
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.table.changes.delete import deletion
 from lance_df.table.changes.retry import RetryOptions, commit_with_retries
@@ -264,10 +270,15 @@ def updatable(schema: Schema, name: str) -> Field:
 
 
 def checked_updates(updates: Any) -> dict[str, str]:
-    """Return columns and expressions of an update; anything else is an `InvalidInputError`."""
+    """Return columns and expressions of an update, see `check_meaning`.
+
+    Anything else is an `InvalidInputError`.
+    """
     if not isinstance(updates, Mapping) or not updates:
         raise InvalidInputError(f"updates are a dict of columns and SQL expressions, not {updates!r:.60}")
     for text in (*updates, *updates.values()):
         if not isinstance(text, str):
             raise InvalidInputError(f"columns and expressions of an update are text, not {text!r:.60}")
+    for text in updates.values():
+        check_meaning(text)
     return dict(updates)

@@ -104,10 +104,30 @@ def check_addressable(table: Table) -> None:
 
 
 def checked_filter(where: Any, name: str) -> str | pc.Expression:
-    """Return an SQL or pyarrow expression; anything else is an `InvalidInputError`."""
+    """Return an SQL or pyarrow expression that says which rows change; see `check_meaning`.
+
+    Anything else is an `InvalidInputError`.
+    """
     if not isinstance(where, str | pc.Expression):
         raise InvalidInputError(f"{name} is an SQL or pyarrow expression, not {where!r:.60}")
+    if isinstance(where, str):
+        check_meaning(where)
     return where
+
+
+def check_meaning(expression: str) -> None:
+    """Check that DataFusion reads an SQL expression by which rows change as SQL does.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        It may not; see `lance_df.sql.distinct_from`.
+    """
+    if "distinct" in expression.lower():
+        with imports_finished():
+            from lance_df.sql.distinct_from import check_distinct_from
+
+        check_distinct_from(expression)
 
 
 def retry_options(conflict_retries: Any, retry_timeout: Any) -> RetryOptions:

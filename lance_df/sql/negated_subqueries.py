@@ -12,9 +12,13 @@ from sqlglot.errors import SqlglotError
 
 from lance_df.sql.dialect import DataFusion
 
+_WITH_CONDITIONS = exp.Where | exp.Having | exp.Join | exp.Query
 
-def has_negated_subquery(condition: str) -> bool:
-    """Whether the NULL of an IN with a query would be taken for false, and changes which rows match.
+
+def has_negated_subquery(text: str) -> bool:
+    """Whether a condition, or one in a query, would take the NULL of an IN with a query for false.
+
+    That changes which rows match.
 
     >>> has_negated_subquery("a NOT IN (SELECT b FROM t) AND c = 1")
     False
@@ -24,17 +28,17 @@ def has_negated_subquery(condition: str) -> bool:
     A text that sqlglot cannot parse has none.
     """
     try:
-        tree = parse_one(condition, dialect=DataFusion)
+        tree = parse_one(text, dialect=DataFusion)
     except SqlglotError:
         return False
     return any(_is_negated(each) for each in tree.find_all(exp.In) if each.args.get("query") is not None)
 
 
 def _is_negated(node: exp.Expression) -> bool:
-    """Whether anything but AND and OR is above a node, within its query, besides a NOT that AND joins."""
+    """Whether anything but AND and OR is above a node, within its condition, besides a NOT that AND joins."""
     above: list[object] = []
     parent = node.parent
-    while parent is not None and not isinstance(parent, exp.Where | exp.Query):
+    while parent is not None and not isinstance(parent, _WITH_CONDITIONS):
         if not isinstance(parent, exp.Paren):
             above.append(parent)
         parent = parent.parent

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.api.row_changes import checked_updates, new_values, updated_fields
-from lance_df.api.row_filters import matching_rows
+from lance_df.api.row_filters import check_meaning, matching_rows
 from lance_df.engine.pruning.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import InvalidInputError
@@ -149,6 +149,8 @@ def update(
 def _checked(where: object) -> str | None:
     if where is not None and not isinstance(where, str):
         raise InvalidInputError(f"where is an SQL expression, not {where!r:.60}")
+    if where is not None:
+        check_meaning(where)
     return where
 
 
