@@ -311,7 +311,7 @@ def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCo
             columns[side] = rows.to_struct_array()
             alone = [name for name in rows.schema.names if name not in sides[other].schema.names]
             columns |= {name: rows.column(name) for name in alone if name not in (_SOURCE, _TARGET)}
-        (fulfilled,) = compute_columns(pa.table(columns), {"fulfilled": condition}).columns
+        (fulfilled,) = compute_columns(pa.table(columns), {"fulfilled": condition}, for_change=True).columns
         if not pa.types.is_boolean(fulfilled.type):
             raise InvalidInputError(f"the condition {condition!r} is of type {fulfilled.type}, not boolean")
         mask: npt.NDArray[np.bool_] = fulfilled.fill_null(False).to_numpy()

@@ -199,6 +199,7 @@ def new_values(
             with_row_address=True,
             fragment_ids=fragment_ids,
             fields=fields,
+            for_change=True,
         )
     with reader:
         yield from reader

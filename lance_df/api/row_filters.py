@@ -67,6 +67,7 @@ def matching_rows(
         filter=where,
         window_rows=_WINDOW_ROWS,
         fragment_ids=fragment_ids,
+        for_change=True,
     )
     with reader:
         yield from map(_addresses, reader)

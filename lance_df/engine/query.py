@@ -69,6 +69,7 @@ def scan_with_sql(
     include_deleted_rows: bool = False,
     blobs_as_bytes: bool = False,
     at_once: bool = False,
+    for_change: bool = False,
 ) -> pa.RecordBatchReader:
     """Return the rows for which ``filter`` is true, in the order of the table.
 
@@ -98,6 +99,8 @@ def scan_with_sql(
     at_once
         Whether the first batch comes when all are in memory. None of DataFusion's threads is needed then,
         which a stream needs.
+    for_change
+        Whether these rows change: what DataFusion may compute otherwise than SQL is refused then.
 
     Raises
     ------
@@ -128,7 +131,7 @@ def scan_with_sql(
     statement = Statement(written or text, around=_TABLE)
     with planning_errors(statement):
         planned = _planned_table(table, request, condition, statement)
-        frame = _plan(text, planned, batch_size or _BATCH_ROWS)
+        frame = _plan(text, planned, batch_size or _BATCH_ROWS, for_change=for_change)
         if limit is not None or offset:
             frame = frame.limit(NO_LIMIT if limit is None else limit, offset or 0)
         if fields is not None:
@@ -170,8 +173,13 @@ def plan_with_sql(
     return planned.log.scans[-1]
 
 
-def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
+def compute_columns(table: pa.Table, columns: Mapping[str, str], *, for_change: bool = False) -> pa.Table:
     """Return one column for each SQL expression over the rows of a table in memory, in their order.
+
+    Parameters
+    ----------
+    for_change
+        As for `scan_with_sql`.
 
     Raises
     ------
@@ -180,7 +188,7 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     ColumnNotFoundError
         There is no such column.
     """
-    frame, statement = _computed(table, columns)
+    frame, statement = _computed(table, columns, for_change=for_change)
     schema = _plain_schema(frame.schema())
     return pa.Table.from_batches(_batches(frame, schema, statement), schema)
 
@@ -201,7 +209,9 @@ def columns_computed_from(schema: pa.Schema, columns: Mapping[str, str]) -> list
     return [name for name in schema.names if name in read]
 
 
-def _computed(table: pa.Table, columns: Mapping[str, str]) -> tuple[DataFrame, Statement]:
+def _computed(
+    table: pa.Table, columns: Mapping[str, str], *, for_change: bool = False
+) -> tuple[DataFrame, Statement]:
     """Plan expressions over the rows of a table in memory."""
     names = table.schema.names
     items = [
@@ -217,6 +227,8 @@ def _computed(table: pa.Table, columns: Mapping[str, str]) -> tuple[DataFrame, S
     with planning_errors(statement):
         frame = ctx.sql(text)
         _check_rowwise(optimized_plan_of(frame))
+        if for_change:
+            _check_times(ctx, frame)
     return frame, statement
 
 
@@ -321,7 +333,7 @@ def _planned_table(
     return statement.add_table(frozenset({(None, _TABLE)}), scan)
 
 
-def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
+def _plan(text: str, table: PlannedTable, batch_rows: int, *, for_change: bool = False) -> Any:
     ctx = plain_context(SessionConfig().with_target_partitions(1).with_batch_size(batch_rows))
     slot = TableSlot(table)
     ctx.register_table(_TABLE, Table(slot))
@@ -336,6 +348,8 @@ def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
         )
     frame = ctx.sql(text)
     check_json_comparisons(plan_of(frame), table.stored_schema)
+    if for_change:
+        _check_times(ctx, frame)
     plan = optimized_plan_of(frame)
     _check_rowwise(plan)
     scans = logical_scans(plan)
@@ -357,6 +371,12 @@ def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
             table = dataclasses.replace(table, scan=undecided[1][table.key])
     slot.complete(table)
     return frame
+
+
+def _check_times(ctx: PlainSessionContext, frame: DataFrame) -> None:
+    from lance_df.engine.time_comparisons import check_time_comparisons
+
+    check_time_comparisons(ctx, plan_of(frame), ())
 
 
 def _check_rowwise(plan: PlanNode) -> None:

@@ -136,7 +136,7 @@ def update(
         expressions = {name: with_quoted_columns(each, names) for name, each in expressions.items()}
     condition = _Condition(table, text)
     # wrong expressions are an error at once, and where there are no rows, too
-    scan_with_sql(table.opened, columns=expressions, filter="false", fields=fields).close()
+    scan_with_sql(table.opened, columns=expressions, filter="false", fields=fields, for_change=True).close()
 
     def run(targets: Targets, tables: Sequence[Table], job: uuid.UUID) -> list[TaskResult]:
         work = share_out(enumerate(tables), num_workers(spark))
@@ -173,7 +173,9 @@ class _Condition:
             self.text = with_quoted_columns(where, namespace.arrow_schema.names)
             self._predicate = pushed_condition(namespace, self.text)
         else:
-            scan_with_sql(target.opened, columns=[ROW_ADDRESS], filter=where, fragment_ids=()).close()
+            scan_with_sql(
+                target.opened, columns=[ROW_ADDRESS], filter=where, fragment_ids=(), for_change=True
+            ).close()
 
     def candidates(self, draft: Draft) -> Sequence[DraftMember]:
         """Return the members that may have rows to change."""
