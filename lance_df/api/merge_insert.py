@@ -16,6 +16,7 @@ from lance_df.api.operation_models import from_transaction
 from lance_df.api.row_filters import check_addressable, check_meaning, matching_rows, retry_options
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Update
+from lance_df.format.schema import EXTENSION_NAME, STORED_JSON
 from lance_df.format.transaction import Transaction as TransactionModel
 from lance_df.table.changes.merge import (
     MergeClauses,
@@ -304,7 +305,7 @@ def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCo
     def evaluate(ours: pa.RecordBatch, theirs: pa.Table) -> npt.NDArray[np.bool_]:
         from lance_df.engine.query import compute_columns
 
-        sides = {_SOURCE: pa.Table.from_batches([ours]), _TARGET: theirs}
+        sides = {_SOURCE: _with_json(pa.Table.from_batches([ours]), target), _TARGET: theirs}
         columns: dict[str, Any] = {}
         for side, other in ((_SOURCE, _TARGET), (_TARGET, _SOURCE)):
             rows = sides[side]
@@ -322,6 +323,17 @@ def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCo
         return tuple(name for name in names if name.lower() in mentioned) or (names[0],)
 
     return PairCondition(named(source.names), named(target.names), evaluate)
+
+
+def _with_json(source: pa.Table, target: Schema) -> pa.Table:
+    """Return rows of a source, in the types of the table, whose JSON columns are known for what they are."""
+    fields = [
+        field.with_metadata({EXTENSION_NAME: STORED_JSON})
+        if field.name in target.names and target.field(field.name).is_json
+        else field
+        for field in source.schema
+    ]
+    return pa.table(source.columns, schema=pa.schema(fields))
 
 
 def _written(operation: Operation) -> dict[str, int]:

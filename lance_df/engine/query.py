@@ -22,7 +22,7 @@ from lance_df.compute.json_functions import calls_json_functions, register_json_
 from lance_df.compute.offsets import importable
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, run_apart, streamed_batches
-from lance_df.engine.json_comparisons import check_json_comparisons
+from lance_df.engine.json_comparisons import check_json_comparisons, holds_json
 from lance_df.engine.plans.logical_scans import logical_scans
 from lance_df.engine.plans.nodes import NO_LIMIT, PlanNode, Projection, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import nodes
@@ -228,6 +228,7 @@ def _computed(
         frame = ctx.sql(text)
         _check_rowwise(optimized_plan_of(frame))
         if for_change:
+            check_json_comparisons(ctx, frame)
             _check_times(ctx, frame)
     return frame, statement
 
@@ -347,10 +348,11 @@ def _plan(text: str, table: PlannedTable, batch_rows: int, *, for_change: bool =
             text, TypedFunctions(ctx), lambda probe: ctx.sql(probe).optimized_logical_plan()
         )
     frame = ctx.sql(text)
-    check_json_comparisons(plan_of(frame), table.stored_schema)
     if for_change:
         _check_times(ctx, frame)
     plan = optimized_plan_of(frame)
+    if holds_json(table.scan.source):
+        check_json_comparisons(ctx, frame, [table])
     _check_rowwise(plan)
     scans = logical_scans(plan)
     table = requests_of({table.key: table}, plan, scans, can_prove=True)[table.key]

@@ -17,6 +17,7 @@ from lance_df.compute.compat import (
     with_settings,
 )
 from lance_df.engine.dataframe import LanceDataFrame, with_outer_limit, with_types_of_rows
+from lance_df.engine.json_comparisons import check_json_comparisons, holds_json
 from lance_df.engine.optimizer.join_options import JoinOptions, JoinSettings
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
 from lance_df.engine.plans.logical_scans import PlanScans, is_among, visible_scans
@@ -99,6 +100,8 @@ class QueryPlanner:
             return LanceDataFrame(
                 with_types_of_rows(session, frame, optimized_plan).df, (statement,), session
             )
+        if any(holds_json(table.scan.source) for table in statement.tables.values()):
+            check_json_comparisons(session, frame, statement.tables.values())
         tables, read = _requests(session, statement, optimized_plan, can_prove)
         statement.note(tables)
         if read is None:

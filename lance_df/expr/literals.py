@@ -353,9 +353,9 @@ def is_json(field: pa.Field) -> bool:
     return (field.metadata or {}).get(EXTENSION_NAME.encode()) == STORED_JSON
 
 
-def compared_with_text(name: str) -> InvalidInputError:
-    """Return the error of a condition that compares a JSON column with text."""
+def json_comparison_error(name: str) -> InvalidInputError:
+    """Return the error of a condition that compares a JSON column with what is no JSON."""
     return InvalidInputError(
-        f"column {name!r} holds JSON, stored as JSONB, which equals no text: compare its text, "
+        f"column {name!r} holds JSON, stored as JSONB, which is compared with JSON only: compare its text, "
         f"json_extract({name}, '$'), or a value, such as json_get_string({name}, 'key')"
     )
