@@ -167,6 +167,8 @@ def test_strings_have_no_words(string, word):
         ("FROM a.T VERSION AS OF 'x' b WHERE 1", 'FROM a."t/tag/x" b WHERE 1'),
         ("FROM \"T\" TIMESTAMP AS OF 'now', u", 'FROM "T/time/now" AS "T", u'),
         ("SELECT version AS of FROM t", "SELECT version AS of FROM t"),
+        ("SELECT 1 FROM (SELECT version AS of FROM t)", "SELECT 1 FROM (SELECT version AS of FROM t)"),
+        ('FROM "select" VERSION AS OF 3', 'FROM "select/version/3" AS "select"'),
         ("SELECT 't VERSION AS OF 3'", "SELECT 't VERSION AS OF 3'"),
         ("SELECT * FROM t, E'version' AS OF 3", "SELECT * FROM t, E'version' AS OF 3"),
     ],
