@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,10 +11,7 @@ from lance_df.compute.expressions import literal, qualified_columns, uncast
 from lance_df.engine.plans.comparisons import Inputs, comparisons
 from lance_df.engine.plans.nodes import Scan, frame_of, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import has_subquery, nodes
-from lance_df.expr.literals import is_bytes, is_json, json_comparison_error
-
-_BYTES: Final = 100
-"""About what it takes to keep whether a table holds JSON."""
+from lance_df.expr.literals import is_bytes, is_json, json_comparison_error, may_give_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,18 +19,6 @@ if TYPE_CHECKING:
     from lance_df.compute.compat import DataFrame, PlainSessionContext
     from lance_df.engine.plans.nodes import PlanNode
     from lance_df.engine.statement import PlannedTable
-    from lance_df.scan.source import Scannable
-
-
-def holds_json(source: Scannable) -> bool:
-    """Whether a table has a JSON column, or one with a field of JSON."""
-    return bool(source.plan_cache.get("json", lambda: any(map(_may_give_json, source.arrow_schema)), _BYTES))
-
-
-def _may_give_json(field: pa.Field) -> bool:
-    if is_json(field):
-        return True
-    return pa.types.is_struct(field.type) and any(map(is_json, field.type.fields))
 
 
 def check_json_comparisons(
@@ -77,7 +62,7 @@ def _documents(inputs: Inputs, node: PlanNode, tables: Iterable[PlannedTable]) -
         fields = {f"{node.qualifier}.{field.name}": field for schema in schemas for field in schema}
     else:
         fields = inputs.fields()
-    return {name: field for name, field in fields.items() if _may_give_json(field)}
+    return {name: field for name, field in fields.items() if may_give_json(field)}
 
 
 def _is_document(inputs: Inputs, expr: Any, documents: dict[str, pa.Field]) -> bool:

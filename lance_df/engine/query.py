@@ -22,11 +22,10 @@ from lance_df.compute.json_functions import calls_json_functions, register_json_
 from lance_df.compute.offsets import importable
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, run_apart, streamed_batches
-from lance_df.engine.json_comparisons import check_json_comparisons, holds_json
 from lance_df.engine.plans.logical_scans import logical_scans
 from lance_df.engine.plans.nodes import NO_LIMIT, PlanNode, Projection, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import nodes
-from lance_df.engine.provider import SourceScan
+from lance_df.engine.provider import SourceScan, holds_json
 from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.statement import Statement, TableSlot
 from lance_df.engine.stored_values import cast_to_stored, with_documents
@@ -228,6 +227,8 @@ def _computed(
         frame = ctx.sql(text)
         _check_rowwise(optimized_plan_of(frame))
         if for_change:
+            from lance_df.engine.json_comparisons import check_json_comparisons
+
             check_json_comparisons(ctx, frame)
             _check_times(ctx, frame)
     return frame, statement
@@ -352,6 +353,8 @@ def _plan(text: str, table: PlannedTable, batch_rows: int, *, for_change: bool =
         _check_times(ctx, frame)
     plan = optimized_plan_of(frame)
     if holds_json(table.scan.source):
+        from lance_df.engine.json_comparisons import check_json_comparisons
+
         check_json_comparisons(ctx, frame, [table])
     _check_rowwise(plan)
     scans = logical_scans(plan)

@@ -25,7 +25,7 @@ def has_negated_subquery(text: str) -> bool:
     >>> has_negated_subquery("a NOT IN (SELECT b FROM t) OR c = 1")
     True
 
-    A text that sqlglot cannot parse has none.
+    A text that sqlglot cannot parse has none. What a query selects has none but within its subqueries.
     """
     try:
         tree = parse_one(text, dialect=DataFusion)
@@ -42,6 +42,8 @@ def _is_negated(node: exp.Expression) -> bool:
         if not isinstance(parent, exp.Paren):
             above.append(parent)
         parent = parent.parent
+    if isinstance(parent, exp.Query):
+        return False  # a value, which DataFusion does not compute
     rest = above[1:] if above and isinstance(above[0], exp.Not) else above
     is_plain_not = len(rest) < len(above) and all(isinstance(each, exp.And) for each in rest)
     return not is_plain_not and not all(isinstance(each, exp.And | exp.Or) for each in above)

@@ -150,27 +150,28 @@ def _check_meaning(change: Delete | Update | Merge, reader: TokenReader, text: s
         return
     from lance_df.sql.negated_subqueries import has_negated_subquery
 
-    if any(map(has_negated_subquery, _queries_and_expressions(change))):
+    if any(map(has_negated_subquery, _queries_and_conditions(change))):
         _unsupported(
             "IN (SELECT …) below NOT, or NOT IN (SELECT …) below OR, which takes NULL for false,",
             "NOT EXISTS (SELECT … WHERE …), or NOT IN joined by AND",
         )
 
 
-def _queries_and_expressions(change: Delete | Update | Merge) -> Iterator[str]:
-    """Yield all that a change computes."""
+def _queries_and_conditions(change: Delete | Update | Merge) -> Iterator[str]:
+    """Yield all that a change computes; what it computes of a row as a query that selects it."""
     match change:
         case Delete(where=where):
-            expressions = [where]
+            conditions, values = [where], []
         case Update(assignments=assignments, others=others, where=where):
-            rows = None if others is None else f"SELECT * FROM {others}"
-            expressions = [*(value for _, value in assignments), rows, where]
+            conditions = [where, None if others is None else f"SELECT * FROM {others}"]
+            values = [value for _, value in assignments]
         case Merge(source=source, condition=condition, clauses=clauses):
-            expressions = [f"SELECT * FROM {source}", condition]
+            conditions, values = [f"SELECT * FROM {source}", condition], []
             for clause in clauses:
-                given = (value for _, value in clause.assignments)
-                expressions += [clause.condition, *clause.values, *given]
-    yield from (each for each in expressions if each is not None)
+                values += [*(value for _, value in clause.assignments), *clause.values]
+                values += [] if clause.condition is None else [clause.condition]
+    yield from (each for each in conditions if each is not None)
+    yield from (f"SELECT {each}" for each in values)
 
 
 def _header(reader: TokenReader) -> Header | None:

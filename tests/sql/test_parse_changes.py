@@ -224,7 +224,7 @@ def test_comparisons_with_all_rows_of_a_query_are_refused(statement: str, condit
         "MERGE INTO t USING (SELECT a FROM u WHERE {}) s (a) ON t.a = s.a WHEN MATCHED THEN DELETE",
         "MERGE INTO t USING (SELECT a FROM u JOIN v ON {}) s ON t.a = s.a WHEN MATCHED THEN DELETE",
         "MERGE INTO t USING (SELECT a FROM u GROUP BY a HAVING {}) s ON t.a = s.a WHEN MATCHED THEN DELETE",
-        "MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED BY SOURCE AND {} THEN DELETE",
+        "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED AND EXISTS (SELECT 1 FROM u WHERE {}) THEN DELETE",
         "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN UPDATE SET a = (SELECT max(a) FROM u WHERE {})",
         "MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED THEN INSERT VALUES ((SELECT max(a) FROM u WHERE {}))",
     ],
