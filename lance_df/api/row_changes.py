@@ -79,6 +79,8 @@ class RowChanges(DatasetBase):
         ------
         InvalidInputError, ColumnNotFoundError
             The predicate is wrong.
+        UnsupportedFeatureError
+            DataFusion may take it otherwise than SQL does.
         ConflictError
             Other writers changed the table in a way that forbids this.
         """
@@ -124,7 +126,8 @@ class RowChanges(DatasetBase):
             An expression is wrong, a value cannot be cast, or is null where the column allows none; or a
             field of a struct is to be updated.
         UnsupportedFeatureError
-            The table has columns that cannot be written.
+            The table has columns that cannot be written, or DataFusion may take an expression otherwise than
+            SQL does.
         ConflictError
             Other writers changed the table in a way that forbids this.
         """
