@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.api.fragment_metadata import DataFile, FragmentMetadata
-from lance_df.api.row_filters import matching_rows
+from lance_df.api.row_filters import checked_filter, matching_rows
 from lance_df.api.schema_changes import joined, open_lookup
 from lance_df.api.transforms import open_transform
 from lance_df.errors import InvalidInputError
@@ -107,7 +107,8 @@ class FragmentChanges:
 
         The returned description is for `LanceOperation.Delete`. The fragment object itself does not change.
         """
-        rows = matching_rows(self._ds._table, predicate, fragment_ids=(self._fragment.id,))
+        where = checked_filter(predicate, "predicate")
+        rows = matching_rows(self._ds._table, where, fragment_ids=(self._fragment.id,))
         return self._without(RowSet.of(rows))
 
     def delete_rows(self, offsets: Iterable[int]) -> FragmentMetadata | None:

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.api.operation_models import from_transaction
-from lance_df.api.row_filters import check_addressable, matching_rows, retry_options
+from lance_df.api.row_filters import check_addressable, check_meaning, matching_rows, retry_options
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Update
+from lance_df.format.schema import EXTENSION_NAME, STORED_JSON
 from lance_df.format.transaction import Transaction as TransactionModel
 from lance_df.table.changes.merge import (
     MergeClauses,
@@ -304,6 +305,8 @@ def _key(schema: Schema, name: Any) -> str:
 def _text(expression: Any, name: str) -> str | None:
     if expression is not None and not isinstance(expression, str):
         raise InvalidInputError(f"{name} is an SQL expression, not {expression!r:.60}")
+    if expression is not None:
+        check_meaning(expression)
     return expression
 
 
@@ -317,14 +320,14 @@ def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCo
     def evaluate(ours: pa.RecordBatch, theirs: pa.Table) -> npt.NDArray[np.bool_]:
         from lance_df.engine.query import compute_columns
 
-        sides = {_SOURCE: pa.Table.from_batches([ours]), _TARGET: theirs}
+        sides = {_SOURCE: _with_json(pa.Table.from_batches([ours]), target), _TARGET: theirs}
         columns: dict[str, Any] = {}
         for side, other in ((_SOURCE, _TARGET), (_TARGET, _SOURCE)):
             rows = sides[side]
             columns[side] = rows.to_struct_array()
             alone = [name for name in rows.schema.names if name not in sides[other].schema.names]
             columns |= {name: rows.column(name) for name in alone if name not in (_SOURCE, _TARGET)}
-        (fulfilled,) = compute_columns(pa.table(columns), {"fulfilled": condition}).columns
+        (fulfilled,) = compute_columns(pa.table(columns), {"fulfilled": condition}, for_change=True).columns
         if not pa.types.is_boolean(fulfilled.type):
             raise InvalidInputError(f"the condition {condition!r} is of type {fulfilled.type}, not boolean")
         mask: npt.NDArray[np.bool_] = fulfilled.fill_null(False).to_numpy()
@@ -335,6 +338,17 @@ def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCo
         return tuple(name for name in names if name.lower() in mentioned) or (names[0],)
 
     return PairCondition(named(source.names), named(target.names), evaluate)
+
+
+def _with_json(source: pa.Table, target: Schema) -> pa.Table:
+    """Return rows of a source, in the types of the table, whose JSON columns are known for what they are."""
+    fields = [
+        field.with_metadata({EXTENSION_NAME: STORED_JSON})
+        if field.name in target.names and target.field(field.name).is_json
+        else field
+        for field in source.schema
+    ]
+    return pa.table(source.columns, schema=pa.schema(fields))
 
 
 def _written(operation: Operation) -> dict[str, int]:

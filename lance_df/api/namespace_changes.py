@@ -367,7 +367,7 @@ def _rows_by_member(
         check_addressable(table)
     asked = {**columns, MEMBER.name: MEMBER.name, ROW_ADDRESS: ROW_ADDRESS}
     members = NumberedMembers(snapshot, tables)
-    with scan_with_sql(members, columns=asked, filter=where, fields=fields) as reader:
+    with scan_with_sql(members, columns=asked, filter=where, fields=fields, for_change=True) as reader:
         for batch in reader:
             numbers = batch.column(MEMBER.name).to_numpy()
             rows = batch.select([*columns, ROW_ADDRESS])

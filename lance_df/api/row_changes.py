@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.merge_insert import MergeInsertBuilder
-from lance_df.api.row_filters import check_addressable, checked_filter, matching_rows, retry_options
+from lance_df.api.row_filters import (
+    check_addressable,
+    check_meaning,
+    checked_filter,
+    matching_rows,
+    retry_options,
+)
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.table.changes.delete import deletion
 from lance_df.table.changes.retry import RetryOptions, commit_with_retries
@@ -73,6 +79,8 @@ class RowChanges(DatasetBase):
         ------
         InvalidInputError, ColumnNotFoundError
             The predicate is invalid.
+        UnsupportedFeatureError
+            DataFusion may evaluate the predicate differently from standard SQL.
         ConflictError
             Other writers changed the table in a way that conflicts with the deletion.
         """
@@ -119,7 +127,8 @@ class RowChanges(DatasetBase):
             An expression is invalid, a value cannot be cast, a value is null in a column that does not allow
             nulls, or ``updates`` names a field of a struct.
         UnsupportedFeatureError
-            The table has columns that cannot be written.
+            The table has columns that cannot be written, or DataFusion may evaluate an expression
+            differently from standard SQL.
         ConflictError
             Other writers changed the table in a way that conflicts with the update.
         """
@@ -194,6 +203,7 @@ def new_values(
             with_row_address=True,
             fragment_ids=fragment_ids,
             fields=fields,
+            for_change=True,
         )
     with reader:
         yield from reader
@@ -265,10 +275,15 @@ def updatable(schema: Schema, name: str) -> Field:
 
 
 def checked_updates(updates: Any) -> dict[str, str]:
-    """Return the columns and expressions of an update. Raises `InvalidInputError` for anything else."""
+    """Return the columns and expressions of an update, after `check_meaning`.
+
+    Raises `InvalidInputError` for anything else.
+    """
     if not isinstance(updates, Mapping) or not updates:
         raise InvalidInputError(f"updates are a dict of columns and SQL expressions, not {updates!r:.60}")
     for text in (*updates, *updates.values()):
         if not isinstance(text, str):
             raise InvalidInputError(f"columns and expressions of an update are text, not {text!r:.60}")
+    for text in updates.values():
+        check_meaning(text)
     return dict(updates)

@@ -67,6 +67,7 @@ def matching_rows(
         filter=where,
         window_rows=_WINDOW_ROWS,
         fragment_ids=fragment_ids,
+        for_change=True,
     )
     with reader:
         yield from map(_addresses, reader)
@@ -104,10 +105,30 @@ def check_addressable(table: Table) -> None:
 
 
 def checked_filter(where: Any, name: str) -> str | pc.Expression:
-    """Return an SQL or pyarrow expression. Raises `InvalidInputError` for anything else."""
+    """Return the expression that selects the rows to change, after `check_meaning`.
+
+    Raises `InvalidInputError` for anything but SQL text and pyarrow expressions.
+    """
     if not isinstance(where, str | pc.Expression):
         raise InvalidInputError(f"{name} is an SQL or pyarrow expression, not {where!r:.60}")
+    if isinstance(where, str):
+        check_meaning(where)
     return where
+
+
+def check_meaning(expression: str) -> None:
+    """Check that DataFusion parses an expression that selects or changes rows as standard SQL does.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        It may parse it differently; see `lance_df.sql.distinct_from`.
+    """
+    if "distinct" in expression.lower():
+        with imports_finished():
+            from lance_df.sql.distinct_from import check_distinct_from
+
+        check_distinct_from(expression)
 
 
 def retry_options(conflict_retries: Any, retry_timeout: Any) -> RetryOptions:

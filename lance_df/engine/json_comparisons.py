@@ -1,53 +1,87 @@
-"""Comparisons of JSON columns with text, which would compare the text with a document as it is stored."""
+"""Comparisons of JSON columns with other values, which are compared with a document as it is stored."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lance_df.compute.expressions import column_name, kind_of, literal, operands, operator_of
-from lance_df.engine.plans.nodes import Filter
-from lance_df.engine.plans.walks import nodes
-from lance_df.expr.literals import compared_with_text, is_json
+from lance_df.compute.compat import joined_subqueries_settings, with_settings
+from lance_df.compute.expressions import literal, qualified_columns, uncast
+from lance_df.engine.plans.comparisons import Inputs, comparisons
+from lance_df.engine.plans.nodes import Scan, frame_of, optimized_plan_of, plan_of
+from lance_df.engine.plans.walks import has_subquery, nodes
+from lance_df.expr.literals import is_bytes, is_json, json_comparison_error, may_give_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
+    from lance_df.compute.compat import DataFrame, PlainSessionContext
     from lance_df.engine.plans.nodes import PlanNode
-
-_OPERATORS: Final = frozenset(
-    {"=", "<>", "!=", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
-)
-_LISTS: Final = ("InList", "Between")
+    from lance_df.engine.statement import PlannedTable
 
 
-def check_json_comparisons(plan: PlanNode, schema: pa.Schema) -> None:
-    """Check the filters of a plan, as it is written, over rows of a stored schema.
+def check_json_comparisons(
+    ctx: PlainSessionContext, frame: DataFrame, tables: Iterable[PlannedTable] = ()
+) -> None:
+    """Check that a frame compares no JSON column with anything but JSON.
+
+    Parameters
+    ----------
+    tables
+        That it reads.
 
     Raises
     ------
     InvalidInputError
-        One compares a JSON column with text.
+        It does.
     """
-    columns = {field.name for field in schema if is_json(field)}
-    if not columns:
-        return
+    plan = plan_of(frame)
+    _check(ctx, plan, tables)
+    if has_subquery(plan):  # which are joins in an optimized plan
+        settings = joined_subqueries_settings()
+        _check(ctx, optimized_plan_of(frame_of(with_settings(ctx, settings), plan)), tables)
+
+
+def _check(ctx: PlainSessionContext, plan: PlanNode, tables: Iterable[PlannedTable]) -> None:
     for node in nodes(plan):
-        if isinstance(node, Filter):
-            _check(node.predicate, columns)
+        compared = list(comparisons(node))
+        inputs = Inputs(ctx, node)
+        documents = _documents(inputs, node, tables) if compared else {}
+        for parts in compared if documents else ():
+            known = [_is_document(inputs, part, documents) for part in parts]
+            others = (part for part, is_one in zip(parts, known, strict=True) if not is_one)
+            if any(known) and not all(map(_is_null, others)):
+                raise json_comparison_error(_name(parts, documents))
 
 
-def _check(expr: Any, columns: Collection[str]) -> None:
-    parts = operands(expr) or []
-    if kind_of(expr) in _LISTS or (kind_of(expr) == "BinaryExpr" and operator_of(expr) in _OPERATORS):
-        compared = next((name for name in map(column_name, parts) if name in columns), None)
-        if compared is not None and any(map(_is_text, parts)):
-            raise compared_with_text(compared)
-    for part in parts:
-        _check(part, columns)
+def _documents(inputs: Inputs, node: PlanNode, tables: Iterable[PlannedTable]) -> dict[str, pa.Field]:
+    """Return the columns with JSON that a node reads."""
+    if isinstance(node, Scan):
+        schemas = [table.stored_schema for table in tables if table.is_called(node.table)]
+        fields = {f"{node.qualifier}.{field.name}": field for schema in schemas for field in schema}
+    else:
+        fields = inputs.fields()
+    return {name: field for name, field in fields.items() if may_give_json(field)}
 
 
-def _is_text(expr: Any) -> bool:
-    value = literal(expr)
-    return value is not None and pa.types.is_string(value.type)
+def _is_document(inputs: Inputs, expr: Any, documents: dict[str, pa.Field]) -> bool:
+    """Whether an expression, without casts, is a JSON column, or computes a document of one."""
+    inner, _ = uncast(expr)
+    read = [documents[name] for name in qualified_columns(inner) if name in documents]
+    if inner.variant_name() == "Column":
+        return any(map(is_json, read))
+    field = inputs.field(inner) if read else None
+    return field is not None and (is_json(field) or (is_bytes(field.type) and any(map(is_json, read))))
+
+
+def _is_null(expr: Any) -> bool:
+    value = literal(uncast(expr)[0])
+    return value is not None and not value.is_valid
+
+
+def _name(parts: Iterable[Any], documents: dict[str, pa.Field]) -> str:
+    """Return the name of the first JSON column in some expressions, or the path to the field of JSON."""
+    names = (name for part in parts for name in qualified_columns(part))
+    field = next(documents[name] for name in names if name in documents)
+    return field.name if is_json(field) else f"{field.name}.{next(filter(is_json, field.type.fields)).name}"

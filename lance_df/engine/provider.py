@@ -28,6 +28,7 @@ from lance_df.errors import LanceError
 from lance_df.exits import stoppable
 from lance_df.expr.expression_tokens import has_tokens, serialized
 from lance_df.expr.from_pyarrow import to_predicate
+from lance_df.expr.literals import may_give_json
 from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
 from lance_df.forks import new_lock
@@ -440,6 +441,11 @@ def stored_schema_of(scan: SourceScan) -> pa.Schema:
     key = ("schema", names, request.include_deleted_rows, request.blobs_as_bytes)
     schema: pa.Schema = scan.source.plan_cache.get(key, planned, _COLUMN_BYTES * (len(names) + 1))
     return schema
+
+
+def holds_json(source: Scannable) -> bool:
+    """Return whether columns of a table hold JSON, see `may_give_json`."""
+    return source.plan_cache.get("json", lambda: any(map(may_give_json, source.arrow_schema)), _COLUMN_BYTES)
 
 
 def _offered(stored: pa.Schema, request: ScanRequest, true_column: str | None) -> pa.Schema:

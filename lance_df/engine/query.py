@@ -22,11 +22,10 @@ from lance_df.compute.json_functions import calls_json_functions, register_json_
 from lance_df.compute.offsets import importable
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, run_apart, streamed_batches
-from lance_df.engine.json_comparisons import check_json_comparisons
 from lance_df.engine.plans.logical_scans import logical_scans
 from lance_df.engine.plans.nodes import NO_LIMIT, PlanNode, Projection, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import nodes
-from lance_df.engine.provider import SourceScan
+from lance_df.engine.provider import SourceScan, holds_json
 from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.statement import Statement, TableSlot
 from lance_df.engine.stored_values import cast_to_stored, with_documents
@@ -70,6 +69,7 @@ def scan_with_sql(
     include_deleted_rows: bool = False,
     blobs_as_bytes: bool = False,
     at_once: bool = False,
+    for_change: bool = False,
 ) -> pa.RecordBatchReader:
     """Return the rows for which ``filter`` is true, in the order of the table.
 
@@ -99,6 +99,8 @@ def scan_with_sql(
     at_once
         Whether the first batch comes when all are in memory. None of DataFusion's threads is needed then,
         which a stream needs.
+    for_change
+        Whether these rows change: what DataFusion may compute otherwise than SQL is refused then.
 
     Raises
     ------
@@ -129,7 +131,7 @@ def scan_with_sql(
     statement = Statement(written or text, around=_TABLE)
     with planning_errors(statement):
         planned = _planned_table(table, request, condition, statement)
-        frame = _plan(text, planned, batch_size or _BATCH_ROWS)
+        frame = _plan(text, planned, batch_size or _BATCH_ROWS, for_change=for_change)
         if limit is not None or offset:
             frame = frame.limit(NO_LIMIT if limit is None else limit, offset or 0)
         if fields is not None:
@@ -171,8 +173,13 @@ def plan_with_sql(
     return planned.log.scans[-1]
 
 
-def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
+def compute_columns(table: pa.Table, columns: Mapping[str, str], *, for_change: bool = False) -> pa.Table:
     """Return one column for each SQL expression over the rows of a table in memory, in their order.
+
+    Parameters
+    ----------
+    for_change
+        As for `scan_with_sql`.
 
     Raises
     ------
@@ -181,7 +188,7 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     ColumnNotFoundError
         There is no such column.
     """
-    frame, statement = _computed(table, columns)
+    frame, statement = _computed(table, columns, for_change=for_change)
     schema = _plain_schema(frame.schema())
     return pa.Table.from_batches(_batches(frame, schema, statement), schema)
 
@@ -202,7 +209,9 @@ def columns_computed_from(schema: pa.Schema, columns: Mapping[str, str]) -> list
     return [name for name in schema.names if name in read]
 
 
-def _computed(table: pa.Table, columns: Mapping[str, str]) -> tuple[DataFrame, Statement]:
+def _computed(
+    table: pa.Table, columns: Mapping[str, str], *, for_change: bool = False
+) -> tuple[DataFrame, Statement]:
     """Plan expressions over the rows of a table in memory."""
     names = table.schema.names
     items = [
@@ -218,6 +227,11 @@ def _computed(table: pa.Table, columns: Mapping[str, str]) -> tuple[DataFrame, S
     with planning_errors(statement):
         frame = ctx.sql(text)
         _check_rowwise(optimized_plan_of(frame))
+        if for_change:
+            from lance_df.engine.json_comparisons import check_json_comparisons
+
+            check_json_comparisons(ctx, frame)
+            _check_times(ctx, frame)
     return frame, statement
 
 
@@ -322,7 +336,7 @@ def _planned_table(
     return statement.add_table(frozenset({(None, _TABLE)}), scan)
 
 
-def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
+def _plan(text: str, table: PlannedTable, batch_rows: int, *, for_change: bool = False) -> Any:
     if any(_has_small_indices(field.type) for field in table.stored_schema):
         batch_rows = 1  # filters join smaller batches, whose dictionaries may have too many values together
     ctx = plain_context(SessionConfig().with_target_partitions(1).with_batch_size(batch_rows))
@@ -338,8 +352,13 @@ def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
             text, TypedFunctions(ctx), lambda probe: ctx.sql(probe).optimized_logical_plan()
         )
     frame = ctx.sql(text)
-    check_json_comparisons(plan_of(frame), table.stored_schema)
+    if for_change:
+        _check_times(ctx, frame)
     plan = optimized_plan_of(frame)
+    if holds_json(table.scan.source):
+        from lance_df.engine.json_comparisons import check_json_comparisons
+
+        check_json_comparisons(ctx, frame, [table])
     _check_rowwise(plan)
     scans = logical_scans(plan)
     table = requests_of({table.key: table}, plan, scans, can_prove=True)[table.key]
@@ -367,6 +386,12 @@ def _has_small_indices(data_type: pa.DataType) -> bool:
     if pa.types.is_dictionary(data_type):
         return bool(data_type.index_type.bit_width < _LARGE_INDEX_BITS)
     return any(_has_small_indices(data_type.field(number).type) for number in range(data_type.num_fields))
+
+
+def _check_times(ctx: PlainSessionContext, frame: DataFrame) -> None:
+    from lance_df.engine.time_comparisons import check_time_comparisons
+
+    check_time_comparisons(ctx, plan_of(frame), ())
 
 
 def _check_rowwise(plan: PlanNode) -> None:

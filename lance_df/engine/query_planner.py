@@ -22,6 +22,7 @@ from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, ma
 from lance_df.engine.plans.logical_scans import PlanScans, is_among, visible_scans
 from lance_df.engine.plans.nodes import NO_LIMIT, Join, PlanNode, Scan, frame_of, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import may_call, may_join_without_keys, nodes, scans_joined_without_keys
+from lance_df.engine.provider import holds_json
 from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.tables.created import query_of_created_table
 from lance_df.records import replace
@@ -99,6 +100,10 @@ class QueryPlanner:
             return LanceDataFrame(
                 with_types_of_rows(session, frame, optimized_plan).df, (statement,), session
             )
+        if any(holds_json(table.scan.source) for table in statement.tables.values()):
+            from lance_df.engine.json_comparisons import check_json_comparisons
+
+            check_json_comparisons(session, frame, statement.tables.values())
         tables, read = _requests(session, statement, optimized_plan, can_prove)
         statement.note(tables)
         if read is None:

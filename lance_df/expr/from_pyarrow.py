@@ -11,9 +11,9 @@ from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, has_tokens, tokens
 from lance_df.expr.literals import (
     compare,
-    compared_with_text,
     is_in,
     is_json,
+    json_comparison_error,
     plain_array,
     storage_type,
     without_views,
@@ -173,6 +173,9 @@ class _Builder:
         if isinstance(left, pa.Scalar) and isinstance(right, Column):
             self._check_text(right, left.type)
             return compare(right, _type_of(self._schema, right.path), _FLIPPED[operator], left)
+        if isinstance(left, Column) and isinstance(right, Column):
+            self._check_text(left, _type_of(self._schema, right.path))
+            self._check_text(right, _type_of(self._schema, left.path))
         if operator not in (Operator.EQ, Operator.NE):
             return Unknown(f"(…) {operator} (…)")
         first, second = _as_predicate(left, self._schema), _as_predicate(right, self._schema)
@@ -185,7 +188,7 @@ class _Builder:
             return
         position = self._schema.get_field_index(name)
         if position >= 0 and is_json(self._schema.field(position)):
-            raise compared_with_text(name)
+            raise json_comparison_error(name)
 
     def _is_in(self, term: _Term, options: pa.StructScalar | None) -> Predicate:
         if not isinstance(term, Column) or (items := listed_items(options)) is None:

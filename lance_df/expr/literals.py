@@ -353,9 +353,14 @@ def is_json(field: pa.Field) -> bool:
     return (field.metadata or {}).get(EXTENSION_NAME.encode()) == STORED_JSON
 
 
-def compared_with_text(name: str) -> InvalidInputError:
-    """Return the error of a condition that compares a JSON column with text."""
+def may_give_json(field: pa.Field) -> bool:
+    """Whether a column of a stored schema holds JSON, or is a struct with a field that does."""
+    return is_json(field) or (pa.types.is_struct(field.type) and any(map(is_json, field.type.fields)))
+
+
+def json_comparison_error(name: str) -> InvalidInputError:
+    """Return the error of a condition that compares a JSON column with what is no JSON."""
     return InvalidInputError(
-        f"column {name!r} holds JSON, stored as JSONB, which equals no text: compare its text, "
+        f"column {name!r} holds JSON, stored as JSONB, which is compared with JSON only: compare its text, "
         f"json_extract({name}, '$'), or a value, such as json_get_string({name}, 'key')"
     )

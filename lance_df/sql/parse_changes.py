@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NoReturn
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
@@ -29,6 +29,7 @@ from lance_df.sql.changes import (
     Update,
     Verb,
 )
+from lance_df.sql.distinct_from import check_distinct_from
 from lance_df.sql.splice import StringName, quote_identifier
 from lance_df.sql.token_reader import TokenReader, token_reader
 
@@ -60,7 +61,6 @@ _SPEC_CHANGES: Final = (
     *(("SET", "PARTITIONED BY"), ("PARTITION BY",), ("PARTITIONED BY",)),
 )
 _NUMBERED: Final = frozenset({"bucket", "multi_bucket", "truncate"})
-_BY_CONDITION: Final = frozenset({Verb.DELETE, Verb.UPDATE, Verb.MERGE})
 _MERGE_INSERT: Final = "LanceDataset.merge_insert and PartitionedNamespace.upsert"
 
 
@@ -112,9 +112,6 @@ def parse_change(text: str) -> Change:
     if header.unsupported is not None:
         _unsupported(*header.unsupported)
     verb, name, flags = header.verb, header.name, header.flags
-    if verb in _BY_CONDITION and (word := reader.compared_with_subquery()) is not None:
-        # DataFusion 55 takes = ANY for TRUE
-        _unsupported(f"{word} (SELECT …)", "IN, NOT IN, EXISTS, or a comparison with (SELECT min(…) …)")
     change: Change
     match verb:
         case Verb.INSERT:
@@ -138,7 +135,43 @@ def parse_change(text: str) -> Change:
         case Verb.ALTER:
             change = _alter(reader, name)
     reader.end()
+    if isinstance(change, Delete | Update | Merge):
+        _check_meaning(change, reader, text)
     return change
+
+
+def _check_meaning(change: Delete | Update | Merge, reader: TokenReader, text: str) -> None:
+    """Check that DataFusion takes what a change computes as SQL does."""
+    check_distinct_from(text)
+    if (word := reader.compared_with_subquery()) is not None:
+        # DataFusion 55 takes = ANY for TRUE
+        _unsupported(f"{word} (SELECT …)", "IN, NOT IN, EXISTS, or a comparison with (SELECT min(…) …)")
+    if "select" not in text.lower():
+        return
+    from lance_df.sql.negated_subqueries import has_negated_subquery
+
+    if any(map(has_negated_subquery, _queries_and_conditions(change))):
+        _unsupported(
+            "IN (SELECT …) below NOT, or NOT IN (SELECT …) below OR, which takes NULL for false,",
+            "NOT EXISTS (SELECT … WHERE …), or NOT IN joined by AND",
+        )
+
+
+def _queries_and_conditions(change: Delete | Update | Merge) -> Iterator[str]:
+    """Yield all that a change computes; what it computes of a row as a query that selects it."""
+    match change:
+        case Delete(where=where):
+            conditions, values = [where], []
+        case Update(assignments=assignments, others=others, where=where):
+            conditions = [where, None if others is None else f"SELECT * FROM {others}"]
+            values = [value for _, value in assignments]
+        case Merge(source=source, condition=condition, clauses=clauses):
+            conditions, values = [f"SELECT * FROM {source}", condition], []
+            for clause in clauses:
+                values += [*(value for _, value in clause.assignments), *clause.values]
+                values += [] if clause.condition is None else [clause.condition]
+    yield from (each for each in conditions if each is not None)
+    yield from (f"SELECT {each}" for each in values)
 
 
 def _header(reader: TokenReader) -> Header | None:
@@ -266,14 +299,6 @@ def _where(reader: TokenReader) -> str | None:
     _no_returning(reader)
     if reader.at("ORDER BY") or reader.at("LIMIT"):
         _unsupported("a change with ORDER BY or LIMIT", "WHERE … IN (SELECT … ORDER BY … LIMIT …)")
-    if where is not None and "select" in where.lower():
-        from lance_df.sql.negated_subqueries import has_negated_subquery
-
-        if has_negated_subquery(where):
-            _unsupported(
-                "IN (SELECT …) below NOT, or NOT IN (SELECT …) below OR, which takes NULL for false,",
-                "NOT EXISTS (SELECT … WHERE …), or NOT IN joined by AND",
-            )
     return where
 
 

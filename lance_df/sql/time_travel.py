@@ -141,7 +141,7 @@ def _is_table(tokens: list[Token], index: int, names: Names) -> bool:
     while index > 1 and _word(tokens[index - 1]) == ".":
         index -= 2
     token = tokens[index]
-    is_name = token.token_type in _QUOTED_NAMES or names.is_plain(token)
+    is_name = token.token_type in _QUOTED_NAMES or (names.is_plain(token) and _word(token) != "SELECT")
     return index > 0 and is_name and _word(tokens[index - 1]) in _BEFORE_TABLES
 
 

@@ -46,12 +46,12 @@ class TokenReader:
     def at(self, *words: str) -> bool:
         """Whether these words come next."""
         ahead = self._tokens[self._next : self._next + len(words)]
-        return tuple(map(_plain_word, ahead)) == words
+        return tuple(map(plain_word, ahead)) == words
 
     def next_word(self) -> str | None:
         """Return the next word in upper case; None at the end, and before a quoted name or a string."""
         token = self._peek()
-        return None if token is None else _plain_word(token)
+        return None if token is None else plain_word(token)
 
     def skip(self) -> None:
         """Pass over one token."""
@@ -64,7 +64,7 @@ class TokenReader:
     def is_at_end_after(self, count: int) -> bool:
         """Whether nothing follows so many tokens but a semicolon."""
         rest = self._tokens[self._next + count :]
-        return all(_plain_word(token) == ";" for token in rest)
+        return all(plain_word(token) == ";" for token in rest)
 
     def is_at_name(self) -> bool:
         """Whether a name comes next, or a word that may be one."""
@@ -78,7 +78,7 @@ class TokenReader:
 
     def compared_with_subquery(self) -> str | None:
         """Return ANY, SOME or ALL if one of them compares with a query anywhere in the statement."""
-        words = [_plain_word(token) for token in self._tokens]
+        words = [plain_word(token) for token in self._tokens]
         for operator, word, *following in zip(words, words[1:], words[2:], words[3:], strict=False):
             if operator in _COMPARISONS and word in _QUANTIFIERS and tuple(following) in _QUERY_STARTS:
                 return word
@@ -102,7 +102,7 @@ class TokenReader:
         first = self._next
         opened: list[str] = []
         while (token := self._peek()) is not None:
-            word = None if self._is_after(".") else _plain_word(token)
+            word = None if self._is_after(".") else plain_word(token)
             if not opened and word is not None and (word == ";" or any(self.at(*stop) for stop in stops)):
                 is_comparison = word == "FROM" and self._next > first and self._is_after("DISTINCT")
                 if not is_comparison:
@@ -132,10 +132,10 @@ class TokenReader:
         start = self._next - 1
         if start < 1 or not any(map(self._is_after, WITH_PARTS)):
             return None
-        before = _plain_word(self._tokens[start - 1])
+        before = plain_word(self._tokens[start - 1])
         if not (before is None or before == "::" or before.isidentifier()):
             return None  # a type comes after a name, AS or ::
-        end = end_of_parts([_plain_word(token) for token in self._tokens[start:]], 1)
+        end = end_of_parts([plain_word(token) for token in self._tokens[start:]], 1)
         return None if end is None else start + end
 
     def rest(self) -> str:
@@ -150,7 +150,7 @@ class TokenReader:
         return text
 
     def _is_after(self, word: str) -> bool:
-        return self._next > 0 and _plain_word(self._tokens[self._next - 1]) == word
+        return self._next > 0 and plain_word(self._tokens[self._next - 1]) == word
 
     def has(self, *words: str) -> bool:
         """Whether these words come in a row anywhere from here on."""
@@ -161,7 +161,7 @@ class TokenReader:
         """Whether a word comes from here on that is not the first one, nor the first in a list."""
         rest = self._tokens[self._next :]
         return any(
-            _plain_word(token) == word and before.text not in ("(", ",", "<")
+            plain_word(token) == word and before.text not in ("(", ",", "<")
             for before, token in itertools.pairwise(rest)
         )
 
@@ -252,7 +252,7 @@ def lowered(name: str) -> str:
     return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
 
-def _plain_word(token: Token) -> str | None:
+def plain_word(token: Token) -> str | None:
     """Return a word in upper case, with single spaces; None for what is in quotes."""
     return None if _is_quoted(token) else " ".join(token.text.upper().split())
 

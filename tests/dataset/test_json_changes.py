@@ -126,3 +126,44 @@ def test_expressions_of_pyarrow(table: object) -> None:
 )
 def test_other_conditions_on_json(table: object, condition: str, expected: list[int]) -> None:
     assert table.to_table(filter=condition)["id"].to_pylist() == expected  # type: ignore[attr-defined]
+
+
+_NO_JSON = [
+    *("doc <> text", "text = doc", "doc <> concat('1', '')", "doc <> CAST('1' AS VARCHAR)", "doc IN (text)"),
+    *(
+        "doc NOT LIKE '1'",
+        "nullif(doc, '1') IS NOT NULL",
+        "greatest(doc, '1') = '1'",
+        "doc <> X'31'",
+        "doc <> raw",
+    ),
+    *("CASE doc WHEN '1' THEN false ELSE true END", "CASE WHEN id > 0 THEN doc END <> '1'"),
+    *("json_get(doc, 'a') <> '1'", "CAST(doc AS VARCHAR) <> '1'"),
+]
+
+
+@pytest.mark.parametrize("condition", _NO_JSON)
+def test_json_is_compared_with_json_only(table: object, condition: str) -> None:
+    for call in (
+        lambda: table.to_table(filter=condition),  # type: ignore[attr-defined]
+        lambda: table.delete(condition),  # type: ignore[attr-defined]
+        lambda: table.update({"id": f"CASE WHEN {condition} THEN 0 ELSE 1 END"}),  # type: ignore[attr-defined]
+    ):
+        with pytest.raises(InvalidInputError, match=r"column 'doc' holds JSON.*compared with JSON only"):
+            call()
+    assert documents(table) == ['{"a":1}', None, '"x"']
+
+
+@pytest.mark.parametrize("condition", ["target.doc <> '1'", "source.doc <> source.text"])
+def test_json_in_conditions_of_merges(tmp_path: Path, condition: str) -> None:
+    rows = ROWS.select(["id", "text", "doc"])
+    table = lance_df.write_dataset(rows, tmp_path / "t.lance")
+    with pytest.raises(InvalidInputError, match=r"\.doc' holds JSON"):
+        table.merge_insert("id").when_matched_update_all(condition).execute(rows)
+    merged = table.merge_insert("id").when_matched_update_all("target.doc = source.doc").execute(rows)
+    assert merged["num_updated_rows"] == 2
+
+
+def test_columns_in_expressions_of_pyarrow(table: object) -> None:
+    with pytest.raises(InvalidInputError, match="column 'doc' holds JSON"):
+        table.to_table(filter=pc.field("text") != pc.field("doc"))  # type: ignore[attr-defined]

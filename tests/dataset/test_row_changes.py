@@ -21,6 +21,7 @@ from lance_df.errors import (
     LanceError,
     RetryableConflictError,
     StorageError,
+    UnsupportedFeatureError,
 )
 from lance_df.storage import Location
 
@@ -378,3 +379,25 @@ def test_rows_that_only_tell_what_to_delete_may_have_other_columns(tmp_path: Pat
         assert library.dataset(path).to_table()["id"].to_pylist() == [2, 3]
     with pytest.raises(InvalidInputError, match="note"):
         lance_df.dataset(path).merge_insert("id").when_matched_update_all().execute(source)
+
+
+def test_ambiguous_conditions_are_refused(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2, 3], "done": [True, False, None]})
+    dataset = lance_df.write_dataset(rows, tmp_path / "t")
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", rows.schema, ["bucket(id, 2)"])
+    namespace.append(rows)
+    where = "done IS DISTINCT FROM true AND id = 3"
+    for change in (
+        lambda: dataset.delete(where),
+        lambda: dataset.get_fragments()[0].delete(where),
+        lambda: dataset.update({"id": "9"}, where=where),
+        lambda: dataset.update({"done": where}),
+        lambda: dataset.merge_insert("id").when_matched_update_all(where.replace("done", "target.done")),
+        lambda: dataset.merge_insert("id").when_not_matched_by_source_delete(where),
+        lambda: namespace.delete(where),
+        lambda: namespace.update({"id": "9"}, where),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match="use brackets"):
+            change()
+    dataset.delete("(done IS DISTINCT FROM true) AND id = 3")
+    assert dataset.to_table()["id"].to_pylist() == [1, 2]

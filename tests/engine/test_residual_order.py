@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import lance_df
 from lance_df.engine.pruning.residual import ResidualFilter
 
 pytestmark = pytest.mark.engine
@@ -43,3 +44,12 @@ def test_floats_compare_as_datafusion_compares_them(sign, right):
     (batch,) = rows.to_batches()
     found = ResidualFilter(_COMPARISONS[sign](pc.field("f"), term)).apply(batch)
     assert found["id"].to_pylist() == expected["id"].to_pylist()
+
+
+@pytest.mark.parametrize("sign", _COMPARISONS)
+def test_columns_of_nulls_compare_as_null(tmp_path, sign):
+    rows = pa.table({"id": [1, 2], "n": pa.nulls(2), "m": pa.nulls(2)})
+    dataset = lance_df.write_dataset(rows, tmp_path / "t.lance")
+    assert dataset.count_rows(f"n {sign} m") == 0
+    assert dataset.count_rows(f"n {sign} n OR id = 1") == 1
+    assert dataset.count_rows(f"(n {sign} m) IS NULL") == 2

@@ -192,9 +192,14 @@ def _compared(left: Term, right: Term, compare: Callable[..., Any]) -> Term:
 
 
 def _ordered(left: Term, right: Term) -> tuple[Term, Term]:
-    """Return terms that compare: floats as in `lance_df.expr.floats`, decimals without negative scales."""
+    """Return terms that compare: floats as in `lance_df.expr.floats`, decimals without negative scales.
+
+    Those of Arrow's null type are NULLs of another type.
+    """
     if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
         return _without_negative_scale(left), _without_negative_scale(right)
+    if pa.types.is_null(left.type) and pa.types.is_null(right.type):  # for which pyarrow has no kernel
+        return left.cast(pa.bool_()), right.cast(pa.bool_())
     if not (pa.types.is_floating(left.type) and pa.types.is_floating(right.type)):
         return left, right
     wide = left.type if left.type == right.type else pa.float64()

@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from lance_df.compute.compat import col
 from lance_df.engine.failures import planning_errors, streamed_batches
+from lance_df.engine.plans.nodes import plan_of
 from lance_df.engine.statement import Statement
 from lance_df.engine.tables.source import TableSource
+from lance_df.engine.time_comparisons import check_time_comparisons
 from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.expr.nodes import And
 from lance_df.expr.text_views import parts_of_texts
@@ -186,8 +188,12 @@ class Query:
         return None
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        """Plan the query now, and yield its rows later, with columns of these types."""
-        return typed_batches(self.frame(), types, self.statement)
+        """Plan the query now, and yield its rows, which change, later, with columns of these types."""
+        frame = self.frame()
+        with planning_errors(self.statement):
+            schemas = [table.stored_schema for table in self.statement.tables.values()]
+            check_time_comparisons(self._target.session, plan_of(frame), schemas)
+        return typed_batches(frame, types, self.statement)
 
     def condition(self) -> Predicate | None:
         """Return what is true for all rows of `ROWS` that the query reads; None if nothing is known."""

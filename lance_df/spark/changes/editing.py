@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.api.row_changes import checked_updates, new_values, updated_fields
-from lance_df.api.row_filters import matching_rows
+from lance_df.api.row_filters import check_meaning, matching_rows
 from lance_df.engine.pruning.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import InvalidInputError
@@ -136,7 +136,7 @@ def update(
         expressions = {name: with_quoted_columns(each, names) for name, each in expressions.items()}
     condition = _Condition(table, text)
     # wrong expressions are an error at once, and where there are no rows, too
-    scan_with_sql(table.opened, columns=expressions, filter="false", fields=fields).close()
+    scan_with_sql(table.opened, columns=expressions, filter="false", fields=fields, for_change=True).close()
 
     def run(targets: Targets, tables: Sequence[Table], job: uuid.UUID) -> list[TaskResult]:
         work = share_out(enumerate(tables), num_workers(spark))
@@ -149,6 +149,8 @@ def update(
 def _checked(where: object) -> str | None:
     if where is not None and not isinstance(where, str):
         raise InvalidInputError(f"where is an SQL expression, not {where!r:.60}")
+    if where is not None:
+        check_meaning(where)
     return where
 
 
@@ -171,7 +173,9 @@ class _Condition:
             self.text = with_quoted_columns(where, namespace.arrow_schema.names)
             self._predicate = pushed_condition(namespace, self.text)
         else:
-            scan_with_sql(target.opened, columns=[ROW_ADDRESS], filter=where, fragment_ids=()).close()
+            scan_with_sql(
+                target.opened, columns=[ROW_ADDRESS], filter=where, fragment_ids=(), for_change=True
+            ).close()
 
     def candidates(self, draft: Draft) -> Sequence[DraftMember]:
         """Return the members that may have rows to change."""

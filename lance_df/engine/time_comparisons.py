@@ -1,0 +1,136 @@
+"""Comparisons of timestamps with times of finer units, which DataFusion cuts to the units of the timestamps.
+
+DataFusion 55 moves the cast from a column to the literal: ``ts >= TIMESTAMP '2024-03-10 06:59:59.5'`` is
+``ts >= TIMESTAMP '2024-03-10 06:59:59'`` where ``ts`` has seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lance_df.compute.compat import Expr, PlainSessionContext
+from lance_df.compute.expressions import (
+    holds_subquery,
+    literal,
+    may_call,
+    qualified_columns,
+    shown,
+    unaliased,
+    uncast,
+)
+from lance_df.engine.plans.comparisons import Inputs, comparisons
+from lance_df.engine.plans.nodes import Projection, optimized_plan_of
+from lance_df.engine.plans.walks import has_subquery, nodes
+from lance_df.errors import UnsupportedFeatureError
+from lance_df.expr.literals import is_text
+
+if TYPE_CHECKING:
+    from lance_df.engine.plans.nodes import PlanNode
+
+_NANOSECONDS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+# the moment of a statement is nobody's choice
+_CLOCKS: Final = frozenset({"now", "current_timestamp", "current_date", "current_time", "today"})
+_FRACTION: Final = re.compile(r"\.(\d+)")
+_SHOWN_TEXT: Final = re.compile(r"\d:\d\d:\d\d\.\d+")
+_SHOWN_TIME: Final = re.compile(r"Timestamp(Second|Millisecond|Microsecond|Nanosecond)\((-?\d+)")
+_SHOWN_UNITS: Final = {"Second": "s", "Millisecond": "ms", "Microsecond": "us", "Nanosecond": "ns"}
+
+
+def check_time_comparisons(ctx: PlainSessionContext, plan: PlanNode, schemas: Iterable[pa.Schema]) -> None:
+    """Check the comparisons of a plan, as it is written, that says which rows change.
+
+    Parameters
+    ----------
+    schemas
+        Of the tables that it reads.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Timestamps are compared with a time that their unit does not hold.
+    """
+    for node in nodes(plan):
+        for operands in comparisons(node):
+            constants: list[Any] = []
+            others: list[Any] = []
+            for expr in operands:
+                (others if qualified_columns(expr) or holds_subquery(expr) else constants).append(expr)
+            if constants and others:
+                _check(ctx, Inputs(ctx, node), constants, others)
+    if has_subquery(plan):
+        _check_shown(plan, schemas)
+
+
+def _check(ctx: PlainSessionContext, inputs: Inputs, constants: list[Any], others: list[Any]) -> None:
+    for expr in others:
+        # of a cast to finer units those of what is cast count
+        units = {_unit(inputs, expr), _unit(inputs, uncast(expr)[0])}
+        unit = next((each for each in _NANOSECONDS if each in units), "ns")
+        if unit == "ns":
+            continue
+        for constant in constants:
+            time = _nanoseconds(ctx, constant)
+            if time is not None and time % _NANOSECONDS[unit]:
+                raise _cut(f"{shown(expr)} with {shown(constant)}", unit)
+
+
+def _unit(inputs: Inputs, expr: Any) -> str | None:
+    """Return the unit of timestamps; None for other values."""
+    field = inputs.field(expr)
+    return str(field.type.unit) if field is not None and pa.types.is_timestamp(field.type) else None
+
+
+def _nanoseconds(ctx: PlainSessionContext, expr: Any) -> int | None:
+    """Return the time that a constant is; None for others, and for what depends on the clock."""
+    value = literal(expr)
+    if value is None and not may_call(expr, _CLOCKS):
+        rows = PlainSessionContext.sql(ctx, "SELECT 1")
+        try:
+            plan = optimized_plan_of(rows.select(Expr(expr).cast(pa.timestamp("ns"))))
+        except Exception:  # noqa: BLE001 - it raises nothing narrower
+            return None  # and neither is the comparison computed
+        value = literal(unaliased(plan.expressions[0])) if isinstance(plan, Projection) else None
+    if value is None or not value.is_valid:
+        return None
+    if pa.types.is_timestamp(value.type):
+        return int(value.value) * _NANOSECONDS[value.type.unit]
+    return _fraction(str(value)) if is_text(value.type) else None
+
+
+def _fraction(text: str) -> int:
+    """Return the nanoseconds that the text of a time has beyond seconds."""
+    digits = _FRACTION.search(text)
+    return 0 if digits is None else int(digits[1].ljust(9, "0")[:9])
+
+
+def _check_shown(plan: PlanNode, schemas: Iterable[pa.Schema]) -> None:
+    """Check subqueries, of which there is no plan: any time in them counts as compared with any column."""
+    units = {each.unit for schema in schemas for each in schema.types if pa.types.is_timestamp(each)}
+    unit = next((each for each in _NANOSECONDS if each in units), "ns")
+    for text in _shown_subqueries(plan.shown_whole):
+        times = list(map(_fraction, _SHOWN_TEXT.findall(text)))
+        times += [int(count) * _NANOSECONDS[_SHOWN_UNITS[name]] for name, count in _SHOWN_TIME.findall(text)]
+        if any(time % _NANOSECONDS[unit] for time in times):
+            raise _cut(text.strip(), unit)
+
+
+def _shown_subqueries(text: str) -> Iterable[str]:
+    """Yield the lines of a shown plan that belong to subqueries."""
+    within: int | None = None
+    for line in text.splitlines():
+        depth = len(line) - len(line.lstrip())
+        if within is not None and depth > within:
+            yield line
+        else:
+            within = depth if line.strip() == "Subquery:" else None
+
+
+def _cut(what: str, unit: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"the comparison of {what}, which DataFusion cuts to the unit of the timestamps, {unit}, is not "
+        "supported in a change; use a time of that unit"
+    )
