@@ -391,7 +391,7 @@ def _has_small_indices(data_type: pa.DataType) -> bool:
 def _check_times(ctx: PlainSessionContext, frame: DataFrame) -> None:
     from lance_df.engine.time_comparisons import check_time_comparisons
 
-    check_time_comparisons(ctx, plan_of(frame), ())
+    check_time_comparisons(ctx, plan_of(frame))
 
 
 def _check_rowwise(plan: PlanNode) -> None:

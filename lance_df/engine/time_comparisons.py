@@ -27,6 +27,7 @@ from lance_df.engine.plans.nodes import Projection, optimized_plan_of
 from lance_df.engine.plans.walks import has_subquery, nodes
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.expr.literals import is_text
+from lance_df.sql.dialect import STRINGS, tokenize
 
 if TYPE_CHECKING:
     from lance_df.engine.plans.nodes import PlanNode
@@ -34,19 +35,22 @@ if TYPE_CHECKING:
 _NANOSECONDS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 # the moment of a statement is nobody's choice
 _CLOCKS: Final = frozenset({"now", "current_timestamp", "current_date", "current_time", "today"})
+_TIME: Final = re.compile(r"\d:\d\d:\d\d\.\d")
 _FRACTION: Final = re.compile(r"\.(\d+)")
-_SHOWN_TEXT: Final = re.compile(r"\d:\d\d:\d\d\.\d+")
-_SHOWN_TIME: Final = re.compile(r"Timestamp(Second|Millisecond|Microsecond|Nanosecond)\((-?\d+)")
-_SHOWN_UNITS: Final = {"Second": "s", "Millisecond": "ms", "Microsecond": "us", "Nanosecond": "ns"}
 
 
-def check_time_comparisons(ctx: PlainSessionContext, plan: PlanNode, schemas: Iterable[pa.Schema]) -> None:
-    """Check the comparisons of a plan, as it is written, that says which rows change.
+def check_time_comparisons(
+    ctx: PlainSessionContext, plan: PlanNode, text: str = "", schemas: Iterable[pa.Schema] = ()
+) -> None:
+    """Check the comparisons of an unoptimized plan that selects the rows to change.
 
     Parameters
     ----------
+    text
+        The SQL of the plan. Python gets no plans of subqueries within expressions. If there are some, each
+        literal in the text counts as compared with each column.
     schemas
-        Of the tables that it reads.
+        The schemas of the tables that the plan reads.
 
     Raises
     ------
@@ -62,7 +66,7 @@ def check_time_comparisons(ctx: PlainSessionContext, plan: PlanNode, schemas: It
             if constants and others:
                 _check(ctx, Inputs(ctx, node), constants, others)
     if has_subquery(plan):
-        _check_shown(plan, schemas)
+        _check_literals(text, schemas)
 
 
 def _check(ctx: PlainSessionContext, inputs: Inputs, constants: list[Any], others: list[Any]) -> None:
@@ -107,26 +111,13 @@ def _fraction(text: str) -> int:
     return 0 if digits is None else int(digits[1].ljust(9, "0")[:9])
 
 
-def _check_shown(plan: PlanNode, schemas: Iterable[pa.Schema]) -> None:
-    """Check subqueries, of which there is no plan: any time in them counts as compared with any column."""
+def _check_literals(text: str, schemas: Iterable[pa.Schema]) -> None:
     units = {each.unit for schema in schemas for each in schema.types if pa.types.is_timestamp(each)}
     unit = next((each for each in _NANOSECONDS if each in units), "ns")
-    for text in _shown_subqueries(plan.shown_whole):
-        times = list(map(_fraction, _SHOWN_TEXT.findall(text)))
-        times += [int(count) * _NANOSECONDS[_SHOWN_UNITS[name]] for name, count in _SHOWN_TIME.findall(text)]
-        if any(time % _NANOSECONDS[unit] for time in times):
-            raise _cut(text.strip(), unit)
-
-
-def _shown_subqueries(text: str) -> Iterable[str]:
-    """Yield the lines of a shown plan that belong to subqueries."""
-    within: int | None = None
-    for line in text.splitlines():
-        depth = len(line) - len(line.lstrip())
-        if within is not None and depth > within:
-            yield line
-        else:
-            within = depth if line.strip() == "Subquery:" else None
+    for token in tokenize(text):
+        is_time = token.token_type in STRINGS and _TIME.search(token.text) is not None
+        if is_time and _fraction(token.text) % _NANOSECONDS[unit]:
+            raise _cut(repr(token.text), unit)
 
 
 def _cut(what: str, unit: str) -> UnsupportedFeatureError:

@@ -192,7 +192,7 @@ class Query:
         frame = self.frame()
         with planning_errors(self.statement):
             schemas = [table.stored_schema for table in self.statement.tables.values()]
-            check_time_comparisons(self._target.session, plan_of(frame), schemas)
+            check_time_comparisons(self._target.session, plan_of(frame), self._text, schemas)
         return typed_batches(frame, types, self.statement)
 
     def condition(self) -> Predicate | None:
