@@ -69,7 +69,7 @@ class ScanOptions:
                 raise InvalidInputError(f"ScanOptions.{name} is True or False, not {value!r:.60}")
 
     def allows(self, name: str) -> bool:
-        """Return whether a rule of the optimizer may apply. Rules without a switch here always may."""
+        """Return whether an optimizer rule may apply. Rules without a switch here always may."""
         allowed: bool = getattr(self, name, True)
         return allowed
 
