@@ -76,4 +76,4 @@ class ScanOptions:
 
 ALL: Final = ScanOptions()
 NO_STATISTICS: Final = ScanOptions(statistics=False, observed_statistics=False, pattern_words=False)
-"""Nothing but values of partitions prunes."""
+"""Prune with partition values only."""

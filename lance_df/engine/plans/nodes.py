@@ -31,7 +31,7 @@ from lance_df.compute.expressions import AggregateCall, aggregate_call
 from lance_df.records import dataclass
 
 NO_LIMIT: Final = 2**62
-"""More rows than there are: a limit that takes all rows, and that no filter passes."""
+"""A limit larger than any number of rows. It keeps all rows, but no filter can pass it."""
 
 _LIMIT: Final = re.compile(r"Limit: skip=(\d+), fetch=(\d+|None)")
 

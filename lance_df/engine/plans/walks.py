@@ -26,7 +26,7 @@ from lance_df.engine.plans.nodes import (
 )
 
 Path = tuple[int, ...]
-"""The way from the root of a plan to a node: the number of an input at each node."""
+"""The path from the root of a plan to a node: the number of an input at each node."""
 
 # aliases that the optimizer generates; their numbers differ between plans of the same statement
 _MADE_UP: Final = re.compile(r"\b__[a-z]\w*?_\d+\b")

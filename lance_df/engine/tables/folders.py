@@ -37,7 +37,7 @@ class _Kind(Enum):
     TABLE = auto()
     NAMESPACE = auto()
     DAMAGED = auto()
-    """A namespace, perhaps, that cannot be read."""
+    """Possibly a namespace, but it cannot be read."""
 
 
 class Tables(Protocol):

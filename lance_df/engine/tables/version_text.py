@@ -10,7 +10,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 
 VERSION_MARK: Final = "$at "
-"""Between the name of a table and the version that is meant."""
+"""The separator between the name of a table and a version."""
 
 
 class VersionKind(StrEnum):
