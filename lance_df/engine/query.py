@@ -97,8 +97,8 @@ def scan_with_sql(
         Target fields for columns of the result. These columns are cast to the stored types, as by SQL's CAST,
         and JSON text is encoded. Other columns keep their types.
     at_once
-        Whether to return the first batch only when all batches are in memory. This needs none of DataFusion's
-        threads, unlike a stream.
+        Whether the first batch comes when all are in memory. None of DataFusion's threads is needed then,
+        which a stream needs.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def plan_with_sql(
 
 
 def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
-    """Return one column for each SQL expression over the rows of an in-memory table, in row order.
+    """Return one column for each SQL expression over the rows of a table in memory, in their order.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def columns_computed_from(schema: pa.Schema, columns: Mapping[str, str]) -> list
 
 
 def _computed(table: pa.Table, columns: Mapping[str, str]) -> tuple[DataFrame, Statement]:
-    """Plan expressions over the rows of an in-memory table."""
+    """Plan expressions over the rows of a table in memory."""
     names = table.schema.names
     items = [
         f"({to_datafusion(expression, names)}) AS {quote_identifier(name)}"

@@ -354,7 +354,7 @@ def is_json(field: pa.Field) -> bool:
 
 
 def compared_with_text(name: str) -> InvalidInputError:
-    """Return the error for a condition that compares a JSON column with text."""
+    """Return the error of a condition that compares a JSON column with text."""
     return InvalidInputError(
         f"column {name!r} holds JSON, stored as JSONB, which equals no text: compare its text, "
         f"json_extract({name}, '$'), or a value, such as json_get_string({name}, 'key')"

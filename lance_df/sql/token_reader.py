@@ -77,7 +77,7 @@ class TokenReader:
         return token is not None and token.token_type is TokenType.STRING
 
     def compared_with_subquery(self) -> str | None:
-        """Return ANY, SOME or ALL if it compares a value with a query anywhere in the statement."""
+        """Return ANY, SOME or ALL if one of them compares with a query anywhere in the statement."""
         words = [_plain_word(token) for token in self._tokens]
         for operator, word, *following in zip(words, words[1:], words[2:], words[3:], strict=False):
             if operator in _COMPARISONS and word in _QUANTIFIERS and tuple(following) in _QUERY_STARTS:
@@ -253,7 +253,7 @@ def lowered(name: str) -> str:
 
 
 def _plain_word(token: Token) -> str | None:
-    """Return a word in upper case, with single spaces; None for text in quotes."""
+    """Return a word in upper case, with single spaces; None for what is in quotes."""
     return None if _is_quoted(token) else " ".join(token.text.upper().split())
 
 
