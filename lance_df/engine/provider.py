@@ -205,7 +205,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     scan, log
         As given.
     stored_schema
-        Of the columns of ``scan``, without what its output adds.
+        The schema of the columns of ``scan``, without those that its output adds.
     """
 
     def __init__(
