@@ -16,10 +16,10 @@ from lance_df.engine.statement import Statement
 from lance_df.errors import LanceError
 from lance_df.forks import Origin
 
-# become Python objects by one call of pyarrow
+# these convert to Python objects with one call of pyarrow
 _OBJECT_ROWS: Final = 4096
 _NUM_SHOWN: Final = 20
-# methods that run the frame as it is, or plan that; the others put something above it first
+# methods that run or plan the frame as it is; the other methods add a node above it first
 _RUN: Final = frozenset(
     {
         "__arrow_c_stream__",
@@ -75,7 +75,7 @@ class LanceDataFrame(DataFrame):  # type: ignore[misc]
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries."""
-        # some rows at a time: pyarrow looks for no signal while it makes objects
+        # converts a few rows at a time, because pyarrow does not check for signals while it creates objects
         parts = self.to_arrow_table().to_batches(max_chunksize=_OBJECT_ROWS)
         return [row for part in parts for row in part.to_pylist()]
 

@@ -1,4 +1,4 @@
-"""SQL over one version of one table: what `LanceDataset.sql` runs."""
+"""SQL over one version of one table, for `LanceDataset.sql`."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 def run_sql(
     table: Table, sql: str, name: str, extra_columns: tuple[str, ...], batch_rows: int | None
 ) -> pa.RecordBatchReader:
-    """Run a statement.
+    """Run a statement over one table.
 
     Parameters
     ----------
     name
-        What the statement calls the table.
+        The name of the table in the statement.
     extra_columns
-        System columns that the table has then.
+        System columns that the table shows in addition to its stored columns.
     batch_rows
-        Upper bound for the rows of a batch.
+        The maximum number of rows of a batch.
 
     Raises
     ------
     LanceError
-        The statement is wrong, or stored bytes cannot be read.
+        The statement is invalid, or stored bytes cannot be read.
     """
     context = SessionContext()
     context.register_table(name, TableSource(table, is_pinned=True, extra_columns=extra_columns))

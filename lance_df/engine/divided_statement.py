@@ -1,9 +1,10 @@
-"""Statements that are computed by many processes, each for some partitions: joins of namespaces.
+"""Joins of partitioned namespaces that several processes compute, each for some of the partitions.
 
-A statement all of whose plan is divisible (see `lance_df.engine.optimizer.rules.partitioned_join.analysis`)
-has the rows that it has for each group of partitions, put together. So each process runs the statement
-itself, over namespaces of which only some members exist. Of a statement that aggregates the rows of such a
-plan each process computes what its rows give, and one process merges that and does what is left.
+If the whole plan of a statement is divisible (see
+`lance_df.engine.optimizer.rules.partitioned_join.analysis`), its result is the union of its results for each
+group of partitions. Each process runs the statement itself, over namespaces that contain only some of the
+members. If the statement aggregates the rows of a divisible plan, each process computes partial aggregates,
+and one process merges them and runs the remaining steps.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ if TYPE_CHECKING:
 
     Positions = Mapping[str, npt.NDArray[np.intp]]
 
-# whoever takes the batches of another process needs half the time for larger ones
+# a process that receives batches from another process needs half the time if the batches are larger
 _BATCH_ROWS: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class MemberGroup:
-    """Members that share keys with each other and with no others.
+    """Members that share keys with each other but not with members outside the group.
 
     Attributes
     ----------
     positions
-        In ``manifest.members``, by the name of the namespace.
+        The positions of the members in ``manifest.members``, by the name of the namespace.
     num_bytes
-        Of their data files.
+        The total size of their data files.
     """
 
     positions: Positions
@@ -60,29 +61,29 @@ class MemberGroup:
 
 
 class DividedStatement:
-    """A statement over namespaces, planned.
+    """A planned statement over namespaces.
 
     Attributes
     ----------
     schema
-        Of its rows.
+        The schema of the result.
     merged_depth
-        Below how many steps of the plan is the aggregate for which `run_partly` computes something, and
-        which `run_merged` merges; None where `run_statement` computes all.
+        The depth in the plan of the aggregate that `run_partly` computes in part and `run_merged` merges;
+        None if `run_statement` computes the whole result.
 
     Parameters
     ----------
     text
         A query.
     tables
-        The namespaces by the names that the query has for them.
+        The namespaces, by their names in the query.
 
     Raises
     ------
     UnsupportedFeatureError
-        It cannot be computed partition by partition; the message says why.
+        The query cannot be computed partition by partition; the message says why.
     InvalidInputError
-        It is wrong; `ColumnNotFoundError` when a name in it is.
+        The query is invalid; the error is a `ColumnNotFoundError` if a column does not exist.
     """
 
     def __init__(self, text: str, tables: Mapping[str, NamespaceSnapshot]) -> None:
@@ -113,7 +114,7 @@ class DividedStatement:
         self._part = part
 
     def groups(self) -> list[MemberGroup]:
-        """Return the groups of members that may have rows of the result. Opens all of these."""
+        """Return the groups of members that may contribute rows to the result. This opens their members."""
         part = self._part
         if part is None or part.grouping is None:
             return []
@@ -124,7 +125,7 @@ class DividedStatement:
             positions = np.flatnonzero(codes >= 0)
             sizes = [int(table.fragments.file_bytes.sum()) for table in scan.snapshot.open_members(positions)]
             np.add.at(num_bytes, codes[positions], sizes)
-            # both names may stand for one namespace
+            # both names may refer to the same namespace
             name = next(name for name in self._tables if scan.table.is_called((None, name)))
             members[name] = codes
         orders = {name: np.argsort(codes, kind="stable") for name, codes in members.items()}
@@ -139,12 +140,12 @@ class DividedStatement:
 
 
 def run_statement(text: str, tables: Mapping[str, NamespaceSnapshot]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a query over namespaces, or over some members of these, in one thread's memory.
+    """Yield the rows of a query over namespaces, or over some of their members, in a single thread.
 
     Raises
     ------
     LanceError
-        Stored bytes cannot be read, or the query is wrong.
+        Stored bytes cannot be read, or the query is invalid.
     """
     frame = _context(tables).sql(text, ONLY_QUERIES)
     yield from streamed_batches(frame.execute_stream, frame.statements)
@@ -153,17 +154,17 @@ def run_statement(text: str, tables: Mapping[str, NamespaceSnapshot]) -> Iterato
 def run_partly(
     text: str, tables: Mapping[str, NamespaceSnapshot], merged_depth: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what `run_merged` needs to know of some members of namespaces.
+    """Yield the partial aggregates of some members of the namespaces, for `run_merged`.
 
     Parameters
     ----------
     merged_depth
-        As `DividedStatement` has it.
+        See `DividedStatement`.
 
     Raises
     ------
     LanceError
-        As `run_statement`.
+        As for `run_statement`.
     """
     ctx, statement = _context(tables), Statement(text)
     with planning_errors(statement):
@@ -178,19 +179,19 @@ def run_merged(
     merged_depth: int,
     parts: Sequence[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a query, of what `run_partly` has yielded for all members of the namespaces.
+    """Yield the rows of a query, merged from the batches that `run_partly` yielded for all members.
 
     Parameters
     ----------
     tables
-        The namespaces; no rows of these are read.
+        The namespaces. Their rows are not read.
     merged_depth
-        As `DividedStatement` has it.
+        See `DividedStatement`.
 
     Raises
     ------
     LanceError
-        As `run_statement`.
+        As for `run_statement`.
     """
     ctx, statement = _context(tables), Statement(text)
     with planning_errors(statement):
@@ -206,7 +207,7 @@ def _optimized(ctx: SessionContext, statement: Statement) -> PlanNode:
 def _is_merged(
     ctx: SessionContext, statement: Statement, plan: PlanNode, path: Path, schema: pa.Schema
 ) -> bool:
-    """Whether a path leads to an aggregate that can be computed of what its parts give."""
+    """Whether a path leads to an aggregate that can be merged from partial aggregates."""
     if any(len(node.inputs) != 1 or node.has_subquery for node in chain(plan, path)):
         return False
     if any(scan.is_blocked for scan in logical_scans(plan)):
@@ -247,12 +248,12 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _above(plan: PlanNode, path: Path) -> str:
-    """Return the step of a plan that takes the rows of another one, for people."""
+    """Return the step directly above a part of the plan, as text for messages."""
     return node_at(plan, path[:-1]).shown
 
 
 class _Pinned(TableSource):
-    """What stays as it is, also where it is only a part."""
+    """A source that stays at its snapshot, even if the snapshot contains only some of the members."""
 
     def __init__(self, snapshot: NamespaceSnapshot) -> None:
         super().__init__(snapshot.uri)

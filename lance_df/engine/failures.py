@@ -1,7 +1,7 @@
-"""What DataFusion raises, turned into `LanceError`.
+"""Convert the exceptions that DataFusion raises to `LanceError`.
 
-DataFusion keeps the text of an exception that comes out of a callback, not the exception. Providers and
-statements remember theirs, so the text identifies the one to raise again.
+DataFusion keeps only the text of an exception that a callback raises. Providers and statements remember their
+exceptions, so that the text identifies the exception to raise again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lance_df.forks import Origin
 from lance_df.interrupts import apart, raised_at_the_end
 
 _MAX_STATEMENT = 200
-# as a message and, of DataFusion 51, as the name of an error inside another
+# an error message; DataFusion 51 also gives the name of an error inside another error
 _EXHAUSTED: Final = ("Resources exhausted", "ResourcesExhausted(", "Not enough memory to continue")
 _MORE_MEMORY: Final = (
     "Raise the limit, as with SET datafusion.runtime.memory_limit = '4G': sorts and groups spill to disk, "
@@ -44,14 +44,14 @@ NamesIn: TypeAlias = Callable[[str], tuple[str, Iterable[str]]]
 
 @contextmanager
 def planning_errors(statement: Statement, names_in: NamesIn | None = None) -> Iterator[None]:
-    """Raise what goes wrong while a statement is planned as a `LanceError` that names the statement.
+    """Convert errors that occur while a statement is planned to a `LanceError` that names the statement.
 
     Parameters
     ----------
     names_in
-        As of `lance_df.engine.messages.with_similar_table`; without it no table is suggested.
+        See `lance_df.engine.messages.with_similar_table`. Without it, no table is suggested.
     """
-    with raised_at_the_end():  # what the handler of SIGINT raises may be an Exception, too
+    with raised_at_the_end():  # a user's SIGINT handler may raise an Exception, too
         try:
             with engine_call():
                 yield
@@ -66,7 +66,7 @@ def planning_errors(statement: Statement, names_in: NamesIn | None = None) -> It
 
 @contextmanager
 def execution_errors(statements: Sequence[Statement]) -> Iterator[None]:
-    """Raise the `LanceError` of a scan as itself, and what else DataFusion says as one of ours."""
+    """Raise the `LanceError` of a scan unchanged, and convert DataFusion's errors to a `LanceError`."""
     with raised_at_the_end():
         try:
             with engine_call():
@@ -77,14 +77,14 @@ def execution_errors(statements: Sequence[Statement]) -> Iterator[None]:
             remembered = _remembered(err, statements)
             if remembered is not None:
                 raise remembered from err
-            if type(err) is Exception:  # DataFusion's; what Python raises for wrong arguments stays
+            if type(err) is Exception:  # DataFusion's; Python's errors for wrong arguments stay
                 raise _planning_error(err, next(iter(statements), None)) from err
             raise
 
 
 @contextmanager
 def raised_by_catalog() -> Iterator[None]:
-    """Raise a `LanceError` of a catalog as itself, where no statement remembers it."""
+    """Raise the `LanceError` of a catalog unchanged where no statement remembers it."""
     try:
         yield
     except LanceError:
@@ -98,7 +98,7 @@ def raised_by_catalog() -> Iterator[None]:
         raise
 
 
-# what gives a name to data that is no table of ours; some releases of DataFusion lack some of them
+# methods that register other data under a name; some releases of DataFusion lack some of them
 _NAMING: Final = (
     *("register_arrow", "register_avro", "register_batch", "register_csv", "register_json"),
     *("register_listing_table", "register_parquet", "register_record_batches", "register_view"),
@@ -107,7 +107,7 @@ _NAMING: Final = (
 
 
 def with_errors_of_catalogs(session: type[Session]) -> type[Session]:
-    """Let the methods of a session that DataFusion registers data by raise the `LanceError` of a catalog."""
+    """Wrap the registration methods of a session class so that they raise the `LanceError` of a catalog."""
     for name in _NAMING:
         if (method := getattr(PlainSessionContext, name, None)) is not None:
             setattr(session, name, _raising(method))
@@ -124,10 +124,11 @@ def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def run_apart(statements: Sequence[Statement], work: Callable[[], R]) -> R:
-    """Return what ``work`` returns, which runs statements; errors are those of `execution_errors`.
+    """Run ``work``, which executes statements, and return its result; errors as in `execution_errors`.
 
-    An interrupt ends what DataFusion computes when it looks for signals, once a second. Where it may not look
-    for much longer the interrupt is raised all the same, and what it computes ends later.
+    DataFusion checks for signals once a second, so an interrupt normally stops the computation. If DataFusion
+    may compute for much longer without a check, the interrupt is raised anyway, and the computation ends
+    later.
     """
     late = [statement for statement in statements if statement.stops_late]
     with execution_errors(statements):
@@ -144,17 +145,17 @@ def run_apart(statements: Sequence[Statement], work: Callable[[], R]) -> R:
 def streamed_batches(
     begin: Callable[[], Iterable[Any]], statements: Sequence[Statement]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a stream of DataFusion's; errors are those of `execution_errors`.
+    """Yield the batches of a DataFusion stream; raises errors as `execution_errors` does.
 
     Parameters
     ----------
     begin
-        Begins to run a frame.
+        The function that starts the execution of a frame.
 
     Raises
     ------
     ForkedProcessError
-        The stream was begun in the parent of this process.
+        The stream was started in the parent of this process.
     """
     stream = run_apart(statements, lambda: iter(begin()))
     origin = Origin()
@@ -167,7 +168,7 @@ def streamed_batches(
 
 
 def _remembered(error: Exception, statements: Sequence[Statement]) -> LanceError | None:
-    """Return a copy, with its traceback, of the error that a statement remembers to have raised."""
+    """Return a copy of the error that a statement raised and remembers, with its traceback."""
     known = _matching(error, statements)
     raised = None if known is None else copy.copy(known).with_traceback(known.__traceback__)
     for statement in statements:
@@ -176,7 +177,7 @@ def _remembered(error: Exception, statements: Sequence[Statement]) -> LanceError
 
 
 def _matching(error: Exception, statements: Iterable[Statement]) -> LanceError | None:
-    # Rust writes what Python has written of an error
+    # Rust includes the text that Python produced for an error
     texts = (str(error), once := _unescaped(error), _unescaped(once))
     for statement in statements:
         for known in reversed(statement.all_errors()):
@@ -187,7 +188,7 @@ def _matching(error: Exception, statements: Iterable[Statement]) -> LanceError |
 
 
 def _unescaped(error: Exception | str) -> str:
-    """Return a message that DataFusion 51 has escaped, as Rust writes texts in others."""
+    """Return a message without the escapes that DataFusion 51 adds, as Rust does for nested text."""
     return str(error).replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\")
 
 

@@ -1,7 +1,8 @@
-"""Keys of one side of a join, by which scans of the other side leave out rows.
+"""Keys of one side of a join, with which scans of the other side skip rows.
 
-DataFusion gives sources of its own such filters while a join runs, and those of Python none. So a scan reads
-the keys itself, of a table that is small beside its own, when its first rows are asked for.
+While a join runs, DataFusion passes such filters to its own sources, but not to sources written in Python.
+Instead, a scan reads the keys itself when its first rows are requested. The table with the keys is small
+compared to the scanned table.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from lance_df.engine.provider import SourceScan
     from lance_df.scan.source import Scannable
 
-# where more rows are left, to look up keys takes more than to join a few rows more
+# if more rows remain, looking up keys takes longer than joining the extra rows
 _MAX_SELECTED: Final = 0.5
-# of so many equal values most are decoded by whole windows, and others are not read
+# with this many equal values, most are decoded by whole windows, and others are not read
 _LONG_RUN: Final = 64
-# A scan that looks up each key saves the other columns of the rows that it leaves out. That takes less where
-# few rows are left, of so many columns.
+# A scan that looks up each key does not read the other columns of the rows that it drops. This is faster if
+# few rows remain and the scan returns many columns.
 _FEW_ROWS: Final = 1 / 8
 _MANY_COLUMNS: Final = 5
 _FEWER_ROWS: Final = 1 / 16
@@ -38,18 +39,18 @@ _SOME_COLUMNS: Final = 3
 
 
 class JoinKeys:
-    """The values of a column in the rows that a join may take, perhaps with some others.
+    """The values of a column in the rows that a join may need, and possibly other values.
 
-    They are read once, by the thread that asks first.
+    The first thread that needs the values reads them, once.
 
     Parameters
     ----------
     scan, column
-        What has them.
+        The scan and the column that contain the keys.
     predicate
-        True for all rows that the join may take; None if nothing is known.
+        A predicate that is true for all rows that the join may need; None if nothing is known.
     filters
-        What else holds for these.
+        Other conditions on these rows.
     """
 
     def __init__(
@@ -64,22 +65,22 @@ class JoinKeys:
 
     @property
     def source(self) -> str:
-        """What they are, for people: ``SELECT id FROM file:///data/t.lance WHERE …``."""
+        """The origin of the keys, for people: ``SELECT id FROM file:///data/t.lance WHERE …``."""
         conditions = [] if self._predicate is None else [to_text(self._predicate)]
         conditions += [f"{each.column} IN ({each.source})" for each in self._filters]
         return f"SELECT {self._column} FROM {self._scan.source.uri} WHERE {' AND '.join(conditions)}"
 
     def estimated_rows(self) -> int | None:
-        """Return about how many rows are read for them; None if that is not known."""
+        """Return the estimated number of rows that are read for the keys; None if it is not known."""
         return self._scan.source.estimated_rows(self._predicate)
 
     def values(self) -> pa.Array | None:
-        """Return the distinct values but NULL; None if too many rows of the table have them.
+        """Return the distinct values without NULL; None if too many rows of the table have them.
 
         Raises
         ------
         LanceError
-            They cannot be read.
+            The keys cannot be read.
         """
         with self._lock:
             if self._read is None:
@@ -111,13 +112,14 @@ class JoinKeys:
 
 @dataclass(frozen=True, slots=True)
 class JoinFilter:
-    """A condition on the rows of a scan: a column has one of the values that any of some keys have.
+    """A condition on the rows of a scan: the value of a column is among the given keys.
 
     Attributes
     ----------
     applies
-        Whether it is applied to each row in any case; otherwise it is where equal values follow each other,
-        or it leaves few rows of many columns, and prunes pages elsewhere.
+        Whether the scan always applies the condition to each row. If not, the scan applies it only if equal
+        values are stored next to each other, or if few rows remain and many columns are read. Otherwise the
+        condition only prunes pages.
     """
 
     column: str
@@ -126,11 +128,11 @@ class JoinFilter:
 
     @property
     def source(self) -> str:
-        """Where the values come from, for people."""
+        """The origin of the keys, for people."""
         return " UNION ALL ".join(each.source for each in self.keys)
 
     def applies_to(self, source: Scannable, num_columns: int) -> bool:
-        """Whether it is applied to each row of a source, of which a scan returns so many columns.
+        """Whether a scan of ``source`` with ``num_columns`` columns applies the condition to each row.
 
         Raises
         ------
@@ -151,7 +153,7 @@ class JoinFilter:
         return share <= (_FEW_ROWS if num_columns >= _MANY_COLUMNS else _FEWER_ROWS)
 
     def predicate(self) -> Predicate | None:
-        """Return the condition; None if it would leave out too few rows.
+        """Return the condition as a predicate; None if it would drop too few rows.
 
         Raises
         ------

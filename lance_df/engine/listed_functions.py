@@ -1,4 +1,4 @@
-"""Lists of functions in `information_schema` without those that sessions register for themselves."""
+"""Remove the functions that sessions register internally from the lists in `information_schema`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _LISTS: Final = (("information_schema", "routines"), ("information_schema", "par
 
 
 def without_functions(ctx: PlainSessionContext, frame: DataFrame, names: Collection[str]) -> DataFrame:
-    """Return a frame in which `information_schema.routines` and `parameters` lack some functions.
+    """Return a frame in which `information_schema.routines` and `parameters` omit some functions.
 
-    One whose plan cannot be built anew, or that has the list in a subquery of an expression, stays as it is.
+    If the plan cannot be rebuilt, or reads the list in a subquery of an expression, the frame is returned
+    unchanged.
     """
     plan = plan_of(frame)
     hidden = [Expr.literal(name) for name in names]
@@ -28,5 +29,5 @@ def without_functions(ctx: PlainSessionContext, frame: DataFrame, names: Collect
             if isinstance(node, Scan) and node.table in _LISTS
         }
         return rebuilt(ctx, plan, (), lists) if lists else frame
-    except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
+    except Exception:  # noqa: BLE001 - if DataFusion rejects the new plan, the statement stays unchanged
         return frame

@@ -1,4 +1,4 @@
-"""What DataFusion says of a statement, in the names of whoever wrote it."""
+"""Rewrite DataFusion's error messages in the terms of the user who wrote the statement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREFIXES: Final = re.compile(
     r"|(?:type_coercion\s+)?caused by\s+)+"
 )
 _SYNTAX: Final = re.compile(r'SQL error: ParserError\("(.*)"\)', re.DOTALL)
-# of the text that is planned, which need not be the one that was written
+# positions in the planned text, which may differ from the text that the user wrote
 _POSITION: Final = re.compile(r",? at Line: \d+, Column:? \d+")
 _SYSTEM_COLUMN: Final = (
     r"(?:_row(?:id|addr|offset|_created_at_version|_last_updated_at_version)|__lance_df_\w+)"
@@ -31,7 +31,7 @@ _EACH_SIGNATURE: Final = re.compile(
 )
 _END: Final = "found: the end of the text"
 _NOT_BOOLEAN: Final = re.compile(r"Cannot create filter with non-boolean predicate ('.*') returning (\w+)")
-# what DataFusion says of what it does not do, and what we do
+# messages about features that DataFusion lacks, and the alternative in lance_df
 _UNSUPPORTED: Final = (
     (
         re.compile(
@@ -63,7 +63,7 @@ _RAISED: Final = re.compile(
 
 
 def readable(message: str) -> str:
-    """Return a message without positions in texts, system columns, and what is for DataFusion's authors."""
+    """Return a message without text positions, system columns and notes for DataFusion's developers."""
     text = _PREFIXES.sub("", message).strip()
     syntax = _SYNTAX.search(text)
     if syntax is not None:
@@ -76,7 +76,7 @@ def readable(message: str) -> str:
 
 
 def raised_by_function(message: str) -> LanceError | None:
-    """Return the error of ours that a function raised for a row; None if a message is of another kind."""
+    """Return the `LanceError` that a function raised for a row; None for other messages."""
     match = _RAISED.search(message)
     if match is None:
         return None
@@ -88,12 +88,12 @@ def raised_by_function(message: str) -> LanceError | None:
 
 
 def of_expression(message: str, expression: str, table: str) -> str:
-    """Return the message about an expression without what stands around it in a statement.
+    """Return a message about an expression without the parts that refer to the statement around it.
 
     Parameters
     ----------
     table
-        The name of the table there.
+        The name of the table in that statement.
     """
     if ")" not in expression:
         message = message.replace("found: )", _END)
@@ -106,23 +106,24 @@ def of_expression(message: str, expression: str, table: str) -> str:
 
 
 def unsupported(message: str) -> str | None:
-    """Return what to do instead of what a message says is not supported; None if it says something else."""
+    """Return the alternative to an unsupported feature that a message reports; None for other messages."""
     return next((instead for pattern, instead in _UNSUPPORTED if pattern.search(message)), None)
 
 
 def missing_table(message: str) -> str | None:
-    """Return the whole name of the table that a message misses, None if it misses none."""
+    """Return the full name of the table that a message reports as missing; None for other messages."""
     match = _NO_TABLE.search(message)
     return None if match is None else match[1]
 
 
 def with_similar_table(message: str, names_in: Callable[[str], tuple[str, Iterable[str]]]) -> str:
-    """Return the message about a table that is missing, with the one that may be meant.
+    """Return the message about a missing table, with a suggestion of a similar name.
 
     Parameters
     ----------
     names_in
-        Returns, for the whole name of a table, its name as a user has it, and the names of the tables there.
+        A function that takes the full name of a table and returns the name as the user writes it, and the
+        names of the tables in its schema.
     """
     whole = missing_table(message)
     if whole is None:

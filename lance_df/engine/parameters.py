@@ -1,4 +1,4 @@
-"""The values of placeholders in a statement, in what DataFusion takes."""
+"""Convert the values of a statement's placeholders to values that DataFusion accepts."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
 
-# of pandas, which need not be installed
+# types of pandas, which need not be installed
 _NULLS: Final = ("NaTType", "NAType")
-# units of numpy that Arrow does not have, and those that hold the same times
+# numpy units that Arrow lacks, and the Arrow units that hold the same times
 _UNITS: Final = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
 
 
 def parameter_values(given: object) -> dict[str, Any]:
-    """Return the values by name; those of a list are ``$1``, ``$2`` and so on.
+    """Return the values by name. The values of a list are named ``$1``, ``$2`` and so on.
 
     Raises
     ------
     InvalidInputError
-        They are neither a dict nor a list, or one is nothing that Arrow holds.
+        ``given`` is neither a dict nor a list, or Arrow cannot represent a value.
     """
     if isinstance(given, list | tuple):
         given = dict(enumerate(given, 1))

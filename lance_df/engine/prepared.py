@@ -1,7 +1,8 @@
-"""Prepared statements that read what is newest when they are executed.
+"""Prepared statements that read the newest versions when they are executed.
 
-DataFusion plans a statement when it is prepared: its tables stay at the versions of that moment, and some
-conditions that are pushed into scans then cannot be executed (casts of columns beside parameters).
+DataFusion plans a statement when it is prepared. Its tables would therefore stay at the versions of that
+time, and some conditions that DataFusion pushes into scans could not be executed, such as casts of columns
+beside parameters.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class PreparedStatements:
-    """The texts of the prepared statements of a session, by their names."""
+    """The texts of a session's prepared statements, by name."""
 
     def __init__(self) -> None:
         self._texts: dict[str, Preparation] = {}
 
     def note(self, text: str) -> None:
-        """Remember or forget what a statement, which DataFusion has taken, prepares or deallocates."""
+        """Record a PREPARE or DEALLOCATE statement that DataFusion has accepted."""
         preparation = parse_preparation(text)
         if preparation is not None and preparation.verb == "PREPARE":
             self._texts[preparation.name] = preparation
@@ -32,7 +33,7 @@ class PreparedStatements:
             self._texts.pop(preparation.name, None)
 
     def planned_anew(self, ctx: PlainSessionContext, text: str) -> DataFrame | None:
-        """Return the frame of an ``EXECUTE``, prepared again for it alone; None for other statements."""
+        """Prepare the statement of an ``EXECUTE`` again and return its frame; None for other statements."""
         execution = parse_preparation(text)
         if execution is None or execution.verb != "EXECUTE":
             return None

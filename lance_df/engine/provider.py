@@ -1,9 +1,9 @@
-"""A Lance table as DataFusion sees it: a `pyarrow.dataset.Dataset` of which DataFusion calls four methods.
+"""A Lance table for DataFusion: a `pyarrow.dataset.Dataset`, of which DataFusion calls four methods.
 
-Observed with DataFusion 51 to 55: planning a scan node calls ``scanner(columns, filter)`` and then, on the
-same thread, ``get_fragments(filter)``; running partition ``i`` calls ``scanner(schema, columns, filter,
-batch_size)`` of fragment ``i`` on a worker thread, and pulls its ``to_batches()``. A filter that arrives is
-never checked again above the scan, and batches are not compared with the schema.
+Observed with DataFusion 51 to 55: to plan a scan node, it calls ``scanner(columns, filter)`` and then, on the
+same thread, ``get_fragments(filter)``. To run partition ``i``, it calls ``scanner(schema, columns, filter,
+batch_size)`` of fragment ``i`` on a worker thread, and consumes its ``to_batches()``. DataFusion neither
+applies a pushed filter again above the scan nor compares batches with the schema.
 """
 
 from __future__ import annotations
@@ -45,54 +45,54 @@ if TYPE_CHECKING:
     from lance_df.scan.source import Scannable
 
 _MAX_CACHED_PLANS: Final = 16
-_COLUMN_BYTES: Final = 256  # of a column of a schema, and its name
+_COLUMN_BYTES: Final = 256  # for a column of a schema, and its name
 _COUNT_BATCH_ROWS: Final = 1 << 20
-# of a small predicate; larger ones are about twice as large as the expression
+# for a small predicate; a larger one takes about twice the size of its expression
 _PREDICATE_BYTES: Final = 1024
-# a partition of a table in a store mostly waits for answers
+# partitions of a table in a remote store mostly wait for responses
 _REMOTE_TASKS: Final = 4
 
 
 class RowFilter(Protocol):
-    """Rows of batches that are wanted, for reasons that a scan does not know.
+    """A filter on the rows of batches that is not part of the scan's request.
 
     Attributes
     ----------
     columns
-        The top-level columns that it reads.
+        The top-level columns that the filter reads.
     """
 
     @property
     def columns(self) -> set[str]: ...
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that are wanted."""
+        """Return the rows that pass the filter."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceScan:
-    """What the scans of one table of a statement request, and how their tasks run.
+    """The request that the scans of one table of a statement make, and how their tasks run.
 
     Attributes
     ----------
     source
-        What is scanned.
+        The table, namespace or metadata table to scan.
     request
-        What every scan requests beside the columns and the predicate that DataFusion gives it. ``columns``
-        are those that the table has, ``None`` for all stored ones, and ``output`` the one that is offered:
-        with a `PartialAggregate` the table has the results of its calls as columns, too, and scans that
-        return none of these return rows.
+        What every scan requests in addition to the columns and the predicate from DataFusion. ``columns`` are
+        the columns of the table, ``None`` for all stored ones. ``output`` is the output that the table
+        offers: with a `PartialAggregate`, the table also has the results of its calls as columns, and scans
+        that return none of these return rows.
     num_partitions
-        Upper bound for the partitions of a scan; ``None`` for one per core.
+        The maximum number of partitions of a scan; ``None`` for one per core.
     in_turn
-        Whether a single partition reads one task after the other, in the thread that asks for batches.
+        Whether a single partition reads its tasks one after the other, in the thread that requests batches.
     reads_ahead
-        Whether tasks in a store are read ahead, as all rows will be asked for.
+        Whether tasks in a store are read ahead, because the consumer will request all rows.
     condition
-        An expression that is applied beside what each scan is given.
+        An expression that is applied in addition to the filter of each scan.
     join_filters
-        Conditions on rows that are needed. They are known when a scan runs, and not before.
+        Conditions on the rows that are needed. They are only known when a scan runs.
     """
 
     source: Scannable
@@ -104,26 +104,27 @@ class SourceScan:
     join_filters: tuple[JoinFilter, ...] = ()
 
     def requesting(self, **changes: Any) -> SourceScan:
-        """Return the same with another request."""
+        """Return a copy with a changed request."""
         return replace(self, request=replace(self.request, **changes))
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """A scan as it will run.
+    """A scan that is ready to run.
 
     Attributes
     ----------
     plan
-        What is read.
+        The plan of the scan.
     filters
-        Applied to its batches.
+        Filters that are applied to the batches of the plan.
     aggregator
-        Applied then, to ``aggregated`` columns; None where the plan aggregates or rows are returned.
+        Applied after the filters, to the ``aggregated`` columns; None if the plan aggregates or rows are
+        returned.
     output
-        The columns that are returned.
+        The names of the columns that are returned.
     counts_only
-        Whether only the number of rows is.
+        Whether only the number of rows is returned.
     """
 
     plan: ScanPlan
@@ -136,7 +137,7 @@ class PlannedScan:
 
 @dataclass(slots=True)
 class ScanCounters:
-    """What scans have done."""
+    """Counters of the work that scans have done."""
 
     plans: int = 0
     tasks: int = 0
@@ -154,18 +155,18 @@ class ScanCounters:
 
 @dataclass(slots=True)
 class ScanLog:
-    """What the scans of one table of a statement have done.
+    """A log of the scans of one table of a statement.
 
     Attributes
     ----------
     errors
-        The `LanceError` objects that they have raised; DataFusion keeps only their text.
+        The `LanceError` objects that the scans raised; DataFusion keeps only their text.
     scans
         The plans of all scan nodes, in the order of planning.
     counters
-        What has been read.
+        Counters of what the scans read.
     is_abandoned
-        Whether nobody wants their rows any more. What reads them ends with an error then.
+        Whether the rows are no longer needed. Code that reads them then stops with an error.
     """
 
     errors: list[LanceError] = field(default_factory=list)
@@ -174,30 +175,30 @@ class ScanLog:
     is_abandoned: bool = False
 
     def check_wanted(self) -> None:
-        """Raise an error if nobody wants their rows any more."""
+        """Raise an error if the rows are no longer needed."""
         if self.is_abandoned:
             raise LanceError("the statement was interrupted")
 
     def abandon(self) -> None:
-        """End what scans read when they ask for the next batch."""
+        """Stop the scans at their next request for a batch."""
         self.is_abandoned = True
 
 
 class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """One version of a table or namespace, for one statement or many. Nothing about it ever changes.
+    """One version of a table or namespace, for one or many statements. Immutable.
 
     Parameters
     ----------
     scan
-        What is scanned, and what each scan requests.
+        The source to scan, and what each scan requests.
     log
-        Where scans note what they do; a new one by default.
+        The log of the scans; a new one by default.
     row_filter
-        Applied to the rows of all scans besides.
+        A filter that is also applied to the rows of all scans.
     stored_schema
-        Of the columns, if it is known.
+        The schema of the columns, if it is known.
     true_column
-        The name of a column that the schema then has at its end. It is TRUE in every row; conditions may name
+        The name of a column to append to the schema. The column is TRUE in every row. Conditions may refer to
         it, but it cannot be returned.
 
     Attributes
@@ -205,7 +206,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     scan, log
         As given.
     stored_schema
-        Of the columns of ``scan``, without what its output adds.
+        The schema of the columns of ``scan``, without those that its output adds.
     """
 
     def __init__(
@@ -217,7 +218,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         stored_schema: pa.Schema | None = None,
         true_column: str | None = None,
     ) -> None:
-        # The C++ dataset behind the base class is left unmade on purpose: nothing here uses it.
+        # The C++ dataset of the base class is not created on purpose: nothing here uses it.
         self.scan = scan
         self.log = log or ScanLog()
         self.stored_schema = stored_schema_of(scan) if stored_schema is None else stored_schema
@@ -225,7 +226,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._true_column = true_column
         self._schema = _offered(self.stored_schema, scan.request, true_column)
         self._num_partitions = scan.num_partitions or num_cores()
-        # A single partition is how rows stay in order; its tasks run at once all the same.
+        # A single partition preserves the order of rows. Its tasks still run at the same time.
         self._at_once = self._num_partitions == 1 and not scan.in_turn
         self._planned: Entries[PlannedScan] = TableCache(max_entries=_MAX_CACHED_PLANS).entries(
             CacheKind.PLANS
@@ -233,7 +234,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._planning = threading.local()
         self._planning_with_keys = new_lock()
 
-    # DataFusion panics where this raises, so no Python code runs in which an interruption could be raised.
+    # DataFusion panics if this raises. The getter runs no Python code, so no interrupt can be raised in it.
     schema = property(attrgetter("_schema"))
 
     @callback()
@@ -243,7 +244,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         filter: pc.Expression | None = None,  # noqa: ARG002 - DataFusion's name
         **_: Any,
     ) -> _Scan:
-        """Answer the planner, which reads only the schema."""
+        """Return the schema of a scan, which is all that the planner reads."""
         self._planning.columns = None if columns is None else tuple(columns)
         return _Scan(_projected(self._schema, columns), iter)
 
@@ -253,16 +254,16 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         filter: pc.Expression | None = None,
         num_partitions: int | None = None,
     ) -> list[_Partition]:
-        """Plan the scan and return its partitions, never none: DataFusion cannot sort zero partitions.
+        """Plan the scan and return its partitions, at least one: DataFusion cannot sort zero partitions.
 
         Parameters
         ----------
         num_partitions
-            Upper bound for them; ``None`` for that of the provider.
+            The maximum number of partitions; ``None`` for that of the provider.
         """
-        # The columns come from the call of scanner() before; were they wrong, only the number of partitions
-        # would be less apt, because partitions look up the plan by the columns they are given.
-        check_process()  # contexts of others have no other check
+        # The columns come from the preceding call of scanner(). If they were wrong, only the number of
+        # partitions would fit worse, because partitions look up the plan by the columns that they are given.
+        check_process()  # contexts of other libraries do not check this
         columns = getattr(self._planning, "columns", None)
         planned = self._plan(columns, filter)
         self.log.scans.append(planned.plan)
@@ -273,13 +274,13 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def _plan(
         self, columns: tuple[str, ...] | None, expression: pc.Expression | None, *, runs: bool = False
     ) -> PlannedScan:
-        """Return the plan of a scan; once it ``runs``, with what is known then."""
+        """Return the plan of a scan. If the scan ``runs``, the plan uses the join filters."""
         output = tuple(self._schema.names) if columns is None else columns
         filters = self.scan.join_filters if runs else ()
-        # kept, as a plan does not change while the scan that it is for observes more
+        # cached, so that the plan of a scan stays the same while the scan collects statistics
         key = (output, _fingerprint(expression), bool(filters))
         try:
-            # with keys of joins that takes long, and all partitions ask for it at once
+            # planning with join keys takes long, and all partitions request the plan at once
             with self._planning_with_keys if filters else nullcontext():
                 return self._planned.get(key, lambda: self._plan_anew(output, expression, filters), 0)
         except LanceError as err:
@@ -333,11 +334,11 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         filters: tuple[RowFilter, ...],
         aggregate: PartialAggregate | None,
     ) -> PlannedScan:
-        """Return a scan of rows that are filtered, and then aggregated, here."""
+        """Return a scan whose rows are filtered, and then aggregated, by this provider."""
         aggregated = () if aggregate is None else aggregate.columns
         returned = output if aggregate is None else aggregated
         compared = sorted(set().union(*(each.columns for each in filters)).difference(returned))
-        # what is left to filter is compared as plain strings
+        # the filters compare strings in their plain layout
         request = replace(request, columns=(*returned, *compared), output=Rows())
         plan = self.scan.source.plan(request)
         if aggregate is None:
@@ -348,7 +349,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return PlannedScan(plan, output, filters=filters, aggregator=aggregator, aggregated=aggregated)
 
     def _predicate_of(self, expression: pc.Expression) -> Predicate:
-        """Return the predicate that an expression is; statements that are repeated convert it once."""
+        """Return the expression as a predicate. The result is cached for repeated statements."""
         fingerprint = _fingerprint(expression)
         predicate: Predicate = self.scan.source.plan_cache.get(
             ("predicate", self._true_column, fingerprint),
@@ -425,7 +426,7 @@ def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
 
 
 def stored_schema_of(scan: SourceScan) -> pa.Schema:
-    """Return the schema of the columns of a scan, as it returns them."""
+    """Return the schema of a scan's columns as the scan returns them."""
     request = scan.request
     names = tuple(scan.source.arrow_schema.names) if request.columns is None else request.columns
 
@@ -449,7 +450,7 @@ def holds_json(source: Scannable) -> bool:
 
 
 def _offered(stored: pa.Schema, request: ScanRequest, true_column: str | None) -> pa.Schema:
-    """Return the schema of what scans may return."""
+    """Return the schema of all columns that scans may return."""
     output = request.output
     if isinstance(output, Rows):
         schema = with_views(stored, output.views) if output.views else stored
@@ -464,7 +465,7 @@ def _offered(stored: pa.Schema, request: ScanRequest, true_column: str | None) -
 
 
 def _requested(request: ScanRequest, output: tuple[str, ...]) -> PartialAggregate | None:
-    """Return the partial aggregate that a scan of some columns returns; None for rows."""
+    """Return the partial aggregate that a scan of the columns ``output`` returns; None if it returns rows."""
     if isinstance(request.output, Rows):
         return None
     aggregate = request.output.among(output)
@@ -475,7 +476,7 @@ def _requested(request: ScanRequest, output: tuple[str, ...]) -> PartialAggregat
 
 
 class _Partition:
-    """One partition of one scan node: what DataFusion calls a fragment."""
+    """One partition of one scan node, which DataFusion calls a fragment."""
 
     def __init__(self, provider: LanceTableProvider, number: int, work: WorkList) -> None:
         self._provider = provider
@@ -505,7 +506,7 @@ class _Scan:
 
 
 def with_views(schema: pa.Schema, names: frozenset[str]) -> pa.Schema:
-    """Return the schema with string views for some columns."""
+    """Return the schema with the type string_view for some columns."""
     fields = [field.with_type(pa.string_view()) if field.name in names else field for field in schema]
     return pa.schema(fields, schema.metadata)
 
@@ -521,7 +522,7 @@ def _fingerprint(expression: pc.Expression | pa.Scalar | bool | None) -> bytes |
 
 
 def _importer(schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch] | None:
-    """Return what makes batches such that DataFusion can import them; None where all are."""
+    """Return a function that makes batches importable for DataFusion; None if all batches are."""
     if not any(pa.types.is_nested(field.type) for field in schema):
         return None
     from lance_df.compute.offsets import columns_to_copy, without_offsets
@@ -531,13 +532,13 @@ def _importer(schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch] |
 
 
 def _row_counts(num_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield batches without columns; small ones, because DataFusion may take a batch apart by rows."""
+    """Yield batches without columns. They are small because DataFusion may split a batch by rows."""
     for start in range(0, num_rows, _COUNT_BATCH_ROWS):
         yield count_batch(min(_COUNT_BATCH_ROWS, num_rows - start))
 
 
 def _conform(batch: pa.RecordBatch, output: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
-    """Return exactly the columns and types that were promised."""
+    """Return the batch with exactly the promised columns and types."""
     if tuple(batch.schema.names) != output:
         batch = batch.select(list(output))
     if not output or batch.schema.equals(schema, check_metadata=True):

@@ -1,4 +1,4 @@
-"""Scans of one table with SQL expressions, in the order of its rows: what scanners are made of."""
+"""Scans of one table with SQL expressions, in the order of its rows. Scanners are based on them."""
 
 from __future__ import annotations
 
@@ -79,23 +79,23 @@ def scan_with_sql(
         Names of columns, of struct fields (``"a.b"``) or system columns; or a mapping from output names to
         SQL expressions.
     filter
-        An SQL expression, whose names are read as pylance reads them, see `lance_df.sql.expressions`, while
-        the rest is DataFusion's SQL; or a pyarrow expression.
+        A pyarrow expression, or an SQL expression. Names in SQL are read as pylance reads them, see
+        `lance_df.sql.expressions`; the rest is DataFusion's SQL.
     limit, offset
-        Rows to return, after rows to leave out.
+        The number of rows to return, and the number of rows to skip before them.
     with_row_id, with_row_address
-        Append ``_rowid``, ``_rowaddr``.
+        Append ``_rowid`` or ``_rowaddr``.
     batch_size
-        Upper bound for the rows of a batch.
+        The maximum number of rows of a batch.
     window_rows, fragment_ids, include_deleted_rows, blobs_as_bytes
         As in `ScanRequest`.
     use_statistics
         Whether page statistics and indices may prune.
     condition
-        A pyarrow expression that must be true besides ``filter``.
+        A pyarrow expression that must be true in addition to ``filter``.
     fields
-        Columns that columns of the result are for: these are cast to what is stored, as SQL's CAST does, and
-        JSON texts are encoded; others keep their types.
+        Target fields for columns of the result. These columns are cast to the stored types, as by SQL's CAST,
+        and JSON text is encoded. Other columns keep their types.
     at_once
         Whether the first batch comes when all are in memory. None of DataFusion's threads is needed then,
         which a stream needs.
@@ -105,10 +105,10 @@ def scan_with_sql(
     Raises
     ------
     InvalidInputError
-        An expression is malformed, or does not compute one value for each row, a value cannot be cast, or is
-        no JSON; ``limit`` or ``offset`` is negative.
+        An expression is malformed or does not compute one value for each row, a value cannot be cast or is
+        not valid JSON, or ``limit`` or ``offset`` is negative.
     ColumnNotFoundError
-        There is no such column.
+        A column does not exist.
     LanceError
         From the reader: stored bytes cannot be read.
     """
@@ -152,9 +152,9 @@ def plan_with_sql(
     use_statistics: bool = True,
     condition: pc.Expression | None = None,
 ) -> ScanPlan:
-    """Return the plan of what `scan_with_sql` would read, without reading it.
+    """Return the plan of the scan that `scan_with_sql` would run, without reading rows.
 
-    Its tasks may return rows, and columns, that are left for DataFusion to filter.
+    The tasks of the plan may return extra rows and columns, which DataFusion then filters.
     """
     selected = _Selection(table, columns, with_row_id=False, with_row_address=False)
     request = ScanRequest(
@@ -186,7 +186,7 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str], *, for_change: 
     InvalidInputError
         An expression is malformed, or does not compute one value for each row.
     ColumnNotFoundError
-        There is no such column.
+        A column does not exist.
     """
     frame, statement = _computed(table, columns, for_change=for_change)
     schema = _plain_schema(frame.schema())
@@ -194,12 +194,12 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str], *, for_change: 
 
 
 def columns_computed_from(schema: pa.Schema, columns: Mapping[str, str]) -> list[str]:
-    """Return the names of the columns of a table that SQL expressions over it read.
+    """Return the names of the columns that SQL expressions read.
 
     Raises
     ------
     InvalidInputError, ColumnNotFoundError
-        As `compute_columns`.
+        As for `compute_columns`.
     """
     frame, _ = _computed(schema.empty_table(), columns)
     node = plan_of(frame)
@@ -236,12 +236,12 @@ def _computed(
 
 
 def row_order(table: pa.Table, keys: Sequence[tuple[str, str]]) -> pa.Array:
-    """Return the numbers of the rows of a table in memory in an order; rows with equal keys stay in theirs.
+    """Return the row numbers of an in-memory table in sorted order. The sort is stable.
 
     Parameters
     ----------
     keys
-        Columns, and the SQL that follows each, such as ``DESC NULLS LAST``.
+        Columns, and the SQL that follows each of them, such as ``DESC NULLS LAST``.
     """
     columns = {f"key{number}": table.column(name) for number, (name, _) in enumerate(keys)}
     rows = pa.table({**columns, "row": np.arange(table.num_rows)})
@@ -265,21 +265,21 @@ def _text_and_expression(
     filter: str | pc.Expression | None,
     condition: pc.Expression | None,
 ) -> tuple[str | None, pc.Expression | None]:
-    """Return the SQL expression and the pyarrow one that must both be true; None where there is none."""
+    """Return the SQL and the pyarrow expression that must both be true; each is None if there is none."""
     if filter is None or isinstance(filter, str):
         return filter, condition
     return None, filter if condition is None else filter & condition
 
 
 def _expressions(columns: Sequence[str] | Mapping[str, str] | None) -> str:
-    """Return the expressions as they are written, for errors; those that are mere columns are left out."""
+    """Return the expressions as the user wrote them, for errors. Plain columns are left out."""
     if not isinstance(columns, Mapping):
         return ""
     return ", ".join(text for name, text in columns.items() if text.strip('"`') != name)
 
 
 class _Selection:
-    """The columns to return, in SQL."""
+    """The columns to return, as SQL."""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class _Selection:
         self.extra_columns = (*system, *paths)
 
     def query(self, where: str | None) -> str:
-        """Return the query of the rows for which an SQL expression is true, or of all."""
+        """Return the query for the rows for which an SQL expression is true, or for all rows."""
         text = f"SELECT {self._items()} FROM {_TABLE}"
         if where is None:
             return text
@@ -319,7 +319,7 @@ class _Selection:
         return ", ".join(map(self._item, self._names)) or "NULL AS nothing"
 
     def _item(self, name: str) -> str:
-        """Return a column of the result; an expression is computed also where a flag appends its name."""
+        """Return the SQL for one output column. An expression takes precedence over an appended column."""
         if name not in self._expressions:
             return quote_identifier(name)
         return f"({to_datafusion(self._expressions[name], self.known)}) AS {quote_identifier(name)}"
@@ -331,7 +331,7 @@ class _Selection:
 def _planned_table(
     source: Scannable, request: ScanRequest, condition: pc.Expression | None, statement: Statement
 ) -> PlannedTable:
-    """Return the only table of a statement, whose rows come in their order."""
+    """Return the only table of a statement. A single partition preserves the order of its rows."""
     scan = SourceScan(source=source, request=request, num_partitions=1, condition=condition)
     return statement.add_table(frozenset({(None, _TABLE)}), scan)
 
@@ -372,7 +372,7 @@ def _plan(text: str, table: PlannedTable, batch_rows: int, *, for_change: bool =
 
         try:
             undecided = without_decided_filters(ctx, plan, [(scans[0], table)])
-        except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
+        except Exception:  # noqa: BLE001 - if DataFusion rejects the new plan, the statement stays unchanged
             undecided = None
         if undecided is not None and undecided[0].schema() == frame.schema():
             frame = undecided[0]
@@ -395,7 +395,7 @@ def _check_times(ctx: PlainSessionContext, frame: DataFrame) -> None:
 
 
 def _check_rowwise(plan: PlanNode) -> None:
-    """Refuse what does not give one row for each row: aggregates, windows, subqueries."""
+    """Raise an error if a plan does not give one row for each row: aggregates, windows, subqueries."""
     for node in nodes(plan):
         if node.kind in _CHANGES_ROWS:
             raise InvalidInputError(
@@ -404,12 +404,12 @@ def _check_rowwise(plan: PlanNode) -> None:
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema without the view types that DataFusion's functions return."""
+    """Return the schema without view types, which DataFusion's functions return."""
     return pa.schema([field.with_type(_plain_type(field.type)) for field in schema], schema.metadata)
 
 
 def _plain_type(data_type: pa.DataType) -> pa.DataType:
-    # compared, not looked up: extension types of other packages need not be hashable
+    # compared instead of looked up, because extension types of other packages may not be hashable
     if data_type == pa.string_view():
         return pa.string()
     return pa.binary() if data_type == pa.binary_view() else data_type

@@ -1,4 +1,4 @@
-"""Plan the queries of a session: what DataFusion makes of them, and what the rules of the optimizer do."""
+"""Plan the queries of a session with DataFusion and the optimizer rules."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 ONLY_QUERIES: Final = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 _INSERTED: Final = "__lance_df_inserted"
 _SMALL_BATCH: Final = 8192
-# a plan of fewer nodes is optimized again sooner than a context is made that does not do so
+# a plan with fewer nodes is optimized again faster than a context without optimization is created
 _WORTH_NODES: Final = 6
-# What a join computes of one side for scans of the other, -0.0 and 0.0 taken for different values. Scans of
-# ours take none, filters above them do.
+# The dynamic join filters of DataFusion treat -0.0 and 0.0 as different values. Scans of lance_df do not
+# receive these filters, but filter nodes above the scans do.
 _WITHOUT_JOIN_FILTERS: Final = {"datafusion.optimizer.enable_join_dynamic_filter_pushdown": "false"}
 
 
 class QueryPlanner:
-    """Plans the queries of one session.
+    """The planner for the queries of one session.
 
     Attributes
     ----------
     user_functions
-        Names of the functions that were registered.
+        The names of the functions that the user registered.
     """
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ class QueryPlanner:
         param_values: dict[str, Any] | None,
         named_params: dict[str, Any],
     ) -> LanceDataFrame:
-        """Plan a query, or another statement that DataFusion runs, which it may do at once.
+        """Plan a query or another DataFusion statement. DataFusion runs some statements immediately.
 
         Raises
         ------
         Exception
-            DataFusion's: the statement is wrong.
+            Raised by DataFusion: the statement is invalid.
         LanceError
             A table cannot be opened.
         """
@@ -84,10 +84,10 @@ class QueryPlanner:
             anew = None if self._prepared is None else self._prepared.planned_anew(session, query)
             return frame if anew is None else anew
 
-        # predicates prove nothing where functions of the user's have the names of built-in ones
+        # predicates prove nothing if user-defined functions replace built-in ones
         can_prove = not (self.user_functions and _replaces_functions(self.user_functions))
         tables: Mapping[int, PlannedTable] = {}
-        if (source := query_of_created_table(query)) is not None:  # DataFusion runs it at once
+        if (source := query_of_created_table(query)) is not None:  # DataFusion runs it immediately
             ahead, _ = statement.planned_over(
                 {},
                 lambda: PlainSessionContext.sql(session, source, ONLY_QUERIES, param_values, **named_params),
@@ -135,13 +135,13 @@ class QueryPlanner:
         param_values: dict[str, Any] | None,
         named_params: dict[str, Any],
     ) -> LanceDataFrame:
-        """Plan ``VALUES …`` as rows with columns of these types; see `LanceSession.plan_query`."""
+        """Plan ``VALUES …`` as rows with columns of the given types; see `LanceSession.plan_query`."""
         statement.inserted_into[_INSERTED] = Table(pyarrow.dataset.dataset(types.empty_table()))
 
         def plan() -> DataFrame:
             text = f"INSERT INTO {_INSERTED} {values}"
             insertion = PlainSessionContext.sql(session, text, None, param_values, **named_params)
-            # an insertion is planned, and not run
+            # the insertion is planned but not run
             (rows,) = plan_of(insertion).inputs
             return frame_of(session, rows)
 
@@ -152,7 +152,7 @@ class QueryPlanner:
         return LanceDataFrame(frame.df, (statement,), session)
 
     def note(self, query: str) -> None:
-        """Take note of a statement that has been planned, and may be about later ones."""
+        """Record a planned statement that may affect later statements."""
         lowered = query.lower()
         self._join_settings.forget(lowered)
         if "prepare" in lowered or "deallocate" in lowered:
@@ -162,13 +162,13 @@ class QueryPlanner:
             self._prepared.note(query)
 
     def _runnable(self, session: LanceSession, statement: Statement, planned: Planned) -> LanceDataFrame:
-        """Return the frame of a statement, which runs as it has been optimized."""
+        """Return the frame of a planned statement. It runs the optimized plan."""
         is_large = len(planned.read.nodes) >= _WORTH_NODES
         has_context = is_large or bool(planned.settings)
         context = with_settings(session, planned.settings) if has_context else session
-        # rules may have made it in a context of theirs
+        # rules may have created the frame in another context
         frame, as_run = frame_of(context, plan_of(planned.frame)), None
-        # what stable functions of the user's return is a constant in an optimized plan
+        # in an optimized plan, the results of stable user-defined functions are constants
         if is_large and not (self.user_functions and may_call(plan_of(frame), self.user_functions)):
             change_settings(context, {OPTIMIZER_PASSES: "0"})
             as_run = frame_of(context, planned.optimized)
@@ -187,7 +187,7 @@ class QueryPlanner:
 def _requests(
     session: LanceSession, statement: Statement, plan: PlanNode, can_prove: bool
 ) -> tuple[dict[int, PlannedTable], PlanScans | None]:
-    """Return what the scans of a plan request, and what it reads; None where it has to be made anew."""
+    """Return the requests of a plan's scans, and what the plan reads; None if it must be planned again."""
     read = PlanScans.of(plan)
     statement.stops_late = may_join_without_keys(read.nodes)
     unpushed = [scan.unpushed() for scan in read.scans] if read.blocked else read.scans
@@ -210,9 +210,9 @@ def _stand_in(
     tables: Mapping[int, PlannedTable],
     blocked: Sequence[str],
 ) -> None:
-    """Keep DataFusion from pushing filters into tables where that fails, see `LogicalScan.is_blocked`.
+    """Keep DataFusion from pushing filters into tables where this fails; see `LogicalScan.is_blocked`.
 
-    A filter does not pass a LIMIT, so DataFusion applies it above the scan.
+    A filter cannot pass a LIMIT, so DataFusion applies it above the scan.
     """
     for key, table in tables.items():
         if any(is_among(blocked, name) for _, name in table.names):
@@ -221,12 +221,12 @@ def _stand_in(
 
 
 def _in_small_batches(table: PlannedTable) -> PlannedTable:
-    """Let DataFusion come by often: a join without keys compares a batch with all rows of the other side."""
+    """Use small batches, so that a join without keys can be interrupted between them."""
     return replace(table, scan=table.scan.requesting(batch_rows=_SMALL_BATCH))
 
 
 def _joins_ours(tables: Mapping[int, PlannedTable], read: PlanScans) -> bool:
-    """Return whether a plan joins tables, and all that it is seen to scan are ours."""
+    """Return whether a plan has joins and all of its visible scans read tables of lance_df."""
     scans = [node for node in read.nodes if isinstance(node, Scan)]
     return any(isinstance(node, Join) for node in read.nodes) and all(
         any(table.is_called(scan.table) for table in tables.values()) for scan in scans

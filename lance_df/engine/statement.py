@@ -1,7 +1,7 @@
-"""What belongs to one SQL statement: the tables it sees, each in one version, and the errors they raise.
+"""The state of one SQL statement: the tables that it reads, each in one version, and their errors.
 
-DataFusion resolves names through callbacks that do not say for which statement; they run on the thread that
-planned it, so a context variable does.
+DataFusion resolves names through callbacks that do not identify the statement. They run on the thread that
+plans the statement, so a context variable identifies it.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class PlannedTable:
     Attributes
     ----------
     key
-        Identifies it in the statement.
+        The key of the table within the statement.
     names
-        All names by which the statement knows it, as (schema or None, name).
+        All names of the table in the statement, as (schema or None, name).
     scan
         What its scans request.
     log
-        Where these note what they do.
+        The log of its scans.
     stored_schema
-        The columns, without what the output of ``scan`` adds.
+        The columns of the table, without those that the output of ``scan`` adds.
     """
 
     key: int
@@ -59,24 +59,24 @@ class PlannedTable:
     stored_schema: pa.Schema
 
     def is_called(self, name: tuple[str | None, str]) -> bool:
-        """Whether a plan's (schema or None, name) may mean this table."""
+        """Whether the (schema or None, name) in a plan may refer to this table."""
         return any(
             known[1] == name[1] and (name[0] is None or known[0] in (None, name[0])) for known in self.names
         )
 
     def estimated_rows(self) -> int | None:
-        """Return about how many rows its scans read; None where that is not known."""
+        """Return the estimated number of rows that the scans read; None if it is not known."""
         return self.scan.source.estimated_rows(self.scan.request.pruning_predicate)
 
     def provider(self) -> LanceTableProvider:
-        """Return what DataFusion scans."""
+        """Return the table provider that DataFusion scans."""
         return LanceTableProvider(self.scan, log=self.log, stored_schema=self.stored_schema)
 
 
 def scans_of_tables(
     tables: Mapping[int, PlannedTable], scans: Collection[LogicalScan]
 ) -> Iterator[tuple[PlannedTable, list[LogicalScan]]]:
-    """Yield tables whose scans are known, and these: names alone may be ambiguous."""
+    """Yield each table with its scans. Tables whose names are ambiguous are left out."""
     for table in tables.values():
         of_table = [scan for scan in scans if table.is_called(scan.table)]
         is_shared = any(
@@ -89,10 +89,11 @@ def scans_of_tables(
 
 
 class TableSlot(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """What DataFusion plans the scans of a table with, in one plan of a statement.
+    """The object with which DataFusion plans the scans of a table, in one plan of a statement.
 
-    DataFusion decides what a scan reads when it makes a physical plan. What it is about is known from the
-    logical plan, so the request is completed between the two, once, by who plans the statement.
+    DataFusion decides what a scan reads when it creates a physical plan. The logical plan shows which rows
+    and columns the statement needs. The planner of the statement therefore completes the request once,
+    between the two steps.
     """
 
     def __init__(self, table: PlannedTable) -> None:
@@ -102,12 +103,12 @@ class TableSlot(pyarrow.dataset.Dataset):  # type: ignore[misc]
     schema = property(attrgetter("_provider.schema"))
 
     def complete(self, table: PlannedTable) -> None:
-        """Let scans request what is known now.
+        """Set the request of the scans to that of ``table``.
 
         Raises
         ------
         ValueError
-            They would return other columns than the plan was made for.
+            The scans would return other columns than those that the plan expects.
         """
         if table.scan is self._provider.scan:
             return
@@ -130,31 +131,33 @@ class Statement:
     Attributes
     ----------
     text
-        What is planned.
+        The text that is planned.
     options
-        Of its scans.
+        The options of its scans.
     stand_ins
-        What DataFusion is given in place of tables, by their keys.
+        Objects that DataFusion gets instead of tables, by the keys of the tables.
     errors
-        What callbacks have raised.
+        Errors that callbacks raised.
     joins
-        How joins of namespaces are computed.
+        Reports on how joins of namespaces are computed.
     rules
-        What the rules of the optimizer did.
+        Reports on the effects of the optimizer rules.
     units
-        The providers that read some members of a namespace each, with the key of the table.
+        The providers that each read some members of a namespace, with the key of the table.
     unit_plans
-        Plan what is not planned before its turn comes.
+        Functions that plan the units that are not planned in advance.
     temporary, inserted_into
-        Tables that have a name in this statement alone: those that it reads, and those that it inserts into.
+        Tables whose names exist only in this statement: tables that it reads, and tables that it inserts
+        into.
     is_change
-        Whether its rows are to be changed: then it is planned as it is written.
+        Whether its rows are to be changed. Such a statement is planned as it is written.
     written
-        The statement of which this is a query, for messages; None if it is one by itself.
+        The statement that contains this query, for messages; None if the query is the whole statement.
     stops_late
-        Whether DataFusion may compute for long without looking for signals.
+        Whether DataFusion may compute for a long time without checking for signals.
     around
-        Where expressions were written, not a statement: the name of the table in the statement around them.
+        If the user wrote expressions instead of a statement: the name of the table in the generated
+        statement.
     """
 
     text: str
@@ -181,13 +184,14 @@ class Statement:
 
     @property
     def shown(self) -> str:
-        """What messages say the statement is."""
+        """The statement as it is shown in messages."""
         return self.text if self.written is None else self.written
 
     def source_once(self, key: Hashable, make: Callable[[], TableSource]) -> TableSource:
-        """Return the source that the statement has for a key, which is made once.
+        """Return the source for a key. It is created once per statement.
 
-        What names no source that exists beyond the statement is the same one whenever it is planned again.
+        A source that exists only within the statement thus stays the same when the statement is planned
+        again.
         """
         with self._lock:
             if key not in self._scanned:
@@ -197,7 +201,7 @@ class Statement:
     def planned_over(
         self, tables: Mapping[int, PlannedTable], plan: Callable[[], DataFrame]
     ) -> tuple[DataFrame, dict[int, TableSlot]]:
-        """Return a frame over tables that request what they do in ``tables``, and the slots of these."""
+        """Return a frame whose tables make the requests in ``tables``, and the slots of the tables."""
         with self._lock:
             self._slots, self._planned = {}, tables
         with planning(self):
@@ -206,9 +210,9 @@ class Statement:
             return frame, dict(self._slots)
 
     def resolve(self, source: TableSource | PartSource, schema: str | None, name: str) -> Any:
-        """Return the table object for ``source``: for one plan the same one, of one version in all plans.
+        """Return the table object for ``source``: unique within a plan, of one version in all plans.
 
-        The parts of a namespace are those of the version that the statement sees of it.
+        The parts of a namespace have the version of the namespace that the statement reads.
         """
         with self._lock:
             key = id(source)
@@ -226,29 +230,29 @@ class Statement:
             return self._slots[key]
 
     def see(self, source: TableSource, version: Scannable) -> None:
-        """Let the statement read this version of a source."""
+        """Set the version of a source that the statement reads."""
         with self._lock:
             self._versions[id(source)] = version
             self._sources.append(source)
 
     def add_table(self, names: frozenset[tuple[str | None, str]], scan: SourceScan) -> PlannedTable:
-        """Add a table that no name has to be resolved for, and return it."""
+        """Add a table without resolving a name, and return it."""
         table = PlannedTable(id(scan), names, scan, ScanLog(), stored_schema_of(scan))
         self._tables[table.key] = table
         return table
 
     @property
     def tables(self) -> dict[int, PlannedTable]:
-        """The tables that it reads, by key, with what their scans request."""
+        """The tables that the statement reads, by key, with the requests of their scans."""
         return dict(self._tables)
 
     def note(self, tables: Mapping[int, PlannedTable]) -> None:
-        """Take note of what the scans of tables request."""
+        """Record the requests of the scans of some tables."""
         with self._lock:
             self._tables.update(tables)
 
     def forget_units(self) -> None:
-        """Forget what was planned for units of partitions."""
+        """Discard the plans for units of partitions."""
         with self._lock:
             self.units.clear()
             self.unit_plans.clear()
@@ -272,16 +276,16 @@ class Statement:
         return [*self.errors, *(error for log in self._logs() for error in log.errors)]
 
     def release_frames(self) -> None:
-        """Take from the errors of the statement and of its scans what they hold of the stack.
+        """Remove the references to the stack from the errors of the statement and its scans.
 
-        DataFusion may hold an error for as long as the user's stack holds what failed, so that neither would
-        ever end: collectors of garbage do not see what is not of Python.
+        DataFusion may hold an error as long as the user's stack holds the failed object. Neither would ever
+        be freed, because the garbage collector does not see references outside of Python.
         """
         for error in self.all_errors():
             error.__traceback__ = error.__cause__ = error.__context__ = None
 
     def abandon(self) -> None:
-        """End what its scans read: nobody waits for it."""
+        """Stop the scans of the statement, because its result is no longer needed."""
         for log in self._logs():
             log.abandon()
 
@@ -294,13 +298,13 @@ _current: ContextVar[Statement | None] = ContextVar("lance_df_statement", defaul
 
 
 def current_statement() -> Statement | None:
-    """Return the statement that is being planned, if it came through a session of ours."""
+    """Return the statement that is being planned, if a session of lance_df plans it."""
     return _current.get()
 
 
 @contextmanager
 def planning(statement: Statement) -> Iterator[Statement]:
-    """Make ``statement`` the current one."""
+    """Make ``statement`` the current statement."""
     token = _current.set(statement)
     try:
         yield statement

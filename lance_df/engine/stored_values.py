@@ -1,4 +1,4 @@
-"""What expressions compute, as columns of tables store it: cast, and JSON encoded."""
+"""Convert computed columns to the form in which tables store them: casts, and encoded JSON."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BINARIES: Final = (pa.binary(), pa.large_binary(), pa.binary_view())
 
 
 def cast_to_stored(frame: DataFrame, fields: Mapping[str, Field]) -> DataFrame:
-    """Return a frame whose columns can be stored in those of the same names, but for JSON texts.
+    """Return a frame whose columns have the types of the stored columns; JSON text is not encoded yet.
 
     Raises
     ------
     InvalidInputError
-        A value for a JSON column is neither a text nor a document.
+        A value for a JSON column is neither text nor a document.
     """
     columns = []
     for given in frame.schema():
@@ -36,7 +36,7 @@ def cast_to_stored(frame: DataFrame, fields: Mapping[str, Field]) -> DataFrame:
 
 
 def _cast_type(given: pa.Field, field: Field) -> pa.DataType:
-    """Return what to cast values for a column to: of JSON, texts stay texts, and documents are binaries."""
+    """Return the type to cast values to. For a JSON column, text stays text and documents stay binary."""
     if not field.is_json:
         return field.arrow_type()
     if given.type in _TEXTS or pa.types.is_null(given.type):
@@ -52,9 +52,9 @@ def _cast_type(given: pa.Field, field: Field) -> pa.DataType:
 def with_documents(
     schema: pa.Schema, batches: Generator[pa.RecordBatch], fields: Mapping[str, Field]
 ) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
-    """Return batches in which the values for JSON columns are documents as they are stored, and their schema.
+    """Return batches, and their schema, in which the values of JSON columns are stored documents.
 
-    The batches raise `InvalidInputError` where a text is no JSON, or a binary no document.
+    The batches raise `InvalidInputError` if a text is not valid JSON or a binary is not a valid document.
     """
     are_json = [each.name in fields and fields[each.name].is_json for each in schema]
     if not any(are_json):

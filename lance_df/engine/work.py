@@ -1,4 +1,4 @@
-"""One scan node of one physical plan: its tasks, dealt out to the partitions that DataFusion runs."""
+"""The tasks of one scan node of one physical plan, distributed over the partitions that DataFusion runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lance_df.scan.plan import ScanTask
 
 
 class WorkList:
-    """Tasks that the partitions of one scan node take from, first come first served.
+    """A queue of tasks that the partitions of one scan node share, first come, first served.
 
-    DataFusion may execute the same plan again (a recursive query does, once for each iteration). The n-th
-    execution of a partition belongs to the n-th round, and every round deals out all tasks.
+    DataFusion may execute the same plan again; a recursive query does so once for each iteration. The n-th
+    execution of a partition belongs to the n-th round, and every round distributes all tasks.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class WorkList:
         self._rounds: list[Iterator[ScanTask]] = []
 
     def start(self, partition: int, tasks: Sequence[ScanTask]) -> Iterator[ScanTask]:
-        """Begin an execution of ``partition`` and return the tasks that fall to it, lazily."""
+        """Start an execution of ``partition`` and return an iterator over the tasks that it takes."""
         with self._lock:
             number = self._executions[partition]
             self._executions[partition] += 1

@@ -1,1 +1,1 @@
-"""Predicates: a typed tree, where it comes from, how it is evaluated, and what bounds say about it."""
+"""Predicates: their tree, their translation, their evaluation, and their pruning with bounds."""

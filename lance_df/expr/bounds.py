@@ -1,9 +1,9 @@
-"""What bounds say about a predicate: whether rows of a zone cannot, might, or must all match.
+"""Decide from bounds whether a predicate cannot, might or must be TRUE for the rows of a zone.
 
-A predicate on one column is judged case by case: what holds for a value within the bounds, for a NaN of
-either sign, and for NULL. Each case says which of TRUE, FALSE and NULL are possible; the outcomes of a zone
-are those of the cases that it may hold. So ``x >= 1 AND x <= 5`` is not kept alive by a NaN, which satisfies
-only one side. Predicates on several columns combine by Kleene's rules.
+A predicate on one column is evaluated for four cases: a value within the bounds, a NaN of either sign, and
+NULL. The result of a case states which of TRUE, FALSE and NULL are possible. The possible outcomes of a zone
+are those of all cases that the zone may contain. A NaN that satisfies only one side of ``x >= 1 AND x <= 5``
+therefore does not prevent pruning. Predicates on several columns are combined by Kleene's rules.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Path: TypeAlias = tuple[str, ...]
 
 
 class Match(IntEnum):
-    """Of the rows of a zone: none is TRUE, some may be, all are."""
+    """Whether a predicate is TRUE for no row of a zone, possibly for some rows, or for all rows."""
 
     CANNOT = 0
     MIGHT = 1
@@ -50,19 +50,20 @@ class Match(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneBounds:
-    """Bounds of one column over many zones; all arrays have one entry a zone.
+    """Bounds of one column for many zones. All arrays have one entry per zone.
 
     Attributes
     ----------
     min, max
-        Values that no value of the zone is below or above; NULL and NaN values of the zone do not count. A
-        null or NaN bound is unknown. Bounds need not be values that occur, so truncated strings will do.
+        Lower and upper bounds of the values of a zone, without NULLs and NaNs. A null or NaN bound is
+        unknown. Bounds need not be values that occur, so truncated strings are valid.
     null_count
-        NULLs; ``None`` when unknown.
+        The number of NULLs; ``None`` if unknown.
     nan_count
-        NaNs; ``None`` when unknown. Means nothing for types without NaN.
+        The number of NaNs; ``None`` if unknown. Has no meaning for types without NaN.
     num_rows
-        Rows, or an upper bound. Where NULLs and NaNs account for all of them, the zone has no other values.
+        The number of rows, or an upper bound. If there are as many NULLs and NaNs, the zone has no other
+        values.
     """
 
     min: pa.Array
@@ -77,7 +78,7 @@ class ZoneBounds:
 
     @property
     def values(self) -> ZoneValues:
-        """The bounds in a form that compares."""
+        """The bounds in a form that can be compared."""
         values = self._values
         if values is None:
             values = zone_values.from_bounds(self)
@@ -88,12 +89,12 @@ class ZoneBounds:
 def bounds_of_legacy_pages(
     minimum: pa.Array, maximum: pa.Array, null_count: npt.ArrayLike, num_rows: npt.ArrayLike
 ) -> ZoneBounds:
-    """Return what the statistics of a 0.1 file say about the values that the file stores.
+    """Return what the statistics of a 0.1 file imply for the values that readers of the file get.
 
-    The statistics describe the array as it was before it was written. Pages keep no validity: a NULL of a
-    fixed-width type is stored as some value, which the bounds need not contain, and reads back as that value;
-    empty strings read back as NULL. So where fixed-width pages had NULLs nothing is known but that no row is
-    NULL, and for strings and binary the number of NULLs is unknown.
+    The statistics describe the array before it was written, but pages store no validity. A NULL of a
+    fixed-width type is stored as some value, which may be outside of the bounds, and is read as that value.
+    Empty strings are read as NULL. For fixed-width pages that had NULLs, it is therefore only known that no
+    row is NULL. For strings and binary, the number of NULLs is unknown.
     """
     rows = np.asarray(num_rows, dtype=np.int64)
     if zone_values.is_variable_width(minimum.type):
@@ -115,12 +116,12 @@ def classify(
     Parameters
     ----------
     predicate
-        May hold `Unknown`, which might be anything.
+        May contain `Unknown`, which may have any result.
     bounds
-        Columns without bounds might hold anything, as might zones whose bounds are null, or contradict
-        themselves: a minimum above the maximum, more NULLs than rows.
+        Columns without bounds may contain any values. This is also true for zones with null bounds or
+        contradictory bounds: a minimum above the maximum, or more NULLs than rows.
     num_zones
-        The length of every column's bounds.
+        The number of zones, which is the length of the bounds of each column.
     """
     if num_zones == 0:
         return np.empty(0, dtype=np.int8)
@@ -135,7 +136,7 @@ def classify(
 
 
 def _judge(predicate: Predicate, values: Mapping[_Path, ZoneValues], num_zones: int) -> Outcomes:
-    """Return the possible outcomes over all columns."""
+    """Return the possible outcomes of a predicate on any columns."""
     paths = columns(predicate)
     if len(paths) == 1 and not has_unknown(predicate):
         (path,) = paths
@@ -159,7 +160,7 @@ def _judge(predicate: Predicate, values: Mapping[_Path, ZoneValues], num_zones: 
 
 
 def _judge_column(predicate: Predicate, zone: ZoneValues) -> Outcomes:
-    """Return the possible outcomes of a predicate on one column: those of all cases a zone may hold."""
+    """Return the possible outcomes of a predicate on one column, over all cases that a zone may contain."""
     result = Outcomes.nothing(len(zone))
     bound = bind_literals(predicate, zone.type)
     for case, is_possible in zone.cases.items():

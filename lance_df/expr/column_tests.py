@@ -1,4 +1,4 @@
-"""Conditions on one column as sets of its values: what is looked at is the value, not each comparison."""
+"""Test conditions on one column as sets of values, so that each value is tested once."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ S = TypeVar("S")
 _MAX_PARTS: Final = 4
 _MAX_LISTED: Final = 2 * _MAX_PARTS
 _MAX_TABLE: Final = 1 << 22  # bytes
-_MAX_SPARSE: Final = 1024  # numbers for each that is listed
+_MAX_SPARSE: Final = 1024  # numbers in the table per listed number
 
 
 class ValueSets(Protocol[S]):
-    """Sets of the values of a type, and what finds the values that are in one."""
+    """Set operations on the values of a type, and the kernel that finds the values of a set."""
 
     @property
     def data_type(self) -> pa.DataType: ...
@@ -60,7 +60,7 @@ class ValueSets(Protocol[S]):
 
 
 class ColumnTest:
-    """Finds the values of a type that are in a set. Safe to share between threads."""
+    """Finds the values that are in a set of values of a type. Safe to share between threads."""
 
     __slots__ = ("_inverted", "_kernel", "_operands", "_parts")
 
@@ -70,11 +70,11 @@ class ColumnTest:
 
     @property
     def num_parts(self) -> int:
-        """How often each value is looked at."""
+        """The number of tests for each value."""
         return len(self._parts)
 
     def rows(self, values: pa.Array) -> SelectedRows:
-        """Return where values are in the set; nulls count as any value."""
+        """Return the rows whose values are in the set. Nulls may count as any value."""
         if not len(values):
             return SelectedRows.nothing(0)
         if not self._parts:
@@ -91,17 +91,17 @@ class ColumnTest:
 
 
 class ListedNumbers:
-    """Finds the numbers of a long list, in a table of all numbers between its least and its greatest."""
+    """Finds the numbers of a long list, with a table of all numbers between the smallest and the largest."""
 
     __slots__ = ("_least", "_truth")
 
     def __init__(self, listed: npt.NDArray[np.integer[Any]], least: int, greatest: int) -> None:
         self._least = np.uint64(least % 2**64)
-        self._truth = np.zeros(greatest - least + 2, np.uint8)  # the last one is for all others
+        self._truth = np.zeros(greatest - least + 2, np.uint8)  # the last entry is for all other numbers
         self._truth[listed.astype(np.uint64) - self._least] = 1
 
     def rows(self, values: pa.Array) -> SelectedRows:
-        """Return where values are listed; nulls count as any value."""
+        """Return the rows whose values are listed. Nulls may count as any value."""
         numbers = whole_numbers(values)
         assert numbers is not None
         indices = numbers.astype(np.uint64)
@@ -113,9 +113,9 @@ class ListedNumbers:
 
 
 def column_test(predicate: Predicate, data_type: pa.DataType) -> ColumnTest | ListedNumbers | None:
-    """Return what finds the values for which a predicate on one column is TRUE; None if nothing here does.
+    """Return a test for the values for which a predicate on one column is TRUE; None if unsupported.
 
-    Literals of other types than the column's are not looked into.
+    Literals whose type differs from the column's are not supported.
     """
     if isinstance(predicate, In) and len(predicate.values) > _MAX_LISTED:
         return _listed(predicate.values, data_type)
@@ -136,7 +136,7 @@ def _listed(values: pa.Array, data_type: pa.DataType) -> ListedNumbers | None:
 
 
 class _Truth(NamedTuple):
-    """Where a predicate is TRUE, and where it is FALSE, of values that are not null."""
+    """The sets of non-null values for which a predicate is TRUE and FALSE."""
 
     true: Any
     false: Any

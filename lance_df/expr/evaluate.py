@@ -1,4 +1,4 @@
-"""Predicates over arrays, with DataFusion's semantics."""
+"""Evaluate predicates over arrays with DataFusion's semantics."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def evaluate(
     columns: Mapping[tuple[str, ...], pa.Array | pa.ChunkedArray],
     num_rows: int,
 ) -> pa.BooleanArray:
-    """Return the predicate's value for each row; NULL where it is NULL.
+    """Return the value of the predicate for each row. The value may be NULL.
 
     Parameters
     ----------
     predicate
-        Literals may be of another type than their column where that loses nothing.
+        Literals may have another type than their column if the conversion is exact.
     columns
         The column of each path in ``columns(predicate)``, with ``num_rows`` values; see `gather_columns`.
 
     Raises
     ------
     InvalidInputError
-        The predicate holds `Unknown`, compares values that do not compare, or a column has another length.
+        The predicate contains `Unknown` or compares incomparable values, or a column has another length.
     ColumnNotFoundError
         A column is missing from ``columns``.
     """
@@ -67,12 +67,12 @@ def evaluate(
 def gather_columns(
     batch: pa.RecordBatch | pa.Table, paths: Iterable[tuple[str, ...]]
 ) -> dict[tuple[str, ...], pa.Array | pa.ChunkedArray]:
-    """Return the columns of ``paths``, with the nulls of enclosing structs applied.
+    """Return the columns at ``paths``. NULLs of enclosing structs make their fields NULL.
 
     Raises
     ------
     ColumnNotFoundError
-        ``batch`` has no such column, or no struct of that name has such a field.
+        ``batch`` has no such column, or a struct has no such field.
     """
     gathered = {}
     for path in paths:
@@ -149,7 +149,7 @@ def _one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _leaf(predicate: Comparison | In | Truth | IsNull, values: pa.Array) -> pa.BooleanArray:
-    """Evaluate a predicate on one column, over the dictionary's values where there is a dictionary."""
+    """Evaluate a predicate on one column. For a dictionary, evaluate it for the dictionary's values."""
     if isinstance(values, pa.DictionaryArray):
         if len(values.dictionary) > len(values):
             return _leaf(predicate, values.dictionary_decode())
@@ -203,7 +203,7 @@ def _compared(values: pa.Array, operator: Operator, value: pa.Scalar) -> pa.Bool
 
 
 def _may_differ(operator: Operator, floats: npt.NDArray[np.floating]) -> bool:
-    """Whether IEEE comparison, which is faster, may differ from total order: if NaN occurs."""
+    """Whether IEEE comparison, which is faster, may differ from total order because NaN occurs."""
     if operator in (Operator.EQ, Operator.NE) or len(floats) == 0:
         return False
     with np.errstate(invalid="ignore"):  # signalling NaNs
@@ -222,7 +222,7 @@ def _contained(values: pa.Array, predicate: In) -> pa.BooleanArray:
     else:
         result = pc.is_in(values, value_set=items)
     if predicate.has_null:
-        # a value that is not found might have been the NULL
+        # a value that is not in the list may equal the NULL
         result = pc.or_kleene(result, pa.scalar(None, pa.bool_()))
     return result if values.null_count == 0 else pc.if_else(values.is_valid(), result, None)
 

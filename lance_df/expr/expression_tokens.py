@@ -1,9 +1,9 @@
-"""The tokens of a pyarrow expression, read from what it pickles to.
+"""Read the tokens of a pyarrow expression from its pickled form.
 
-`Expression.__reduce__` returns an Arrow IPC file with one batch of one row: its columns are the literals and
-the options of calls, fully typed, and its schema metadata is the tree, as an ordered list with repeated keys
-(observed in pyarrow 18 to 26). pyarrow shows metadata as a mapping, which loses the repetition, so the list
-is read through the C data interface.
+`Expression.__reduce__` returns an Arrow IPC file with one batch of one row. Its columns are the literals and
+the options of calls, with their types. Its schema metadata is the tree, as an ordered list with repeated keys
+(observed in pyarrow 18 to 26). pyarrow returns metadata as a mapping, which loses repeated keys, so this
+module reads the list through the C data interface.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FieldReference:
-    """A column, or a field of a struct column, by names."""
+    """A column, or a field of a struct column, by name."""
 
     path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """The arguments of ``function`` follow, then its options if any, then `CallEnd`."""
+    """The start of a call. The arguments of ``function`` follow, then its options if any, then `CallEnd`."""
 
     function: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """The innermost open call is complete. ``options`` is a struct scalar."""
+    """The end of the innermost open call. ``options`` is a struct scalar."""
 
     options: pa.StructScalar | None
 
@@ -60,12 +60,12 @@ class _ArrowSchema(ctypes.Structure):
 
 
 def serialized(expression: pc.Expression) -> pa.Buffer:
-    """Return what an expression pickles to.
+    """Return the pickled form of an expression.
 
     Raises
     ------
     InvalidInputError
-        It holds something that does not serialize, such as the position of a column.
+        The expression contains something that cannot be serialized, such as the position of a column.
     """
     try:
         buffer: pa.Buffer = expression.__reduce__()[1][0]
@@ -77,7 +77,7 @@ def serialized(expression: pc.Expression) -> pa.Buffer:
 
 
 def has_tokens(expression: pc.Expression) -> bool:
-    """Whether an expression can be read: the position of a column, as ``pc.field(0)`` is, cannot."""
+    """Whether an expression can be read. The position of a column, as in ``pc.field(0)``, cannot."""
     try:
         expression.__reduce__()
     except pa.ArrowNotImplementedError:
@@ -91,14 +91,14 @@ def tokens(expression: pc.Expression, *, true_column: str | None = None) -> Iter
     Parameters
     ----------
     true_column
-        The name of a column that is TRUE in every row: for it the literal is yielded.
+        The name of a column that is TRUE in every row. It is yielded as the literal TRUE.
 
     Raises
     ------
     InvalidInputError
-        As of `serialized`.
+        As for `serialized`.
     ValueError
-        A token is of an unknown kind.
+        A token has an unknown kind.
     """
     batch = pa.ipc.open_file(serialized(expression)).get_batch(0)
     pairs = iter(_ordered_metadata(batch.schema))
@@ -129,11 +129,11 @@ def _ordered_metadata(schema: pa.Schema) -> list[tuple[str, str]]:
     try:
         return _parse_metadata(exported.metadata)
     finally:
-        pa.Schema._import_from_c(address)  # takes the struct over and releases it
+        pa.Schema._import_from_c(address)  # takes ownership of the struct and releases it
 
 
 def _parse_metadata(address: int) -> list[tuple[str, str]]:
-    """Parse the C data interface's metadata: counts and lengths are native int32."""
+    """Parse the metadata of the C data interface. Counts and lengths are native int32."""
 
     def read_int32() -> int:
         nonlocal address

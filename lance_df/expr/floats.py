@@ -1,7 +1,8 @@
 """The order of floats: IEEE 754's total order, but with -0.0 equal to 0.0.
 
-This is how DataFusion compares: NaN is greater than everything, a NaN whose sign bit is set is less than
-everything, and NaNs are equal when their bits are. Its long IN lists compare bits, zeros included.
+DataFusion compares floats in this order: NaN is greater than all other values, a NaN with a set sign bit is
+less than all other values, and NaNs are equal if their bits are equal. DataFusion's long IN lists compare
+bits, also for zeros.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _NEGATIVE_ZERO_KEY = -1
 
 
 def float_values(values: pa.Array) -> npt.NDArray[Any]:
-    """Return the floats of an array as a view; nulls hold whatever their slots hold."""
+    """Return a view of an array's floats. The values at nulls are arbitrary."""
     dtype = values.type.to_pandas_dtype()
     buffer = values.buffers()[1]
     if buffer is None or len(values) == 0:
@@ -31,18 +32,18 @@ def bit_values(floats: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def order_keys(floats: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return signed integers that compare as the floats do."""
+    """Return signed integers with the same order as the floats."""
     keys = total_order_keys(floats)
     return np.where(keys == _NEGATIVE_ZERO_KEY, keys.dtype.type(0), keys)
 
 
 def total_order_keys(floats: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return signed integers that compare as IEEE 754's total order does, in which -0.0 precedes 0.0."""
+    """Return signed integers in the order of IEEE 754's total order, in which -0.0 precedes 0.0."""
     bits = bit_values(np.ascontiguousarray(floats))
     limits = np.iinfo(bits.dtype)
     return bits ^ ((bits >> (limits.bits - 1)) & limits.max)
 
 
 def is_negative_nan(floats: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return where a NaN sorts below all numbers."""
+    """Return which values are NaNs that sort below all numbers."""
     return np.isnan(floats) & np.signbit(floats)

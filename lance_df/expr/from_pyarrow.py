@@ -1,4 +1,4 @@
-"""pyarrow expressions to predicates."""
+"""Translate pyarrow expressions to predicates."""
 
 from __future__ import annotations
 
@@ -71,27 +71,27 @@ def to_predicate(
     *,
     true_column: str | None = None,
 ) -> Predicate:
-    """Return the predicate that a filter expression over ``schema`` stands for.
+    """Return the predicate for a filter expression over ``schema``.
 
-    The functions have SQL's meaning: ``is_in`` of a null is NULL, and so on. What the predicate language
-    cannot say becomes `Unknown`, as does an expression that gives columns by their positions.
+    Functions have SQL's semantics: for example, ``is_in`` of a null is NULL. Expressions that predicates
+    cannot represent become `Unknown`, and so do expressions that refer to columns by position.
 
     Parameters
     ----------
     expression
-        An expression, or a plain truth value, which is what DataFusion sends for a contradiction.
+        An expression, or a plain truth value, which DataFusion sends for a contradiction.
     schema
-        Types of the columns. A name with dots is one name; struct fields are nested references.
+        The types of the columns. A name with dots is a single name; struct fields are nested references.
     true_column
-        The name of a column beside those of ``schema`` that is TRUE in every row.
+        The name of a column outside of ``schema`` that is TRUE in every row.
 
     Raises
     ------
     ColumnNotFoundError
-        The expression names a column that ``schema`` lacks.
+        The expression refers to a column that ``schema`` lacks.
     InvalidInputError
-        It is nested too deep; chains of AND and of OR may be of any length. With positions: Arrow does not
-        take it.
+        The expression is nested too deeply; chains of AND and of OR may have any length. If the expression
+        refers to positions: Arrow rejects it.
     """
     if isinstance(expression, bool):
         return Literal(expression)
@@ -111,14 +111,14 @@ def to_predicate(
 
 
 def check_with_arrow(expression: pc.Expression, schema: pa.Schema) -> None:
-    """Check that Arrow takes an expression as a condition over ``schema``.
+    """Check that Arrow accepts an expression as a condition over ``schema``.
 
     Raises
     ------
     ColumnNotFoundError
-        ``schema`` has no such column.
+        ``schema`` lacks a column.
     InvalidInputError
-        There is no such function of these types, or the result is no truth value.
+        A function does not exist for these types, or the result is not boolean.
     """
     stored = pa.schema([field.with_type(storage_type(field.type)) for field in schema])
     try:
@@ -133,7 +133,7 @@ def check_with_arrow(expression: pc.Expression, schema: pa.Schema) -> None:
 
 
 class _Builder:
-    """Builds the tree with a stack of its own, so that long chains need no recursion."""
+    """Builds the tree with an explicit stack, so that long chains need no recursion."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -225,7 +225,7 @@ class _Builder:
 
 
 def _join(kind: type[And | Or], operands: list[Predicate]) -> Predicate:
-    """Join, flattening a chain on its left, which is how long chains grow."""
+    """Join operands. A chain on the left is flattened, because long chains grow on the left."""
     if kind is And and len(operands) == 2 and operands[0] == Literal(True):
         return operands[1]
     first = operands[0].operands if isinstance(operands[0], kind) else (operands[0],)
@@ -233,7 +233,7 @@ def _join(kind: type[And | Or], operands: list[Predicate]) -> Predicate:
 
 
 def listed_items(options: pa.StructScalar | None) -> pa.Array | None:
-    """Return the values of the list that options of ``is_in`` hold; nulls only where they count."""
+    """Return the list in the options of ``is_in``. Nulls are only included if they affect the result."""
     values = None if options is None else options["value_set"]
     if options is None or not isinstance(values, pa.ListScalar | pa.LargeListScalar) or not values.is_valid:
         return None
@@ -244,8 +244,7 @@ def listed_items(options: pa.StructScalar | None) -> pa.Array | None:
 
 
 def as_equalities(predicate: In) -> Predicate:
-    """Turn a short list of floats into what DataFusion makes of it: equalities, for which the
-    zeros are one."""
+    """Convert a short list of floats to equalities, as DataFusion does. For these, -0.0 equals 0.0."""
     if len(predicate.values) > _MAX_SHORT_LIST or not pa.types.is_floating(predicate.values.type):
         return predicate
     equal: list[Predicate] = [Comparison(predicate.column, Operator.EQ, value) for value in predicate.values]

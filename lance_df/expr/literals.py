@@ -1,8 +1,8 @@
-"""Comparisons of a column with literals of other types, without loss.
+"""Compare columns with literals of other types without loss.
 
-Engines bring literals to the type of their column before they hand them over, so what arrives here in
-another type was written by hand. It is converted where the comparison of values is beyond doubt, and becomes
-`Unknown` where engines disagree (rounding of large integers, finer time units, naive and zoned timestamps).
+Engines convert literals to the type of their column, so literals of other types were written by hand. They
+are converted if the result of the comparison is unambiguous. Comparisons for which engines disagree become
+`Unknown`: rounding of large integers, finer time units, naive and zoned timestamps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_EXACT_INTEGER = 2**53
 
 
 def storage_type(data_type: pa.DataType) -> pa.DataType:
-    """Return the type of the values: below dictionaries and extension types."""
+    """Return the storage type: the type without dictionaries and extension types."""
     while True:
         if isinstance(data_type, pa.BaseExtensionType):
             data_type = data_type.storage_type
@@ -47,14 +47,14 @@ def storage_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def plain_scalar(value: pa.Scalar) -> pa.Scalar:
-    """Return the value below dictionaries and extension types."""
+    """Return the value without dictionaries and extension types."""
     while isinstance(value, pa.DictionaryScalar | pa.ExtensionScalar):
         value = value.value if value.is_valid else pa.scalar(None, storage_type(value.type))
     return value
 
 
 def plain_array(values: pa.Array) -> pa.Array:
-    """Return the values below dictionaries and extension types."""
+    """Return the values without dictionaries and extension types."""
     while True:
         if isinstance(values, pa.ExtensionArray):
             values = values.storage
@@ -65,7 +65,7 @@ def plain_array(values: pa.Array) -> pa.Array:
 
 
 def without_views(values: pa.Array) -> pa.Array:
-    """Return strings and binary in the layout that all of pyarrow's kernels take."""
+    """Return strings and binary values in a layout that all pyarrow kernels support."""
     if pa.types.is_string_view(values.type):
         return values.cast(pa.large_string())
     if pa.types.is_binary_view(values.type):
@@ -74,7 +74,7 @@ def without_views(values: pa.Array) -> pa.Array:
 
 
 def unscaled(values: pa.Array) -> pa.Array:
-    """Return decimals of negative scale, which pyarrow does not compare, as the integers that are stored."""
+    """Return decimals of negative scale as their stored integers, because pyarrow cannot compare them."""
     kind = values.type
     if not pa.types.is_decimal(kind) or kind.scale >= 0:
         return values
@@ -83,7 +83,7 @@ def unscaled(values: pa.Array) -> pa.Array:
 
 
 def compare(column: Column, data_type: pa.DataType, operator: Operator, value: pa.Scalar) -> Predicate:
-    """Return ``column operator value`` with the literal brought to the column's type ``data_type``.
+    """Return ``column operator value`` with the literal converted to the column's type ``data_type``.
 
     The literal may be null, a dictionary scalar, or of another type than the column.
     """
@@ -104,7 +104,7 @@ def compare(column: Column, data_type: pa.DataType, operator: Operator, value: p
 
 
 def is_in(column: Column, data_type: pa.DataType, values: pa.Array) -> Predicate:
-    """Return ``column IN (values)`` with the values brought to the column's type; nulls are allowed."""
+    """Return ``column IN (values)`` with the values converted to the column's type. Nulls are allowed."""
     target, items = storage_type(data_type), without_views(plain_array(values))
     if pa.types.is_nested(items.type):
         return Unknown(f"{'.'.join(column.path)} IN (… {len(items)} values)")
@@ -121,7 +121,7 @@ def is_in(column: Column, data_type: pa.DataType, values: pa.Array) -> Predicate
         if converted is None or not (_are_numbers(items.type, target) or pc.all(is_exact).as_py()):
             return Unknown(f"{'.'.join(column.path)} IN (… {len(items)} values)")
         if not pc.all(is_exact).as_py():
-            converted = converted.filter(is_exact)  # no value of the column equals the others
+            converted = converted.filter(is_exact)  # no value of the column equals the other items
         items = converted
     if not _is_ordered(target):
         return Unknown(f"{'.'.join(column.path)} IN (… {len(items)} values)")
@@ -129,7 +129,7 @@ def is_in(column: Column, data_type: pa.DataType, values: pa.Array) -> Predicate
 
 
 def bind_literals(predicate: Predicate, data_type: pa.DataType) -> Predicate:
-    """Bring all literals of a predicate on one column to the column's type."""
+    """Convert all literals of a predicate on one column to the column's type."""
     match predicate:
         case Comparison(column, operator, value):
             return compare(column, data_type, operator, value)
@@ -149,7 +149,7 @@ def bind_literals(predicate: Predicate, data_type: pa.DataType) -> Predicate:
 
 
 def constant(column: Column, *, value: bool) -> Predicate:
-    """Return ``value`` for every row but those where the column is NULL, which give NULL."""
+    """Return a predicate that is ``value`` for all rows, except that it is NULL where the column is NULL."""
     if value:
         return Or((Not(IsNull(column)), Literal(None)))
     return And((IsNull(column), Literal(None)))
@@ -158,9 +158,9 @@ def constant(column: Column, *, value: bool) -> Predicate:
 def _number_comparison(
     column: Column, target: pa.DataType, operator: Operator, value: pa.Scalar
 ) -> Predicate | None:
-    """Compare an integer or float column with a number that its type may be unable to hold.
+    """Compare an integer or float column with a number that the column's type may be unable to represent.
 
-    ``None`` when this is no such pair of types.
+    ``None`` if the types are not numbers.
     """
     if not _are_numbers(value.type, target):
         return None
@@ -195,7 +195,7 @@ def _float_comparison(
 
 
 def _between_values(column: Column, operator: Operator, below: pa.Scalar, target: pa.DataType) -> Predicate:
-    """Compare with a number just above ``below``, which lies between two values of the column's type."""
+    """Compare with a number just above ``below``, between two values of the column's type."""
     if operator in (Operator.EQ, Operator.NE):
         return constant(column, value=operator is Operator.NE)
     reachable = Operator.LE if operator in (Operator.LT, Operator.LE) else Operator.GT
@@ -209,7 +209,7 @@ def integer_limits(data_type: pa.DataType) -> tuple[int, int]:
 
 
 def _exact_limit(float_type: pa.DataType) -> int:
-    """Return the integer up to which a float type holds every integer."""
+    """Return the limit up to which a float type represents all integers."""
     return 1 << (int(np.finfo(float_type.to_pandas_dtype()).nmant) + 1)
 
 
@@ -218,7 +218,7 @@ def _are_numbers(first: pa.DataType, second: pa.DataType) -> bool:
 
 
 def _may_round(values: pa.Array, target: pa.DataType) -> bool:
-    """Whether an engine that compares integers with floats as floats may equate different numbers."""
+    """Whether an engine that compares integers and floats as floats may treat different numbers as equal."""
     if pa.types.is_floating(values.type) and pa.types.is_integer(target):
         large = pc.greater_equal(pc.abs(values.cast(pa.float64())), float(_MAX_EXACT_INTEGER))
     elif pa.types.is_integer(values.type) and pa.types.is_floating(target):
@@ -229,7 +229,7 @@ def _may_round(values: pa.Array, target: pa.DataType) -> bool:
 
 
 def _keeps_meaning(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a cast between the types keeps what a value means, if it keeps the value."""
+    """Whether a cast between the types preserves the meaning of a value, provided it preserves the value."""
     kinds = pa.types
     if is_text(source):
         return is_text(target)
@@ -247,12 +247,12 @@ def _keeps_meaning(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def exact_items(values: pa.Array, target: pa.DataType) -> pa.Array | None:
-    """Return those of the values that a type holds exactly, in it; ``None`` when it holds no such values.
+    """Return the values that the target type represents exactly, cast to it; ``None`` if types do not match.
 
     Parameters
     ----------
     values
-        Without nulls, dictionaries, extension types and views.
+        Values without nulls, dictionaries, extension types and views.
     """
     if values.type == target:
         return values
@@ -261,12 +261,12 @@ def exact_items(values: pa.Array, target: pa.DataType) -> pa.Array | None:
 
 
 def are_exact(values: pa.Array, target: pa.DataType) -> pa.BooleanArray:
-    """Return whether a type holds each value exactly; NULL for NULL."""
+    """Return for each value whether the target type represents it exactly; NULL for NULL."""
     return _converted(values, target)[1]
 
 
 def _converted(values: pa.Array, target: pa.DataType) -> tuple[pa.Array | None, pa.Array]:
-    """Cast, and say for each value whether it survived; the array is ``None`` when the cast is refused."""
+    """Cast values, and return which of them are exact. The array is ``None`` if it cannot be cast."""
     try:
         result = _cast(values, target)
         back = _cast(result, values.type)
@@ -276,24 +276,24 @@ def _converted(values: pa.Array, target: pa.DataType) -> tuple[pa.Array | None, 
     except pa.ArrowInvalid:
         if len(values) <= 1:
             return pa.nulls(len(values), target), pa.array([False] * len(values), pa.bool_())
-        # what is refused, such as bytes of another width, says nothing about the others
+        # a value that is rejected, such as bytes of another width, says nothing about the others
         middle = len(values) // 2
         halves = [_converted(half, target) for half in (values[:middle], values[middle:])]
         same = pa.concat_arrays([each for _, each in halves])
         results = [half for half, _ in halves if half is not None]
         return (pa.concat_arrays(results) if len(results) == len(halves) else None), same
     if pa.types.is_floating(values.type) and pa.types.is_integer(target):
-        # the largest number, which floats beyond it may become, may itself become the float after it
+        # floats beyond the largest integer may be cast to it, and it may be cast back to the next float
         _, highest = integer_limits(target)
         same = pc.and_(same, pc.less(values.cast(pa.float64()), float(highest + 1)))
     elif pa.types.is_integer(values.type) and pa.types.is_integer(target):
-        # of equal widths the bits survive, whatever they mean
+        # between types of equal width, a cast back restores the bits even if the value changed
         same = pc.and_(same, pc.equal(pc.sign(values), pc.sign(result)))
     return result, same
 
 
 def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast, through a type between the two where pyarrow has no cast, or refuses values that fit."""
+    """Cast values, through an intermediate type if pyarrow has no cast or rejects values that fit."""
     kinds = pa.types
     if kinds.is_integer(values.type) and kinds.is_decimal(target):
         values = values.cast(pa.decimal128(38, 0))
@@ -303,7 +303,7 @@ def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _are_equal(values: pa.Array, others: pa.Array) -> pa.Array:
-    """Compare arrays of one type; NaN equals NaN."""
+    """Compare arrays of one type. NaN equals NaN."""
     if not pa.types.is_floating(values.type):
         return pc.equal(unscaled(values), unscaled(others))
     wide, other = values.cast(pa.float64()), others.cast(pa.float64())
@@ -317,7 +317,7 @@ def is_text(data_type: pa.DataType) -> bool:
 
 
 def is_bytes(data_type: pa.DataType) -> bool:
-    """Return whether values are bytes, of any or of a fixed width."""
+    """Return whether values are bytes, of variable or fixed width."""
     kinds = pa.types
     return (
         kinds.is_binary(data_type)
@@ -328,7 +328,7 @@ def is_bytes(data_type: pa.DataType) -> bool:
 
 
 def _is_ordered(data_type: pa.DataType) -> bool:
-    """Whether values of the type compare; nested types and intervals do not."""
+    """Whether values of the type can be compared. Nested types and intervals cannot."""
     kinds = pa.types
     return (
         kinds.is_boolean(data_type)

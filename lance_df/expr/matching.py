@@ -1,4 +1,4 @@
-"""Which rows a predicate is TRUE for: what `evaluate` says, prepared once and asked of many windows."""
+"""Find the rows for which a predicate is TRUE. A predicate is prepared once for many windows."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
     _Columns: TypeAlias = Mapping[tuple[str, ...], pa.Array | pa.ChunkedArray]
 
-# Of dictionaries that were judged, so much is kept for each column; and what one takes beside its values.
+# The maximum size of cached dictionary results per column, and the overhead of a dictionary.
 _MAX_JUDGED_BYTES = 1024 * 1024
 _DICTIONARY_BYTES = 1024
 
 
 class Matcher(Protocol):
-    """A predicate that is made ready to be asked of many windows. Safe to share between threads."""
+    """A predicate that is prepared for many windows. Safe to share between threads."""
 
     def rows(self, columns: _Columns, num_rows: int) -> SelectedRows:
         """Return the rows for which the predicate is TRUE, neither FALSE nor NULL.
 
-        Takes and raises what `evaluate` does. Operands of AND and OR that cannot matter any more are not
-        evaluated.
+        Takes the arguments of `evaluate`, and raises the same errors. Operands of AND and OR that cannot
+        change the result are not evaluated.
         """
         ...
 
 
 def matcher(predicate: Predicate) -> Matcher:
-    """Make a predicate ready; columns may then come as dictionaries or not, from one window to the next."""
+    """Prepare a predicate. In each window, the columns may or may not be dictionaries."""
     paths = columns(predicate)
     if len(paths) == 1:
         return _OfColumn(predicate, paths.pop())
@@ -123,7 +123,7 @@ class _OfColumn:
         return bool(self._evaluated({self._path: pa.nulls(1, data_type)}, 1).count)
 
     def _of_indices(self, values: pa.DictionaryArray) -> SelectedRows:
-        """Judge each value of a dictionary once, and look that up."""
+        """Evaluate the predicate once for each value of a dictionary, and look up the results."""
         dictionary, count = values.dictionary, len(values)
         key = len(dictionary), dictionary.offset, *map(_address, dictionary.buffers())
         judged = self._judged.get(key)
@@ -149,7 +149,7 @@ class _OfColumn:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """What is asked of plain values of a type; without a set, `evaluate` is."""
+    """The test for plain values of a type. Without a set, `evaluate` is used."""
 
     data_type: pa.DataType
     in_set: ColumnTest | ListedNumbers | None
@@ -157,9 +157,9 @@ class _Test:
 
 
 class _JudgedDictionary:
-    """Which values of a dictionary a predicate is TRUE for.
+    """The values of a dictionary for which a predicate is TRUE.
 
-    Holds the dictionary, so that no other can come to lie in its place.
+    Holds a reference to the dictionary, so that no other one can get the same memory address.
     """
 
     __slots__ = ("_dictionary", "_last", "_truth", "count", "null_matches")
@@ -172,13 +172,13 @@ class _JudgedDictionary:
         self.null_matches = null_matches
 
     def look_up(self, values: pa.DictionaryArray) -> SelectedRows:
-        """Return the rows whose values match; nulls count as any value."""
+        """Return the rows whose values match. Nulls may count as any value."""
         indices, count = values.indices, len(values)
         width = indices.type.bit_width // 8
         numbers: npt.NDArray[np.unsignedinteger[Any]] = np.frombuffer(
             indices.buffers()[1], f"<u{width}", count, indices.offset * width
         )
-        if values.null_count:  # below them stands any index
+        if values.null_count:  # indices at nulls are arbitrary
             numbers = np.minimum(numbers, numbers.dtype.type(min(self._last, np.iinfo(numbers.dtype).max)))
         if not kernels.COMPILED:
             return SelectedRows(self._truth.take(numbers).view(np.bool_))
@@ -192,7 +192,7 @@ def _address(buffer: pa.Buffer | None) -> int:
 
 
 def _with_nulls(values: pa.Array, rows: SelectedRows, *, null_matches: bool) -> SelectedRows:
-    """Return the same rows but for those that are null."""
+    """Return the rows, corrected for values that are null."""
     if not values.null_count or rows.count == (len(values) if null_matches else 0):
         return rows
     valid = _unpacked(values.buffers()[0], values.offset, len(values))

@@ -1,8 +1,8 @@
 """The predicate tree: a closed union of frozen nodes with SQL's three-valued logic.
 
-Semantics are DataFusion's (measured with 55). A comparison with NULL is NULL. Floats compare in total
-order, except that -0.0 equals 0.0: NaN equals NaN and is greater than every other value, or less when its
-sign bit is set. `Unknown` stands for something that this language cannot say: it may be true, false or
+The semantics are DataFusion's (measured with 55). A comparison with NULL is NULL. Floats are compared in
+total order, except that -0.0 equals 0.0: NaN equals NaN and is greater than all other values, or less if its
+sign bit is set. `Unknown` represents a condition that this tree cannot express. It may be true, false or
 NULL, so it never prunes and cannot be evaluated.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Operator(StrEnum):
-    """How a column is compared with a literal."""
+    """The operator of a comparison between a column and a literal."""
 
     EQ = "="
     NE = "<>"
@@ -55,10 +55,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """``column IN (values)``. ``values`` holds no null; ``has_null`` says that the list had one.
+    """``column IN (values)``. ``values`` has no nulls; ``has_null`` states whether the list had one.
 
-    Floats are found by their bits, as in DataFusion's lists of four values and more: -0.0 is not 0.0 here. A
-    shorter list means an OR of equalities there, and should be an `Or` here.
+    Floats are compared by their bits, as in DataFusion's lists of four or more values: -0.0 does not equal
+    0.0. In DataFusion, a shorter list means an OR of equalities, so use an `Or` for it.
     """
 
     column: Column
@@ -68,7 +68,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """``operand IS NULL``, for a column or a predicate. Never NULL itself."""
+    """``operand IS NULL``, for a column or a predicate. It is never NULL itself."""
 
     operand: Column | Predicate
 
@@ -82,35 +82,35 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """NOT, with NOT NULL being NULL."""
+    """NOT. The negation of NULL is NULL."""
 
     operand: Predicate
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Kleene AND; an empty one is true."""
+    """Kleene AND. Without operands it is true."""
 
     operands: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Kleene OR; an empty one is false."""
+    """Kleene OR. Without operands it is false."""
 
     operands: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A condition outside this language.
+    """A condition that this tree cannot express.
 
     Attributes
     ----------
     text
-        For reports.
+        The condition as text, for reports.
     term
-        What is computed, where that is known.
+        The computation of the condition, if it is known.
     """
 
     text: str

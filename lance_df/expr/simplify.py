@@ -1,4 +1,4 @@
-"""Rewrite a predicate into a smaller one with the same value, NULL included, for every row."""
+"""Rewrite a predicate as a smaller one with the same value for every row, including NULL."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _negated(predicate: Predicate) -> Predicate:
         case Literal(value):
             return Literal(None if value is None else not value)
         case Comparison(column, operator, value):
-            # exact: in total order every pair of values is comparable, and NULL stays NULL
+            # exact, because in total order all values are comparable, and NULL stays NULL
             return Comparison(column, _OPPOSITE[operator], value)
         case Not(operand):
             return simplify(operand)
@@ -85,7 +85,7 @@ def _is_null(operand: Predicate) -> Predicate:
 
 
 def _joined(kind: type[And | Or], operands: tuple[Predicate, ...]) -> Predicate:
-    """Join simplified operands: drop neutral ones, stop at a deciding one, flatten."""
+    """Join simplified operands: drop neutral ones, stop at a deciding one, and flatten."""
     neutral, deciding = (True, False) if kind is And else (False, True)
     parts: list[Predicate] = []
     saw_null = False

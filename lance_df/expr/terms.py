@@ -1,7 +1,7 @@
-"""Expressions over columns that the predicate language cannot say: trees of calls, compared by structure.
+"""Expressions over columns that predicates cannot express: trees of calls, compared by structure.
 
-A `Term` keeps what an engine computes, with all casts spelled out, so that it can be matched with the
-expression of a partition field, and evaluated by that engine over other columns.
+A `Term` describes a computation of an engine, with all casts made explicit. It can be matched with the
+expression of a partition field, and the engine can evaluate it over other columns.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function or an operator, and what it is applied to.
+    """A function or an operator with its operands.
 
     Attributes
     ----------
     name
-        A function in lower case, an operator as SQL writes it, or one of the words above.
+        A function name in lower case, an operator as in SQL, or one of the constants above.
     operands
-        Of ``IN`` the value first; of ``CASE`` pairs of WHEN and THEN, and the ELSE if their number is odd.
+        For ``IN``, the value comes first. For ``CASE``, they are pairs of WHEN and THEN, and then the ELSE if
+        their number is odd.
     detail
-        The type of a cast, as DataFusion's ``arrow_cast`` takes it; the escape character of a LIKE.
+        The type of a cast, in the format of DataFusion's ``arrow_cast``; the escape character of a LIKE.
     is_function
-        Whether SQL writes it as ``name(operands)``.
+        Whether it is written as ``name(operands)`` in SQL.
     """
 
     name: str
@@ -59,7 +60,7 @@ Term: TypeAlias = Column | Value | Call
 
 
 def parts(term: Term) -> Iterator[Term]:
-    """Yield the term and all that it is made of."""
+    """Yield the term and all its nested terms."""
     yield term
     if isinstance(term, Call):
         for operand in term.operands:
@@ -77,7 +78,7 @@ def functions_of(term: Term) -> set[str]:
 
 
 def replaced(term: Term, replacement: Callable[[Term], Term | None]) -> Term:
-    """Return the term with parts replaced, the largest first; what has been put in is left as it is."""
+    """Return the term with parts replaced, outer parts first. Replacements are not searched again."""
     replaced_by = replacement(term)
     if replaced_by is not None or not isinstance(term, Call):
         return term if replaced_by is None else replaced_by

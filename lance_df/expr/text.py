@@ -1,4 +1,4 @@
-"""Predicates as text for people: SQL in spirit, shortened, never parsed again."""
+"""Write predicates as text for people: similar to SQL, shortened, and never parsed."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _value(scalar: pa.Scalar) -> str:
 
 
 def scalar_text(scalar: pa.Scalar) -> str:
-    """Return a value as text, also one that Python's calendar does not have."""
+    """Return a value as text, including dates outside of Python's calendar."""
     try:
         return str(scalar)
     except (OverflowError, ValueError):

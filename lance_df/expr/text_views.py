@@ -1,6 +1,6 @@
-"""Views of texts: an array of them refers to any amount, one of strings with 32-bit offsets holds 2 GiB.
+"""Arrays of string views. They have no size limit, but arrays with 32-bit offsets hold at most 2 GiB.
 
-Arrow's own cast from one to the other does not notice when that is exceeded.
+Arrow's own cast from views to such arrays does not detect that the limit is exceeded.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _PART_BYTES: Final = 2**30
 
 
 def is_view(data_type: pa.DataType) -> bool:
-    """Whether values of a type are views of texts or bytes."""
+    """Whether a type is a view of strings or bytes."""
     return data_type.id in _VIEW_IDS
 
 
 def text_bytes(views: pa.Array) -> int:
-    """Return how many bytes the texts have together that views refer to, each as often as there are views."""
+    """Return the total number of bytes of the views' strings. Shared strings count once per view."""
     return int(_lengths(views).sum(dtype=np.int64))
 
 
 def as_texts(views: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Return the texts themselves.
+    """Return the strings in a type without views.
 
     Raises
     ------
     InvalidInputError
-        They are more than an array of the type holds.
+        The strings exceed the size of an array of the type.
     """
     if data_type in _SHORT_OFFSETS and (num_bytes := text_bytes(views)) > _MAX_BYTES:
         raise InvalidInputError(
@@ -51,7 +51,7 @@ def as_texts(views: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def parts_of_texts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield rows in parts, of which each column of views has few enough texts for an array of strings."""
+    """Yield the rows in parts whose views are small enough for arrays with 32-bit offsets."""
     views = [column for column in batch.columns if is_view(column.type)]
     if sum(map(text_bytes, views)) <= _PART_BYTES:
         yield batch
@@ -67,7 +67,7 @@ def parts_of_texts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _lengths(views: pa.Array) -> npt.NDArray[np.int32]:
     if not len(views):
         return np.empty(0, np.int32)
-    # a view begins with the length of its text
+    # a view begins with the length of its string
     words = np.frombuffer(views.buffers()[1], np.int32, 4 * len(views), VIEW_BYTES * views.offset)[::4]
-    # what lies under nulls may be anything
+    # lengths at nulls are arbitrary
     return np.where(views.is_valid().to_numpy(zero_copy_only=False), words, 0) if views.null_count else words

@@ -1,4 +1,4 @@
-"""Names of Arrow types as DataFusion knows them."""
+"""The names of Arrow types in DataFusion."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NAMES: Final = {
 
 
 def type_name(data_type: pa.DataType) -> str:
-    """Return a type as ``arrow_cast`` takes it.
+    """Return a type in the format of ``arrow_cast``.
 
     Raises
     ------
     UnsupportedFeatureError
-        There is no name for it here.
+        The type has no name here.
     """
     kinds = pa.types
     if kinds.is_timestamp(data_type):
@@ -52,7 +52,7 @@ def type_name(data_type: pa.DataType) -> str:
 
 
 def shown_type(data_type: pa.DataType) -> str:
-    """Return what messages call a type: `type_name`, or Arrow's name of one that has none."""
+    """Return the name of a type for messages: `type_name`, or Arrow's name if there is none."""
     try:
         return type_name(data_type)
     except UnsupportedFeatureError:

@@ -1,6 +1,6 @@
-"""Values of ordered types as numbers, and sets of them as ranges.
+"""Map the values of ordered types to numbers, and represent sets of them as ranges.
 
-Integers, dates and times are numbers already; floats are numbered in the order of `lance_df.expr.floats`,
+Integers, dates and times are numbers. Floats are numbered in the order of `lance_df.expr.floats`, and
 decimals by their unscaled value.
 """
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-# Ascending, both ends included; they neither touch nor overlap.
+# Ascending ranges with inclusive ends, which neither touch nor overlap.
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 _WORD: Final = 2**64
 
 
 class NumberLine:
-    """The numbers of the values of a type. A `ValueSets`.
+    """A `ValueSets` for types whose values map to numbers.
 
     Parameters
     ----------
     dtype, width
-        The words that values are made of, and how many there are of a value.
+        The type of the words of a value, and the number of words of a value.
     """
 
     nothing: Ranges = ()
@@ -54,7 +54,7 @@ class NumberLine:
 
     @classmethod
     def of(cls, data_type: pa.DataType) -> NumberLine | None:
-        """Return the numbers of a type; None for types that are compared in other ways."""
+        """Return the numbers of a type; None for types that are compared differently."""
         if pa.types.is_decimal128(data_type):
             return cls(data_type, compare.pairs_within, np.dtype("<u8"), 2)
         if not pa.types.is_primitive(data_type):
@@ -66,7 +66,7 @@ class NumberLine:
         return None if numbers is None else cls(data_type, compare.numbers_within, numbers.dtype, 1)
 
     def operands(self, values: pa.Array) -> tuple[npt.NDArray[np.uint8], int]:
-        """Return the bytes of values, nulls as any, and how many each has."""
+        """Return the bytes of values and the size of a value. The values at nulls are arbitrary."""
         size = self._width * self._dtype.itemsize
         data = np.frombuffer(values.buffers()[1], np.uint8, len(values) * size, values.offset * size)
         return data, size
@@ -81,7 +81,7 @@ class NumberLine:
         return int(low + _WORD * (high - _WORD if high >> 63 else high))
 
     def compared(self, operator: Operator, value: pa.Scalar) -> Ranges:
-        """Return the numbers that compare with that of a value."""
+        """Return the set of numbers for which a comparison with a value is true."""
         number = self._number(value)
         point: Ranges = ((number, number),)
         below: Ranges = ((self._lowest, number - 1),) if number > self._lowest else ()
@@ -101,13 +101,13 @@ class NumberLine:
                 return self.union(point, above)
 
     def listed(self, values: pa.Array) -> Ranges | None:
-        """Return the numbers of values; None for floats, which lists find by their bits."""
+        """Return the numbers of values; None for floats, because lists compare their bits."""
         if self._is_float:
             return None
         return self.union(*(((number, number),) for number in map(self._number, values)))
 
     def union(self, *sets: Ranges) -> Ranges:
-        """Return the numbers of any of the sets."""
+        """Return the union of the sets."""
         joined: list[tuple[int, int]] = []
         for low, high in sorted(each for ranges in sets for each in ranges):
             if joined and low <= joined[-1][1] + 1:
@@ -117,14 +117,14 @@ class NumberLine:
         return tuple(joined)
 
     def complement(self, numbers: Ranges) -> Ranges:
-        """Return the other numbers."""
+        """Return the complement of a set."""
         edges = [edge for low, high in numbers for edge in (low, high + 1)]
         edges = [self._lowest, *edges, self._highest + 1]
         pairs = zip(edges[::2], edges[1::2], strict=True)
         return tuple((low, stop - 1) for low, stop in pairs if low < stop)
 
     def parts(self, numbers: Ranges) -> tuple[list[npt.NDArray[np.uint64]], bool]:
-        """Return the bounds of each range for the kernel, and whether all other numbers are meant."""
+        """Return the bounds of each range for the kernel, and whether they are those of the complement."""
         others = self.complement(numbers)
         inverted = len(others) < len(numbers)
         return [self._bounds(low, high) for low, high in (others if inverted else numbers)], inverted

@@ -1,4 +1,4 @@
-"""What a predicate is made of: its columns, its conjuncts, whether it can be evaluated."""
+"""Inspect predicates: their columns, their conjuncts, and whether they can be evaluated."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def columns(predicate: Predicate) -> set[tuple[str, ...]]:
 
 
 def depth_of(predicate: Predicate) -> int:
-    """Return how many predicates are below each other. Needs no recursion, which the depth would bound."""
+    """Return the depth of a predicate. This uses no recursion, so the depth is not limited."""
     deepest, level = 0, [predicate]
     while level:
         deepest += 1
@@ -55,7 +55,7 @@ def depth_of(predicate: Predicate) -> int:
 
 
 def has_unknown(predicate: Predicate) -> bool:
-    """Return whether some part of the predicate cannot be evaluated."""
+    """Return whether a part of the predicate cannot be evaluated."""
     match predicate:
         case Unknown():
             return True
@@ -68,7 +68,7 @@ def has_unknown(predicate: Predicate) -> bool:
 
 
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """Return predicates that must all be true where, and only where, ``predicate`` is true."""
+    """Return predicates that are all true if, and only if, ``predicate`` is true."""
     match predicate:
         case And(operands):
             return tuple(part for operand in operands for part in conjuncts(operand))
@@ -79,9 +79,9 @@ def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
 
 
 def by_column(kind: type[And | Or], operands: Sequence[Predicate]) -> list[Predicate]:
-    """Join the operands of an `And` or `Or` that read one and the same column, and leave the others alone.
+    """Join the operands of an `And` or `Or` that read only the same single column.
 
-    Operands that hold `Unknown` are left alone, too. The order of operands may change.
+    Operands that contain `Unknown` or read several columns are not joined. The order of operands may change.
     """
     groups: defaultdict[tuple[str, ...], list[Predicate]] = defaultdict(list)
     others: list[Predicate] = []

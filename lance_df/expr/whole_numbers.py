@@ -1,4 +1,4 @@
-"""Integers, dates and times as numbers, which numpy compares several times as fast as pyarrow."""
+"""Compare integers, dates and times as numbers with numpy, several times as fast as with pyarrow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ARRAY_COMPARISONS: Final[dict[Operator, Callable[..., Any]]] = {
 
 
 def whole_numbers(values: pa.Array) -> npt.NDArray[np.integer[Any]] | None:
-    """Return the values as numbers, nulls as any; None for other types."""
+    """Return the values as numbers, arbitrary at nulls; None for other types."""
     types, kind = pa.types, "i"
     if types.is_unsigned_integer(values.type):
         kind = "u"
@@ -37,7 +37,7 @@ def whole_numbers(values: pa.Array) -> npt.NDArray[np.integer[Any]] | None:
 def compared_numbers(
     operator: Operator, numbers: npt.NDArray[np.integer[Any]], value: pa.Scalar
 ) -> npt.NDArray[np.bool_]:
-    """Return how numbers compare with a literal of the type that they were made of."""
+    """Return the result of comparing numbers with a literal of their original type."""
     literal = whole_numbers(pa.repeat(value, 1))
     assert literal is not None
     result: npt.NDArray[np.bool_] = ARRAY_COMPARISONS[operator](numbers, literal[0])

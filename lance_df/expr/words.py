@@ -1,4 +1,4 @@
-"""Words that strings must hold where a LIKE is TRUE: to look for these takes less than to match patterns."""
+"""Find words that strings must contain for a LIKE to be TRUE, which is faster than matching patterns."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 _WILDCARDS: Final = re.compile("[%_]")
 _ESCAPE: Final = "\\"
 _LEAST_BYTES: Final = 2
-# Where more than one row in so many has the words, to leave out the others does not pay.
+# If more than one in this many rows contains the words, skipping the other rows does not pay.
 _FREQUENT: Final = 4
 _OFFSET_BYTES: Final = {pa.string(): 4, pa.large_string(): 8}
 
 
 class WordMatcher:
-    """Finds the rows whose strings hold some words. Safe to share between threads.
+    """Finds the rows whose strings contain some words. Safe to share between threads.
 
-    Where that does not pay, rows without the words are among those found: it is a condition that rows are
-    not needed without, and is not the whole of one.
+    If the search does not pay, the result also contains rows without the words. The words are a necessary
+    condition for a row, not a sufficient one.
 
     Parameters
     ----------
     path
-        Of the column.
+        The path of the column.
     words
-        In the order in which they have to come, none within another.
+        The words in the order in which they must occur, without overlaps.
     """
 
     __slots__ = ("_bytes", "_num_rows", "_num_selected", "_rarest", "_sizes", "path", "words")
@@ -55,7 +55,7 @@ class WordMatcher:
     def rows(
         self, columns: Mapping[tuple[str, ...], pa.Array | pa.ChunkedArray], num_rows: int
     ) -> SelectedRows:
-        """Return the rows that may be needed. See `lance_df.expr.matching.Matcher`."""
+        """Return the rows that may be needed; see `lance_df.expr.matching.Matcher`."""
         values = columns[self.path]
         if self._num_selected * _FREQUENT > self._num_rows or not kernels.COMPILED:
             return SelectedRows.everything(num_rows)
@@ -64,7 +64,7 @@ class WordMatcher:
         )
         if selected is None:
             return SelectedRows.everything(num_rows)
-        # that threads lose some counts does no harm
+        # lost counts of other threads do no harm
         self._num_rows += num_rows
         self._num_selected += selected.count
         return selected
@@ -99,12 +99,12 @@ class WordMatcher:
         indices = values.indices
         width = indices.type.bit_width // 8
         numbers = np.frombuffer(indices.buffers()[1], f"<u{width}", len(indices), indices.offset * width)
-        # below nulls stands any index
+        # indices at nulls are arbitrary
         return SelectedRows(in_dictionary.mask.take(numbers, mode="clip"))
 
 
 def word_matchers(pruning_predicate: Predicate) -> Iterator[WordMatcher]:
-    """Yield what finds the words that a condition asks for, for each LIKE of a column that it demands."""
+    """Yield a matcher for each LIKE on a column that a condition requires."""
     for part in conjuncts(pruning_predicate):
         match part:
             case Unknown(_, Call("LIKE", (Column(path), Value(pattern)), "")) if pattern.is_valid:
@@ -114,7 +114,7 @@ def word_matchers(pruning_predicate: Predicate) -> Iterator[WordMatcher]:
 
 
 def words_of(pattern: str) -> tuple[bytes, ...]:
-    """Return the words between the wildcards of a LIKE pattern; none where some are escaped."""
+    """Return the words between the wildcards of a LIKE pattern; none if it has escapes."""
     if _ESCAPE in pattern:
         return ()
     return tuple(word.encode() for word in _WILDCARDS.split(pattern) if word)

@@ -1,4 +1,4 @@
-"""What the values of many zones may be, and the outcomes that one comparison may have on them."""
+"""The possible values of many zones, and the possible outcomes of a comparison with them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _Flags = npt.NDArray[np.bool_]
 
-# decimals of no more have their value in the lower of their two words
+# decimals with at most this many digits are in the lower of their two words
 _INT64_DIGITS: Final = 18
 
 
 class Case(Enum):
-    """What a row's value may be, as far as comparing goes."""
+    """The kind of a row's value, as far as comparisons are concerned."""
 
     VALUE = auto()
     NAN_ABOVE = auto()
@@ -36,7 +36,7 @@ class Case(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """For each zone, which of TRUE, FALSE and NULL a predicate may have on its rows."""
+    """For each zone, whether a predicate may be TRUE, FALSE and NULL for its rows."""
 
     true: _Flags
     false: _Flags
@@ -56,7 +56,7 @@ class Outcomes:
 
     @classmethod
     def conjunction(cls, parts: Sequence[Outcomes], num_zones: int) -> Outcomes:
-        """Combine by Kleene's AND: NULL needs a NULL, and every other part not FALSE."""
+        """Combine by Kleene's AND: for NULL, one part must be NULL and no other part FALSE."""
         result = Outcomes.constant(True, num_zones)
         for part in parts:
             null = (result.null & (part.null | part.true)) | (result.true & part.null)
@@ -75,29 +75,29 @@ class Outcomes:
         return Outcomes(self.null, self.true | self.false, np.zeros_like(self.null))
 
     def or_else(self, other: Outcomes) -> Outcomes:
-        """Return what is possible in either."""
+        """Return the outcomes that are possible in either of the two."""
         return Outcomes(self.true | other.true, self.false | other.false, self.null | other.null)
 
     def where(self, mask: _Flags) -> Outcomes:
-        """Return nothing for the zones outside of ``mask``."""
+        """Return the outcomes of the zones in ``mask``, and no outcomes for other zones."""
         return Outcomes(self.true & mask, self.false & mask, self.null & mask)
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneValues:
-    """Bounds in a form that compares: plain types, unknown bounds null, and the cases each zone may hold.
+    """Bounds in a form that can be compared, and the cases that each zone may contain.
 
     Attributes
     ----------
     type
-        That of the bounds as they were given, which literals have, too.
+        The type of the given bounds. Literals have the same type.
     numbers
-        ``min`` and ``max`` as numpy compares them, where it does: a call of pyarrow takes longer than the few
-        bounds of most tables.
+        ``min`` and ``max`` as numpy arrays, if numpy can compare them. Most tables have few bounds, for which
+        a call of pyarrow takes longer.
     has_min, has_max
         Which bounds are known.
     is_contradictory
-        Of which zones the bounds cannot be true, and so prove nothing: they come from damaged files.
+        Which zones have bounds that cannot be true. They come from damaged files and prove nothing.
     """
 
     type: pa.DataType
@@ -113,11 +113,11 @@ class ZoneValues:
         return len(self.min)
 
     def below(self, literal: pa.Array) -> tuple[_Flags, _Flags]:
-        """Return which zones have a known minimum, and which a known maximum, below a literal."""
+        """Return which zones have a known minimum below a literal, and which a known maximum below it."""
         return self._compared(np.less, pc.less, literal)
 
     def above(self, literal: pa.Array) -> tuple[_Flags, _Flags]:
-        """Return which zones have a known minimum, and which a known maximum, above a literal."""
+        """Return which zones have a known minimum above a literal, and which a known maximum above it."""
         return self._compared(np.greater, pc.greater, literal)
 
     def _compared(self, ufunc: np.ufunc, kernel: Any, literal: pa.Array) -> tuple[_Flags, _Flags]:
@@ -132,7 +132,7 @@ class ZoneValues:
 
 
 def from_bounds(bounds: ZoneBounds) -> ZoneValues:
-    """Derive the cases from the counts, and forget bounds that are NaN."""
+    """Derive the cases from the counts. NaN bounds become unknown."""
     minimum, maximum = _comparable(bounds.min), _comparable(bounds.max)
     is_contradictory = _contradictory(bounds)
     everything = np.ones(len(bounds), dtype=np.bool_)
@@ -166,13 +166,13 @@ def _contradictory(bounds: ZoneBounds) -> _Flags:
             wrong |= (counts < 0) | (counts > bounds.num_rows)
     try:
         reversed_bounds = pc.greater(bounds.min, bounds.max)
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # no order that Arrow knows
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # Arrow cannot order the type
         return wrong
     return wrong | reversed_bounds.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def judge_leaf(predicate: Comparison | In | Truth, zone: ZoneValues, case: Case) -> Outcomes:
-    """Return the outcomes of a comparison with literals of the zone's own type, for rows of one case."""
+    """Return the outcomes of a comparison with literals of the zone's type, for rows of one case."""
     if case is Case.NULL:
         return Outcomes.constant(None, len(zone))
     match predicate:
@@ -191,7 +191,7 @@ def judge_leaf(predicate: Comparison | In | Truth, zone: ZoneValues, case: Case)
 
 
 def is_variable_width(data_type: pa.DataType) -> bool:
-    """Return whether values are strings or binary of any length."""
+    """Return whether values are strings or binary values of variable length."""
     kinds = pa.types
     return (
         kinds.is_string(data_type)
@@ -204,7 +204,7 @@ def is_variable_width(data_type: pa.DataType) -> bool:
 
 
 def _literal_side(literal: pa.Array, case: Case) -> int | None:
-    """Say where rows of a case lie: -1 below the literal, 1 above, 0 either; ``None``: ask the bounds."""
+    """Return the side of the literal on which a case lies: -1 below, 1 above, 0 either; None: see bounds."""
     rank = {Case.VALUE: 0, Case.NAN_ABOVE: 1, Case.NAN_BELOW: -1}[case]
     if not pa.types.is_floating(literal.type) or not _is_nan(literal)[0]:
         return None if case is Case.VALUE else rank
@@ -213,7 +213,7 @@ def _literal_side(literal: pa.Array, case: Case) -> int | None:
 
 
 def _judge_apart(operator: Operator, side: int, num_zones: int) -> Outcomes:
-    """Judge rows that lie on one side of the literal, or anywhere around it when ``side`` is 0."""
+    """Return the outcomes for rows on one side of the literal, or on either side if ``side`` is 0."""
     if side == 0:
         may = np.ones(num_zones, dtype=np.bool_)
         return Outcomes(may, may, ~may)
@@ -222,7 +222,7 @@ def _judge_apart(operator: Operator, side: int, num_zones: int) -> Outcomes:
 
 
 def _judge_value(operator: Operator, literal: pa.Array, zone: ZoneValues) -> Outcomes:
-    """Judge rows whose values lie within the bounds. An unknown bound proves nothing."""
+    """Return the outcomes for rows whose values are within the bounds. An unknown bound proves nothing."""
     never = np.zeros(len(zone), dtype=np.bool_)
     match operator:
         case Operator.LT | Operator.GE:
@@ -266,12 +266,12 @@ def _judge_list(predicate: In, zone: ZoneValues, case: Case) -> Outcomes:
     may_be_listed = last > first
     all_listed = may_be_listed & zone.has_min & zone.has_max & (low == high)
     if pa.types.is_floating(items.type):
-        all_listed &= low != 0  # lists distinguish -0.0 from 0.0, bounds do not
+        all_listed &= low != 0  # lists distinguish -0.0 from 0.0, but bounds do not
     return _list_outcomes(predicate, may_be_listed, all_listed)
 
 
 def _list_outcomes(predicate: In, may_be_listed: _Flags, all_listed: _Flags) -> Outcomes:
-    """A value that is not in a list with a NULL gives NULL, not FALSE."""
+    """Return the outcomes of a list. If the list has a NULL, values that it lacks give NULL, not FALSE."""
     missed, never = ~all_listed, np.zeros_like(all_listed)
     return (
         Outcomes(may_be_listed, never, missed)
@@ -281,9 +281,9 @@ def _list_outcomes(predicate: In, may_be_listed: _Flags, all_listed: _Flags) -> 
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[Any] | None:
-    """Return a view of values that compares as they do, but for NaN; None where numpy does not compare them.
+    """Return values as a numpy array with the same order, except for NaN; None if numpy cannot compare them.
 
-    Nulls are whatever their slots hold.
+    The values at nulls are arbitrary.
     """
     data_type = values.type
     types = pa.types
@@ -309,9 +309,9 @@ def _words(values: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _order_keys_of(*arrays: pa.Array) -> list[npt.NDArray[Any]]:
-    """Return numpy arrays that compare among each other as the values do; keys of nulls are arbitrary.
+    """Return numpy keys with the order of the values across all arrays; keys of nulls are arbitrary.
 
-    All arrays have the same type, and hold no NaN.
+    All arrays must have the same type and contain no NaN.
     """
     both = pa.concat_arrays(arrays)
     order = np.asarray(pc.array_sort_indices(both))
@@ -323,7 +323,7 @@ def _order_keys_of(*arrays: pa.Array) -> list[npt.NDArray[Any]]:
 
 
 def _comparable(values: pa.Array) -> pa.Array:
-    """Return values in a type that pyarrow compares and sorts, in the same order."""
+    """Return values in a type that pyarrow can compare and sort, in the same order."""
     plain = unscaled(without_views(plain_array(values)))
     return plain.cast(pa.float32()) if pa.types.is_float16(plain.type) else plain
 

@@ -1,1 +1,1 @@
-"""The seam of scans: what engines request of a table, a namespace or a table about one, and get."""
+"""The interface between engines and scans of a table, a namespace or a metadata table."""

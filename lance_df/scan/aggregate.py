@@ -1,4 +1,4 @@
-"""Partial aggregates of batches: what a scan returns instead of rows where an engine merges them anyway."""
+"""Partial aggregates of batches, which a scan returns instead of rows if an engine merges them anyway."""
 
 from __future__ import annotations
 
@@ -24,23 +24,22 @@ _ONE: Final = pa.scalar(1, pa.int64())
 
 
 class PartialAggregator:
-    """Computes a partial aggregate of some rows at a time. Safe to share between threads.
+    """Computes partial aggregates of batches of rows. Safe to share between threads.
 
-    Rows with equal keys are found where that is fast: among all rows where every key is stored as a
-    dictionary and rows are counted at most, and among neighbouring rows otherwise.
+    Equal keys are grouped where this is fast: across all rows if all keys are stored as dictionaries and only
+    rows are counted, and across neighbouring rows otherwise.
 
     Parameters
     ----------
     output
-        Without extremes, which `extremes_of` finds: all rows are a valid answer for these.
+        The aggregate. For extremes, which `extremes_of` computes, all rows are a valid result.
     columns
         The schema of ``output.columns``.
 
     Attributes
     ----------
     schema
-        Of the result: the keys, then the calls.
-
+        The schema of the result: the keys, then the calls.
     """
 
     def __init__(self, output: PartialAggregate, columns: pa.Schema) -> None:
@@ -59,15 +58,15 @@ class PartialAggregator:
         )
 
     def of_dictionaries(self, columns: Sequence[pa.Array]) -> list[pa.Array] | None:
-        """Return the result of keys that may be dictionaries; None where they have to be plain.
+        """Return the aggregate of keys that may be dictionaries; None if the keys must be plain arrays.
 
-        Only where ``takes_dictionaries``.
+        Only call this if ``takes_dictionaries`` is true.
         """
         groups = grouped(columns)
         return None if groups is None else [*groups[0], *([groups[1]] * len(self._calls))]
 
     def of_rows(self, columns: Sequence[pa.Array], num_rows: int) -> list[pa.Array]:
-        """Return the result of plain arrays, one for each of ``output.columns``."""
+        """Return the aggregate of plain arrays, one for each of ``output.columns``."""
         keys = list(columns[: self._num_keys])
         if not self._calls:
             return keys
@@ -89,20 +88,20 @@ class PartialAggregator:
         return [*runs.keys, *results]
 
     def of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the result of a batch with ``output.columns``."""
+        """Return the aggregate of a batch with ``output.columns``."""
         arrays = self.of_rows(batch.columns, batch.num_rows)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 def aggregated(plan: ScanPlan, output: PartialAggregate) -> ScanPlan:
-    """Return a plan whose batches are partial aggregates of those of a plan of rows.
+    """Return a plan whose batches are partial aggregates of the batches of a plan of rows.
 
     Parameters
     ----------
     plan
-        Its columns are ``output.columns``.
+        A plan with the columns ``output.columns``.
     """
-    if output.has_extremes:  # rows are a valid answer
+    if output.has_extremes:  # for extremes, rows are a valid result
         return plan
     aggregator = PartialAggregator(output, plan.schema)
     tasks = [MappedTask(task, partial(map, aggregator.of_batch)) for task in plan.tasks]
@@ -114,9 +113,10 @@ def _values(function: AggregateFunction, column: pa.Array) -> pa.Array:
 
 
 def extremes_of(values: pa.Array) -> pa.Array | None:
-    """Return the smallest and the largest value, NULLs if there is none; None where they are not definite.
+    """Return the smallest and largest value, NULLs without values; None if they are not well-defined.
 
-    DataFusion counts NaN as a value, of which the order of rows may decide; and so it may between zeros.
+    DataFusion treats NaN as a value, and its result may depend on the order of rows. This is also true for
+    -0.0 and 0.0.
     """
     if isinstance(values, pa.DictionaryArray):
         values = values.dictionary.take(pc.unique(values.indices))

@@ -1,4 +1,4 @@
-"""Rows of a window that are equal in all columns, as one: where columns are stored as dictionaries."""
+"""Group equal rows of a window whose columns are stored as dictionaries."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-# more combinations of values take longer to count than rows to compare
+# with more combinations of values, counting takes longer than comparing rows
 _MAX_GROUPS: Final = (1 << 16) - 1
-# of fewer rows there are hardly fewer groups
+# with fewer rows, there are hardly fewer groups than rows
 _LEAST_ROWS: Final = 1024
 
 
 def grouped(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Array] | None:
-    """Return each combination of values once, and how many rows have it.
+    """Return the distinct combinations of values, and the number of rows of each.
 
-    Returns None where columns are no dictionaries, or have so many values that it takes more than it saves.
+    Returns None if a column is not a dictionary, or if there are too many values for this to save time.
     """
     if not columns or len(columns[0]) < _LEAST_ROWS:
         return None
@@ -39,7 +39,7 @@ def grouped(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Array] | No
     for values, size in zip(columns, sizes, strict=True):
         indices = values.indices
         if (pc.max(indices).as_py() or 0) >= size - 1 and indices.null_count < len(indices):
-            return None  # a damaged file, about which others know more
+            return None  # a damaged file; other code reports this error with more details
         if indices.null_count:
             indices = indices.cast(pa.int64()).fill_null(size - 1)
         np.multiply(codes, size, out=codes, casting="unsafe")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def grouped(table: pa.Table, keys: Sequence[str], *, use_threads: bool = True) -> pa.TableGroupBy:
-    """Group rows. The first call imports modules, which a SIGINT does not break off."""
+    """Group rows. The first call imports modules, which a SIGINT does not interrupt."""
     with imports_finished():
-        import pyarrow.acero  # noqa: F401 - which pyarrow imports itself otherwise
+        import pyarrow.acero  # noqa: F401 - pyarrow would import it otherwise
     return table.group_by(list(keys), use_threads=use_threads)

@@ -69,11 +69,11 @@ class ScanOptions:
                 raise InvalidInputError(f"ScanOptions.{name} is True or False, not {value!r:.60}")
 
     def allows(self, name: str) -> bool:
-        """Return whether a rule of the optimizer may apply. Rules without a switch here always may."""
+        """Return whether an optimizer rule may apply. Rules without a switch here always may."""
         allowed: bool = getattr(self, name, True)
         return allowed
 
 
 ALL: Final = ScanOptions()
 NO_STATISTICS: Final = ScanOptions(statistics=False, observed_statistics=False, pattern_words=False)
-"""Nothing but values of partitions prunes."""
+"""Prune with partition values only."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lance_df.scan.plan import ScanTask
 
-# Batches that a task may have ready before they are asked for.
+# The number of batches that a task may prepare before they are requested.
 _READY_BATCHES = 2
 _POLL_SECONDS = 0.1
 _EXIT_SECONDS = 10.0
@@ -36,10 +36,11 @@ def run_tasks(
     Parameters
     ----------
     limit
-        Stop after so many rows; the last batch is cut.
+        The number of rows after which to stop; the last batch is cut.
     num_threads
-        Tasks that run at once. By default one for each core, or a single one where they are too small to be
-        worth a thread; these run when they are asked for.
+        The number of tasks that run at the same time. By default one for each core, or one if the tasks are
+        too small to be worth threads. A single task at a time runs in the calling thread, when its batches
+        are requested.
     """
     workers = min(num_threads or (num_cores() if _is_worth_threads(tasks) else 1), max(1, len(tasks)))
     left = limit
@@ -57,15 +58,15 @@ def run_tasks(
 
 
 def run_ahead(tasks: Iterable[ScanTask], num_tasks: int) -> Generator[pa.RecordBatch]:
-    """Yield the batches of tasks in order, of which up to ``num_tasks`` run at once: stores answer slowly.
+    """Yield the batches of tasks in order; up to ``num_tasks`` run at once, because stores respond slowly.
 
-    Tasks are taken when there is room for them.
+    Tasks are taken from the iterable while fewer than ``num_tasks`` run.
     """
     return _in_threads(tasks, num_tasks)
 
 
 def run_in_turn(tasks: Iterable[ScanTask]) -> Generator[pa.RecordBatch]:
-    """Yield the batches of tasks in order, each task taken and read in this thread when it is its turn."""
+    """Yield the batches of tasks in order. This thread takes and reads one task after the other."""
     for task in tasks:
         yield from task.read()
 
@@ -89,7 +90,7 @@ def num_cores() -> int:
 
 
 def _in_threads(tasks: Iterable[ScanTask], num_threads: int) -> Generator[pa.RecordBatch]:
-    """Start a few tasks ahead; each waits when it has some batches ready, so memory stays bounded."""
+    """Start a few tasks ahead. A task waits when it has some batches ready, so memory is bounded."""
     waiting = iter(tasks)
     running: deque[_Output] = deque()
     workers = _Workers()
@@ -107,7 +108,7 @@ def _in_threads(tasks: Iterable[ScanTask], num_threads: int) -> Generator[pa.Rec
 
 
 class _Output:
-    """The batches of one task, of which a few may be ready. No interruption leaves queues of C locked."""
+    """The batches of one task, of which a few may be ready. Interrupts leave no C queues locked."""
 
     def __init__(self) -> None:
         self.items: queue.SimpleQueue[pa.RecordBatch | BaseException | None] = queue.SimpleQueue()
@@ -117,10 +118,10 @@ class _Output:
 
 
 class _Workers:
-    """A few threads that run tasks until they are closed, or Python ends.
+    """A few threads that run tasks until they are closed or Python exits.
 
-    They are daemons, because a consumer that forgets to close them must not keep Python from ending; what
-    they do then is stopped and waited for, because threads in native code crash when the interpreter goes.
+    They are daemon threads, because a consumer that does not close them must not prevent Python from exiting.
+    At exit they are stopped and joined, because threads in native code crash when the interpreter ends.
     """
 
     _open: ClassVar[set[_Workers]] = set()
@@ -132,7 +133,7 @@ class _Workers:
         self._threads: list[threading.Thread] = []
 
     def begin(self, num_threads: int) -> None:
-        """Start the threads; `close` ends them however far this came."""
+        """Start the threads. Call `close` to end them, even if this raises."""
         _Workers._open.add(self)
         check_exit()
         for number in range(num_threads):
@@ -141,10 +142,10 @@ class _Workers:
             thread.start()
 
     def start(self, task: ScanTask) -> _Output:
-        """Run a task and return where its batches will appear; the last item is None or an error."""
+        """Run a task and return the queue for its batches. The last item is None or an error."""
         output = _Output()
         self._tasks.put((task, output))
-        if self._stopped.is_set():  # the threads may have ended before they came to it
+        if self._stopped.is_set():  # the threads may have ended before they reached the task
             output.items.put(_stopped_error())
         return output
 
@@ -154,7 +155,7 @@ class _Workers:
         Raises
         ------
         ForkedProcessError
-            The threads are in the parent of this process.
+            The threads belong to the parent of this process.
         """
         while True:
             self._origin.check()
@@ -168,12 +169,12 @@ class _Workers:
             yield item
 
     def close(self, seconds: float | None = None) -> None:
-        """Stop the threads after the batch that they are at, and wait for them.
+        """Stop the threads after their current batch, and wait for them.
 
         Parameters
         ----------
         seconds
-            How long at most to wait for each.
+            The maximum time to wait for each thread.
         """
         self._stopped.set()
         self._tasks.put(None)
@@ -184,14 +185,14 @@ class _Workers:
 
     @classmethod
     def close_all(cls) -> None:
-        """Stop what is still running."""
+        """Stop all threads that are still running."""
         for workers in list(cls._open):
-            # a thread may wait for a lock of one that stays where it is
+            # with a timeout, because a thread may wait for a lock whose owner does not run any more
             workers.close(_EXIT_SECONDS)
 
     @classmethod
     def forget_all(cls) -> None:
-        """Take note that the threads are those of another process."""
+        """Forget the threads, which belong to another process."""
         cls._open = set()
 
     def _work(self) -> None:
@@ -207,14 +208,14 @@ class _Workers:
                     if not self._has_room(output):
                         break
                     output.items.put(batch)
-        except BaseException as err:  # noqa: BLE001 - raised again where the batches are consumed
+        except BaseException as err:  # noqa: BLE001 - raised again by the consumer of the batches
             last = err
         if self._stopped.is_set():
             last = _stopped_error()
         output.items.put(last)
 
     def _has_room(self, output: _Output) -> bool:
-        """Wait until a batch may be handed over; return False when nobody wants it any more."""
+        """Wait until a batch may be queued; return False if the consumer needs no more batches."""
         while not self._stopped.is_set():
             try:
                 output.room.get(timeout=_POLL_SECONDS)

@@ -1,6 +1,6 @@
-"""Runs of rows that are equal in some columns, and sums over them.
+"""Runs of neighbouring rows that are equal in some columns, and sums over the runs.
 
-Tables often hold the rows of one order, user or day next to each other.
+Tables often store the rows of one order, user or day next to each other.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Runs that are hardly longer are not worth gathering their rows.
+# If runs are hardly longer than this on average, gathering their rows does not pay.
 _MIN_RUN_ROWS: Final = 1.3
-# sums of so many rows with up to 15 digits fit into 64 bits
+# sums of this many numbers with up to 15 digits fit into 64 bits
 MAX_RUN_ROWS: Final = 4096
 _SHORT_DIGITS: Final = 15
 _MAX_DIGITS: Final = 18
@@ -30,10 +30,10 @@ _MAX_SUM: Final = 2**62
 
 
 def summed_type(data_type: pa.DataType) -> pa.DataType | None:
-    """Return what sums of runs of a type are; None for a type of which there are none.
+    """Return the type of the sums of runs of a type; None if such values are not summed.
 
-    They are what DataFusion makes of it: integers of 64 bits, which start anew from their least after their
-    largest value, decimals of ten more digits, and floats of 64 bits.
+    The types are those of DataFusion's sums: 64-bit integers, which wrap around, decimals with ten more
+    digits, and 64-bit floats.
     """
     if pa.types.is_decimal128(data_type) and data_type.precision <= _MAX_DIGITS:
         return pa.decimal128(data_type.precision + _MORE_DIGITS, data_type.scale)
@@ -45,14 +45,14 @@ def summed_type(data_type: pa.DataType) -> pa.DataType | None:
 
 
 class SummedColumn:
-    """The values of a column of which sums are requested.
+    """The values of a column to sum.
 
     Parameters
     ----------
     values
-        Of a type that has a `summed_type`.
+        Values of a type that has a `summed_type`.
     data_type
-        Of the sums.
+        The type of the sums.
     """
 
     def __init__(self, values: pa.Array, data_type: pa.DataType) -> None:
@@ -61,7 +61,7 @@ class SummedColumn:
 
     @property
     def max_rows(self) -> int:
-        """Of how many rows sums may be made at once."""
+        """The maximum number of rows of a sum."""
         data_type = self._values.type
         if not pa.types.is_decimal128(data_type) or data_type.precision <= _SHORT_DIGITS:
             return MAX_RUN_ROWS
@@ -71,11 +71,11 @@ class SummedColumn:
         return max(1, _MAX_SUM // largest)
 
     def each(self) -> pa.Array:
-        """Return the values as sums of a single row."""
+        """Return the values as sums of one row each."""
         return self._values.cast(self._type)
 
     def of_runs(self, runs: Runs) -> pa.Array:
-        """Return the sums of runs."""
+        """Return the sum of each run."""
         numbers, step = self._numbers()
         width = 2 if pa.types.is_decimal128(self._type) else 1
         sums = _sums(numbers, step, runs, width)
@@ -86,12 +86,12 @@ class SummedColumn:
         return pa.Array.from_buffers(self._type, len(runs.ends), [has_values, pa.py_buffer(sums)])
 
     def _numbers(self) -> tuple[npt.NDArray[Any], int]:
-        """Return the values as numbers of 64 bits, 0 for NULL, and how far one is from the next."""
+        """Return the values as 64-bit numbers, 0 for NULL, and the step from one number to the next."""
         values = self._values
         if not pa.types.is_decimal128(values.type):
             filled = values.fill_null(0) if values.null_count else values
             return filled.cast(self._type).to_numpy(), 1
-        # up to 18 digits are in the lower half
+        # numbers with up to 18 digits are in the lower half
         words = np.frombuffer(values.buffers()[1], np.int64)
         words = words[2 * values.offset : 2 * (values.offset + len(values))]
         return (np.where(_valid(values), words[::2], 0), 1) if values.null_count else (words, 2)
@@ -99,7 +99,7 @@ class SummedColumn:
 
 def _sums(numbers: npt.NDArray[Any], step: int, runs: Runs, width: int) -> npt.NDArray[Any]:
     if numbers.dtype.kind == "f" or not kernels.COMPILED:
-        with np.errstate(all="ignore"):  # infinities of both signs are NaN
+        with np.errstate(all="ignore"):  # infinities of both signs add up to NaN
             sums = np.add.reduceat(numbers[::step], runs.starts)
         return sums if width == 1 else np.column_stack((sums, sums >> 63))
     out = np.empty(len(runs.ends) * width, np.int64)
@@ -114,7 +114,7 @@ def _valid(values: pa.Array) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of a batch: where they end, their keys, and for each row whether it begins one."""
+    """The runs of a batch: their ends, their keys, and for each row whether it begins a run."""
 
     ends: npt.NDArray[np.int64]
     keys: list[pa.Array]
@@ -122,17 +122,17 @@ class Runs:
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:
-        """Where they begin."""
+        """The index of the first row of each run."""
         return np.append(0, self.ends[:-1])
 
 
 def find_runs(keys: Sequence[pa.Array], num_rows: int, max_rows: int) -> Runs | None:
-    """Return the runs of equal keys; None where there are nearly as many as rows.
+    """Return the runs of equal keys; None if there are nearly as many runs as rows.
 
     Parameters
     ----------
     max_rows
-        Of a run.
+        The maximum number of rows of a run.
     """
     most = int(num_rows / _MIN_RUN_ROWS)
     if not most:
@@ -140,7 +140,7 @@ def find_runs(keys: Sequence[pa.Array], num_rows: int, max_rows: int) -> Runs | 
     longest = 1 << (min(max_rows, MAX_RUN_ROWS).bit_length() - 1)
     words = _words(keys[0]) if len(keys) == 1 and not keys[0].null_count else None
     if words is not None and words.ndim == 1 and words.itemsize >= 4 and kernels.COMPILED:
-        # of memory that Arrow hands out each thread would keep some
+        # numpy memory, because each thread would hold on to some of the memory that Arrow allocates
         begins, ends = np.empty(num_rows, np.uint8), np.empty(num_rows, np.int64)
         key_words = np.empty(num_rows, words.dtype)
         count = run_sums.find_runs(
@@ -157,7 +157,7 @@ def find_runs(keys: Sequence[pa.Array], num_rows: int, max_rows: int) -> Runs | 
 
 
 def run_starts(keys: Sequence[pa.Array], num_rows: int, longest: int) -> npt.NDArray[np.bool_]:
-    """Return for each row whether a run begins there."""
+    """Return for each row whether it begins a run."""
     begins = np.zeros(num_rows, np.bool_)
     begins[::longest] = True
     for values in keys:
@@ -166,7 +166,7 @@ def run_starts(keys: Sequence[pa.Array], num_rows: int, longest: int) -> npt.NDA
 
 
 def _changes(values: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return for each value but the first whether it differs from the one before. NULL is like NULL."""
+    """Return for each value but the first whether it differs from its predecessor. NULL equals NULL."""
     words = _words(values)
     if words is None:
         different = pc.not_equal(values.slice(1), values.slice(0, max(0, len(values) - 1)))
@@ -183,12 +183,12 @@ def _changes(values: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _words(values: pa.Array) -> npt.NDArray[Any] | None:
-    """Return values of a fixed width of whole bytes by their bits; None for others."""
+    """Return the bits of values whose width is a whole number of bytes; None for other types."""
     data_type = values.type
     if pa.types.is_decimal128(data_type):
         words = np.frombuffer(values.buffers()[1], np.uint64).reshape(-1, 2)
     elif pa.types.is_primitive(data_type) and data_type.bit_width % 8 == 0:
-        # floats as well: NaN is like NaN, and 0.0 and -0.0 differ
+        # floats as well: NaN equals NaN if the bits are equal, and 0.0 differs from -0.0
         words = np.frombuffer(values.buffers()[1], f"u{data_type.bit_width // 8}")
     else:
         return None
@@ -196,7 +196,7 @@ def _words(values: pa.Array) -> npt.NDArray[Any] | None:
 
 
 def are_compared(data_type: pa.DataType) -> bool:
-    """Whether runs can be made of equal values of a type."""
+    """Whether runs of equal values can be found for a type."""
     is_fixed = pa.types.is_primitive(data_type) or pa.types.is_decimal128(data_type)
     return is_fixed or any(data_type == each for each in _COMPARED)
 

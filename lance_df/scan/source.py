@@ -1,4 +1,4 @@
-"""What engines know of what they scan: a table, a namespace or a table about one, in one version."""
+"""The interface of a scan's source for engines: one version of a table, namespace or metadata table."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SampledStrings:
-    """Names of columns of strings, by what a sample of them shows.
+    """Names of string columns, classified by a sample.
 
     Attributes
     ----------
     short
-        Most values fit into a string view itself.
+        Columns in which most values fit into a string view itself.
     dictionaries
-        Stored as a dictionary.
+        Columns that are stored as dictionaries.
     """
 
     short: frozenset[str]
@@ -33,53 +33,53 @@ class SampledStrings:
 
 
 class Sample(Protocol):
-    """Estimates from a few stored rows. What cannot be read gives none: the scan itself raises the error.
+    """Estimates from a few stored rows. Unreadable data gives no estimate; the scan raises the error.
 
     Attributes
     ----------
     num_rows
-        About how many rows the sampled table has; None if that is not known.
+        The estimated number of rows of the sampled table; None if it is not known.
     """
 
     @property
     def num_rows(self) -> int | None: ...
 
     def strings(self, names: Collection[str]) -> SampledStrings | None:
-        """Return what top-level columns of strings are like; None without rows."""
+        """Return a classification of top-level string columns; None without rows."""
         ...
 
     def rows_per_run(self, names: Sequence[str]) -> float:
-        """Return how many neighbouring rows are equal in some top-level columns on average, at least 1."""
+        """Return the average number of neighbouring rows that are equal in some columns, at least 1."""
         ...
 
     def share_among(self, name: str, values: pa.Array) -> float:
-        """Return about which part of the rows has one of some values in a top-level column; 1 if unknown."""
+        """Return the estimated share of rows whose value in a column is one of ``values``; 1 if unknown."""
         ...
 
     def num_distinct(self, names: Sequence[str]) -> float:
-        """Return about how many different values some top-level columns have together; 0 if unknown."""
+        """Return the estimated number of distinct combinations of values of some columns; 0 if unknown."""
         ...
 
 
 class Scannable(Protocol):
-    """One version of something that is scanned. Immutable, and safe to share between threads.
+    """One version of a source of scans. Immutable, and safe to share between threads.
 
     Attributes
     ----------
     uri
-        Names it in messages and reports.
+        The name in messages and reports.
     version
-        Its number.
+        The number of the version.
     arrow_schema
-        Its columns.
+        The schema of the columns.
     is_local
-        Whether reading takes no requests to a store.
+        Whether reading needs no requests to a store.
     plan_cache
-        What engines keep of their requests, to plan equal ones with less work. It is a part of the cache of
-        the source, and may be empty at any time.
+        A cache in which engines store results for equal requests. It is a part of the cache of the source,
+        and may be empty at any time.
     is_partitioned
-        Whether its rows are divided by values of columns or of expressions: a filter on these may be
-        decided for a whole part, and predicates prune by the terms that their `Unknown` parts compute, too.
+        Whether the rows are divided by values of columns or expressions. Then partition values may decide a
+        filter for a whole partition, and the terms of `Unknown` predicates prune too.
     """
 
     @property
@@ -101,17 +101,18 @@ class Scannable(Protocol):
         Raises
         ------
         LanceError
-            The request names what does not exist or excludes itself, or metadata cannot be read.
+            The request refers to something that does not exist or is contradictory, or metadata cannot be
+            read.
         """
         ...
 
     def estimated_rows(self, pruning_predicate: Predicate | None) -> int | None:
-        """Return about how many rows a scan with a pruning predicate reads.
+        """Return the estimated number of rows that a scan with a pruning predicate reads.
 
-        None where that is not known from what is in memory.
+        None if it cannot be determined from data in memory.
         """
         ...
 
     def sample(self, pruning_predicate: Predicate | None) -> Sample | None:
-        """Return a sample of the rows of such a scan; None where there is none, or it takes requests."""
+        """Return a sample of a scan's rows; None if there is none or it would need requests to a store."""
         ...

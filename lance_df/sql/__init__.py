@@ -1,1 +1,1 @@
-"""."""
+"""Parse, rewrite and generate SQL text."""

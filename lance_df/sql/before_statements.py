@@ -1,4 +1,4 @@
-"""What may stand before a statement: semicolons, EXPLAIN and PREPARE."""
+"""Parse what may precede a statement: semicolons, EXPLAIN and PREPARE."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def take_semicolons(reader: TokenReader) -> None:
 
 
 def take_explain(reader: TokenReader) -> bool:
-    """Take ``EXPLAIN ANALYZE VERBOSE FORMAT tree`` and the like, also more than once.
+    """Take ``EXPLAIN`` with options such as ``ANALYZE VERBOSE FORMAT tree``, possibly several times.
 
     Raises
     ------
     InvalidInputError
-        Options in parentheses do not end.
+        Options in parentheses are not closed.
     """
     is_explained = False
     while reader.take("EXPLAIN"):
@@ -36,7 +36,7 @@ def take_prepare(reader: TokenReader) -> bool:
     Raises
     ------
     InvalidInputError
-        It is malformed.
+        The clause is malformed.
     """
     if not reader.take("PREPARE"):
         return False

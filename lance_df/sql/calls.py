@@ -1,4 +1,4 @@
-"""Find calls of functions by name in a statement."""
+"""Find calls of given functions in a statement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: the function in lower case, and where its name, all of it, and its arguments stand."""
+    """One call: the function in lower case, and the spans of its name, the whole call and its arguments."""
 
     function: str
     name: Span
@@ -33,10 +33,10 @@ class Call:
 
 
 def find_calls(text: str, functions: Collection[str]) -> list[Call]:
-    """Return the calls of ``functions`` in the order of the text, nested ones too.
+    """Return the calls of ``functions`` in the order of the text, including nested calls.
 
-    A call that is not complete, or quoted names, are left out. A text in which a string or a comment does not
-    end has no calls.
+    Incomplete calls and quoted names are left out. A text with an unterminated string or comment has no
+    calls.
 
     >>> [call.arguments for call in find_calls("select f(a, (1, 2))", {"f"})]
     [(Span(start=9, stop=10), Span(start=12, stop=18))]

@@ -1,4 +1,4 @@
-"""Statements that change tables, as data. Expressions and queries in them are text of the statement."""
+"""Parsed statements that change tables. Expressions and queries in them are parts of the statement's text."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TypeAlias
 from lance_df.records import dataclass
 
 Name: TypeAlias = tuple[str, ...]
-"""Up to three parts, normalised."""
+"""Up to three normalised parts."""
 
 Assignments: TypeAlias = tuple[tuple[str, str], ...]
-"""Columns, and the expressions of their new values."""
+"""Columns, and the expressions for their new values."""
 
 
 class Verb(StrEnum):
-    """What a statement does, as far as its first words say."""
+    """The kind of a statement, as determined by its first words."""
 
     INSERT = "INSERT"
     DELETE = "DELETE"
@@ -29,14 +29,15 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a statement does, and to which table.
+    """The kind of a statement, and the table that it changes.
 
     Attributes
     ----------
     flags
-        Words that may be there or not: ``OR REPLACE``, ``IF EXISTS``, ``IF NOT EXISTS``, ``OVERWRITE``.
+        Optional words that the statement has: ``OR REPLACE``, ``IF EXISTS``, ``IF NOT EXISTS``,
+        ``OVERWRITE``.
     unsupported
-        The form of the statement, and what to use instead, where it is one that does not run.
+        The form of the statement and the alternative to use, if this form is not supported.
     """
 
     verb: Verb
@@ -47,9 +48,9 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """``INSERT INTO name (columns) query``; without columns the query gives all of them.
+    """``INSERT INTO name (columns) query``. Without columns, the query returns all of them.
 
-    ``has_values`` where the query begins with ``VALUES``.
+    ``has_values`` states whether the query begins with ``VALUES``.
     """
 
     name: Name
@@ -79,7 +80,7 @@ class Update:
 
 
 class RowKind(StrEnum):
-    """Which rows a clause of a merge is about."""
+    """The rows to which a clause of a merge applies."""
 
     MATCHED = "MATCHED"
     NOT_MATCHED = "NOT MATCHED"
@@ -87,7 +88,7 @@ class RowKind(StrEnum):
 
 
 class MergeAction(StrEnum):
-    """What a clause of a merge does."""
+    """The action of a merge clause."""
 
     UPDATE = "UPDATE"
     DELETE = "DELETE"
@@ -102,11 +103,11 @@ class MergeClause:
     Attributes
     ----------
     assignments
-        Of an update or an insert.
+        The assignments of an update or an insert.
     values
-        Of an insert without a list of columns: those of all columns, in their order.
+        The values of an insert without a list of columns: one for each column, in their order.
     takes_all
-        Whether it is ``UPDATE SET *`` or ``INSERT *``.
+        Whether the action is ``UPDATE SET *`` or ``INSERT *``.
     """
 
     rows: RowKind
@@ -138,7 +139,7 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTerm:
-    """One partition field: a transform, its columns, and the number that it takes, if any."""
+    """One partition field: a transform, its columns, and its numeric argument, if it has one."""
 
     transform: str
     columns: tuple[str, ...]
@@ -147,7 +148,7 @@ class PartitionTerm:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """``CREATE TABLE name (definitions) PARTITIONED BY (…) AS query``: definitions or a query."""
+    """``CREATE TABLE name (definitions) PARTITIONED BY (…) AS query``, with either definitions or a query."""
 
     name: Name
     definitions: str | None
@@ -167,7 +168,7 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """``ALTER TABLE name ADD COLUMN definition``, which begins with the name of the column."""
+    """``ALTER TABLE name ADD COLUMN definition``. The definition begins with the name of the column."""
 
     name: Name
     column: str

@@ -1,7 +1,7 @@
-"""SQL filters of datasets: expressions that are conditions, as pylance reads these.
+"""SQL filters of datasets: expressions in a position for conditions, as pylance reads them.
 
-A call of ``regexp_match`` that stands where a condition is expected is true where it matches; DataFusion's
-returns what matched.
+In pylance, a call of ``regexp_match`` in the position of a condition is true if it matches. DataFusion's
+function returns the matches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def condition_to_datafusion(condition: str, columns: Sequence[str]) -> str:
     Raises
     ------
     InvalidInputError
-        It is no single expression, or holds ``&&``.
+        ``condition`` is not a single expression, or contains ``&&``.
     """
     text = to_datafusion(condition, columns)
     try:
@@ -54,7 +54,7 @@ def _matches_as_conditions(text: str, tokens: list[Token]) -> Iterator[Edit]:
 
 
 def _conditions(tokens: list[Token]) -> Iterator[int]:
-    """Yield where a condition begins: at the start, after AND, OR and NOT, and in parentheses of these."""
+    """Yield the starts of conditions: at the beginning, after AND, OR and NOT, and in parentheses there."""
     begins, between = True, False
     grouping: list[bool] = []
     for number, token in enumerate(tokens):
@@ -74,7 +74,7 @@ def _conditions(tokens: list[Token]) -> Iterator[int]:
 
 
 def _closing(tokens: list[Token], opening: int) -> int | None:
-    """Return the parenthesis that closes the one at ``opening``; None if there is none."""
+    """Return the index of the parenthesis that closes the one at ``opening``; None if there is none."""
     depth = 0
     for number in range(opening, len(tokens)):
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(tokens[number].token_type, 0)

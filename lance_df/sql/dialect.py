@@ -1,7 +1,7 @@
-"""DataFusion's SQL for sqlglot, which ships no such dialect. The nearest one it has is Postgres.
+"""DataFusion's SQL for sqlglot, which has no such dialect. The nearest one is Postgres.
 
-It serves to find things in a text. A whole statement is never generated from its tree: sqlglot would turn
-``try_cast`` into ``cast``, and rename output columns.
+The dialect is used to locate parts of a text. Whole statements are never generated from a tree, because
+sqlglot would convert ``try_cast`` to ``cast`` and rename output columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
 
-# as DataFusion reads them: what is between two dollars is a name, or nothing
+# as in DataFusion: text between two dollars is a name, or nothing
 _DOLLAR_QUOTE: Final = re.compile(r"\$(?:[^\W\d]\w*)?\$")
 STRINGS: Final = frozenset(
     [
@@ -24,18 +24,18 @@ STRINGS: Final = frozenset(
         *(TokenType.HEX_STRING, TokenType.NATIONAL_STRING, TokenType.RAW_STRING, TokenType.UNICODE_STRING),
     ]
 )
-"""Strings of every form: ``'…'``, ``E'…'``, ``$$…$$`` and so on."""
+"""Strings of all forms: ``'…'``, ``E'…'``, ``$$…$$`` and so on."""
 
 QUOTED: Final = STRINGS | {TokenType.IDENTIFIER}
-"""What is in quotes, of which no part is a word of SQL."""
+"""Tokens in quotes, which contain no SQL keywords."""
 
 
 class DataFusion(Postgres):
-    """Back-ticks quote as double quotes do; ``try_cast`` and ``isnan`` exist."""
+    """Postgres with back-ticks as quotes like double quotes, and with ``try_cast`` and ``isnan``."""
 
     class Tokenizer(Postgres.Tokenizer):
         IDENTIFIERS: ClassVar = ['"', "`"]
-        COMMANDS: ClassVar = set()  # after EXPLAIN or PREPARE come tokens too, not one opaque string
+        COMMANDS: ClassVar = set()  # also tokenizes what follows EXPLAIN or PREPARE
 
     class Generator(Postgres.Generator):  # type: ignore[misc, valid-type]
         TRY_SUPPORTED = True
@@ -47,7 +47,7 @@ class DataFusion(Postgres):
 
 
 class _WithoutDollarQuotes(DataFusion):
-    """For texts in which each dollar begins a placeholder: of ``$a,$b`` sqlglot takes ``a,`` for a quote."""
+    """For texts whose dollars start placeholders: of ``$a,$b``, sqlglot would read ``a,`` as quoted."""
 
     class Tokenizer(DataFusion.Tokenizer):
         HEREDOC_STRINGS: ClassVar = []
@@ -55,14 +55,14 @@ class _WithoutDollarQuotes(DataFusion):
 
 
 def tokenize(text: str) -> list[Token]:
-    """Return the tokens of ``text``, with their places in it (``end`` is the last character).
+    """Return the tokens of ``text`` with their positions (``end`` is the last character).
 
     Raises
     ------
     InvalidInputError
-        ``text`` is no text.
+        ``text`` is not a string.
     sqlglot.errors.TokenError
-        A string or a comment does not end.
+        A string or a comment is not terminated.
     """
     _check_text(text)
     return (DataFusion() if _DOLLAR_QUOTE.search(text) else _WithoutDollarQuotes()).tokenize(text)

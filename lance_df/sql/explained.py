@@ -1,4 +1,4 @@
-"""The query of a statement whose scans are explained."""
+"""The query to plan when the scans of a statement are explained."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lance_df.sql.parse_changes import parse_change, parse_header
 from lance_df.sql.splice import quote_identifier
 from lance_df.sql.token_reader import token_reader
 
-# what follows a table's name, a setting or a keyword in these is no query that is planned here
+# in these statements, what follows a table name, a setting or a keyword is not a query to plan
 _WITHOUT_QUERY: Final = frozenset(
     [
         *("SET", "RESET", "CREATE", "DROP", "ALTER", "COPY", "PREPARE", "EXECUTE", "DEALLOCATE", "USE"),
@@ -20,7 +20,7 @@ _WITHOUT_QUERY: Final = frozenset(
 
 
 def query_to_explain(text: str) -> str:
-    """Return the query that a statement is, or the one by which it reads rows.
+    """Return the query of a statement, or the query with which the statement reads rows.
 
     >>> query_to_explain("DELETE FROM t AS x WHERE x.a < 3")
     'SELECT 1 FROM "t" AS "x" WHERE (\\nx.a < 3\\n)'
@@ -28,7 +28,7 @@ def query_to_explain(text: str) -> str:
     Raises
     ------
     InvalidInputError
-        It reads no table, or its query is to be written out.
+        The statement reads no table, or the user has to write out its query.
     """
     reader = token_reader(text)
     verb = None if reader is None else reader.next_word()

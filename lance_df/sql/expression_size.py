@@ -1,7 +1,8 @@
-"""How large an expression that a stored file holds may be, and how large what it computes may become.
+"""Limits on the size of stored expressions and on the size of the values that they compute.
 
-Whoever opens a namespace evaluates expressions that others wrote. Their texts are bounded, and so is what
-functions that repeat or pad may make of a value: ``repeat('x', 1000000000)`` takes a gigabyte for every row.
+Opening a namespace evaluates expressions that others wrote. The length of the expressions is limited, and so
+are the results of functions that repeat or pad a value: ``repeat('x', 1000000000)`` needs a gigabyte for each
+row.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 MAX_CHARACTERS: Final = 20_000
 MAX_TOKENS: Final = 2_000
 MAX_GROWTH: Final = 10_000
-"""By how much all calls together may enlarge a value, as if each were within the others."""
+"""The maximum factor by which all calls together may enlarge a value, as if they were nested."""
 
-# the arguments that say how often or how long; of ranges all do
+# the arguments that specify a count or a length; for ranges, all arguments
 _COUNTS: Final = {
     **dict.fromkeys(("repeat", "lpad", "rpad"), slice(1, 2)),
     **dict.fromkeys(("array_repeat", "list_repeat", "array_resize", "list_resize"), slice(1, 2)),
@@ -38,12 +39,12 @@ _FIXED_SIZE: Final = re.compile(r"fixedsize\w*\s*\(\s*(\d+)", re.IGNORECASE)
 
 
 def check_text_size(expression: str) -> None:
-    """Check the text of an expression, before it is taken apart.
+    """Check the size of an expression's text before it is parsed.
 
     Raises
     ------
     InvalidInputError
-        It is no text, too long or too deep.
+        The expression is not text, is too long, or is nested too deeply.
     """
     if not isinstance(expression, str):
         raise InvalidInputError(f"an expression is text, not {type(expression).__name__}")
@@ -56,12 +57,13 @@ def check_text_size(expression: str) -> None:
 
 
 def check_growth(expression: str, tokens: list[Token]) -> None:
-    """Check what an expression may make of a value.
+    """Check how much an expression may enlarge a value.
 
     Raises
     ------
     InvalidInputError
-        It has too many parts, a count that is no small number, or calls that enlarge a value too much.
+        The expression has too many tokens, a count that is not a small number, or calls that enlarge a value
+        too much.
     """
     if len(tokens) > MAX_TOKENS:
         raise InvalidInputError(
@@ -105,7 +107,7 @@ def _length(argument: list[Token]) -> int:
 
 
 def _arguments(tokens: list[Token], start: int) -> list[list[Token]]:
-    """Return the arguments of a call, from what is after its parenthesis."""
+    """Return the arguments of a call. ``start`` is the index after the opening parenthesis."""
     arguments: list[list[Token]] = [[]]
     depth = 0
     for token in tokens[start:]:

@@ -1,9 +1,9 @@
-"""Filters and computed columns of datasets: single expressions, with names as Lance writes them.
+"""Filters and computed columns of datasets: single expressions with column names as Lance writes them.
 
-Observed with pylance 14: a name without quotes means the column of exactly that name, else the one that
-differs in case only; back-ticks mean exactly what they hold; double quotes are strings; ``a.b`` is the field
-``b`` of the struct ``a``; the type ``datetime`` is ``timestamp``. DataFusion reads names otherwise, so they
-are put in its terms here, token by token.
+Observed with pylance 14: an unquoted name refers to the column with exactly that name, or else to the one
+that differs only in case. Names in back-ticks are exact. Double quotes delimit strings. ``a.b`` is the field
+``b`` of the struct ``a``. The type ``datetime`` is ``timestamp``. DataFusion reads names differently, so this
+module translates them, token by token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import Edit, quote_identifier, quote_string, splice
 
 _VALUES = STRINGS | {TokenType.NUMBER}
-# words that stay what they are although a column may have such a name; back-ticks make them names
+# words that stay keywords even if a column has such a name; in back-ticks they are names
 _RESERVED = frozenset(
     [
         "AND",
@@ -65,8 +65,8 @@ def to_datafusion(expression: str, columns: Sequence[str]) -> str:
     Raises
     ------
     InvalidInputError
-        It is empty, or no single expression: a string does not end, parentheses do not match, or something
-        follows a ``;``; or it is too deep, see `lance_df.sql.nesting`.
+        The expression is empty, is not a single expression (unterminated strings, unbalanced parentheses, or
+        text after a ``;``), or is nested too deeply, see `lance_df.sql.nesting`.
     """
     try:
         tokens = tokenize(expression)
@@ -81,10 +81,10 @@ def to_datafusion(expression: str, columns: Sequence[str]) -> str:
 
 
 def with_quoted_columns(expression: str, columns: Collection[str]) -> str:
-    """Return the expression with double quotes around the names of ``columns`` as back-ticks.
+    """Return the expression with back-ticks in place of double quotes around the names of ``columns``.
 
-    For expressions over namespaces, which are SQL: what is in double quotes there is a column if one has
-    exactly that name. Otherwise it is text, as Lance reads it.
+    This is for expressions over namespaces, which are SQL. Text in double quotes is a column if one has
+    exactly that name. Otherwise it is a string, as Lance reads it.
 
     >>> with_quoted_columns('"Trip id" = "x"', ["Trip id"])
     '`Trip id` = "x"'
@@ -92,12 +92,12 @@ def with_quoted_columns(expression: str, columns: Collection[str]) -> str:
     Raises
     ------
     InvalidInputError
-        It is no text.
+        The expression is not text.
     """
     try:
         tokens = tokenize(expression)
     except TokenError:
-        return expression  # who evaluates it says what is wrong
+        return expression  # the evaluation reports the error
     return splice(
         expression,
         [
@@ -148,12 +148,12 @@ def _edits(expression: str, tokens: list[Token], columns: Sequence[str]) -> Iter
 
 
 def _is_type(previous: Token) -> bool:
-    """Whether a type follows, as in ``CAST(x AS DATETIME)``."""
+    """Whether the next token is a type, as in ``CAST(x AS DATETIME)``."""
     return previous.token_type in (TokenType.ALIAS, TokenType.DCOLON)
 
 
 def _column_name(tokens: list[Token], index: int, columns: Sequence[str]) -> str | None:
-    """Return the column that a token names, if it is a name."""
+    """Return the column that a token refers to; None if the token is not a column name."""
     token = tokens[index]
     text = token.text
     if token.token_type is TokenType.IDENTIFIER:

@@ -1,4 +1,4 @@
-"""Quoted names of tables in a statement, which may be paths of files."""
+"""Find quoted table names in a statement, which may be paths of files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sqlglot.errors import SqlglotError
 from lance_df.errors import LanceError
 from lance_df.sql.dialect import DataFusion, tokenize
 
-# what stands before a query that sqlglot cannot take
+# prefixes of a query that sqlglot cannot parse
 _PREFIXES: Final = ("EXPLAIN", "PREPARE")
 _BEGINNINGS: Final = ("SELECT", "WITH", "FROM", "INSERT", "CREATE", "COPY", "VALUES")
 _READ_BELOW: Final = (exp.From, exp.Join, exp.Subquery, exp.Describe)
 
 
 def quoted_tables(text: str) -> tuple[str, ...]:
-    """Return the tables that a statement reads by a name in quotes of either kind, each once.
+    """Return the distinct tables that a statement reads by a quoted name, with any kind of quotes.
 
-    A text that sqlglot cannot parse has none.
+    Returns nothing for a text that sqlglot cannot parse.
 
     >>> quoted_tables("SELECT * FROM 'a.csv' JOIN \\"b.lance\\" b ON true WHERE x = 'c.csv'")
     ('a.csv', 'b.lance')

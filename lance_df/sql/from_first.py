@@ -1,4 +1,4 @@
-"""Queries that begin with FROM and select nothing: they return all columns."""
+"""Queries that begin with FROM and have no SELECT. They return all columns."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _WITH_QUERY_AFTER_AS: Final = frozenset({"CREATE", "PREPARE"})
 
 @dataclass(slots=True)
 class _Scope:
-    """What is between two brackets, or the statement itself.
+    """The state of the text between two brackets, or of the statement itself.
 
     Attributes
     ----------
     first
-        The word by which its query, or the statement, begins; empty before that.
+        The first word of the current query or statement; empty before it begins.
     has_query
-        Whether a query has begun in it.
+        Whether a query has begun in this scope.
     start
-        Where the FROM stands by which that begins, while no SELECT has come.
+        The position of the FROM with which the query begins, as long as it has no SELECT.
     """
 
     is_statement: bool
@@ -41,7 +41,7 @@ class _Scope:
     start: int | None = None
 
     def restart(self) -> int | None:
-        """Wait for another query; return where the one before begins, if that has no SELECT."""
+        """Prepare for the next query; return the start of the previous one if that has no SELECT."""
         start = self.start
         self.first, self.has_query, self.start = "", False, None
         return start
@@ -60,12 +60,12 @@ def with_select(text: str) -> str:
     try:
         tokens = tokenize(text)
     except TokenError:
-        return text  # DataFusion says what is wrong with it
+        return text  # DataFusion reports the error
     return splice(text, (Edit(start, start, "SELECT * ") for start in _starts(tokens)))
 
 
 def _starts(tokens: list[Token]) -> Iterator[int]:
-    """Yield where queries begin that have no SELECT."""
+    """Yield the start positions of queries that have no SELECT."""
     scopes = [_Scope(is_statement=True)]
     before = ""
     for token in tokens:
@@ -88,7 +88,7 @@ def _starts(tokens: list[Token]) -> Iterator[int]:
 
 
 def _comes_before(scope: _Scope, word: str, before: str) -> bool:
-    """Whether a word stands before a query, and is none of its own."""
+    """Whether a word precedes a query without being part of it."""
     if word in _AFTER_SET_OPERATORS and before in _SET_OPERATORS | _AFTER_SET_OPERATORS:
         return True
     return scope.is_statement and (
@@ -100,7 +100,7 @@ def _comes_before(scope: _Scope, word: str, before: str) -> bool:
 
 def _take(scope: _Scope, word: str, before: str, token: Token) -> None:
     if scope.first == "WITH" and before == ")" and word not in (",", "AS"):
-        scope.first = ""  # the last of its tables has ended
+        scope.first = ""  # the last common table expression has ended
     is_first = not scope.first
     scope.first = scope.first or word or token.text
     if word == "FROM" and (is_first or (scope.first == "INSERT" and not scope.has_query)):

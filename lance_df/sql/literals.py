@@ -1,4 +1,4 @@
-"""Values as SQL literals that DataFusion reads back as exactly these values."""
+"""Write values as SQL literals that DataFusion reads back exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lance_df.expr.literals import is_text
 from lance_df.expr.type_names import type_name
 from lance_df.sql.splice import quote_string
 
-_SAFE_SECONDS: Final = 9_000_000_000  # of a nanosecond timestamp, which TIMESTAMP '…' is
+_SAFE_SECONDS: Final = 9_000_000_000  # in the range of nanosecond timestamps, the type of TIMESTAMP '…'
 _PLAIN: Final = (pa.int64(), pa.string(), pa.bool_(), pa.float64(), pa.binary(), pa.date32())
 
 
@@ -21,12 +21,13 @@ def literal_sql(value: pa.Scalar, *, typed: bool = False) -> str:
     Parameters
     ----------
     typed
-        Whether the literal must have the very type of the value; otherwise one that compares equally will do.
+        Whether the literal must have exactly the type of the value. Otherwise a literal that compares equal
+        is sufficient.
 
     Raises
     ------
     UnsupportedFeatureError
-        The type has no literals.
+        There are no literals of the type.
     """
     data_type = value.type
     if pa.types.is_null(data_type):
@@ -51,7 +52,7 @@ def _text(value: pa.Scalar) -> str:
         if math.isfinite(number):
             return repr(number)
         name = quote_string(_float_name(number))
-        # DataFusion 51 casts no text to float16
+        # DataFusion 51 cannot cast text to float16
         is_half = kinds.is_float16(data_type)
         return _cast(_cast(name, pa.float32()) if is_half else name, data_type)
     if is_text(data_type):
@@ -69,7 +70,7 @@ def _text(value: pa.Scalar) -> str:
 
 
 def _temporal(value: pa.Scalar) -> str:
-    """Return a date or a naive timestamp as people write it where that is exact, others by their ticks."""
+    """Return a date or naive timestamp in the usual notation if this is exact, and other values as ticks."""
     data_type = value.type
     width = pa.int32() if data_type.bit_width == 32 else pa.int64()
     ticks = pa.repeat(value, 1).view(width)[0].as_py()

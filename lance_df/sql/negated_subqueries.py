@@ -1,8 +1,8 @@
-"""Conditions of which DataFusion takes NULL for false: IN with a query below NOT.
+"""Find conditions for which DataFusion treats NULL as false: IN with a query below NOT.
 
-It joins the rows with those of the query and keeps a flag of what matches, true or false. So NOT is true
-where SQL has NULL: where the value is NULL, or nothing matches and the query returns a NULL. A ``NOT IN``
-that AND joins to the other conditions is an anti join instead, which knows NULL.
+DataFusion joins the rows with those of the query and keeps a flag for matches, which is true or false. NOT is
+therefore true where SQL has NULL: if the value is NULL, or if nothing matches and the query returns a NULL. A
+``NOT IN`` that AND joins to the other conditions becomes an anti join instead, which handles NULL correctly.
 """
 
 from __future__ import annotations

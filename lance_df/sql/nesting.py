@@ -1,8 +1,8 @@
-"""Texts so deep that they would end the process: balanced where that keeps the meaning, refused otherwise.
+"""Protect the process from deep statements: balance long chains if the meaning stays, refuse others.
 
-DataFusion's trees of expressions and plans are as deep as a chain of operators is long, and it frees them by
-recursion. Its parser bounds how deep brackets are nested, so only chains are bounded here. The limits leave
-room on a thread with a stack of 2 MiB.
+A chain of operators becomes a tree in DataFusion that is as deep as the chain is long. DataFusion frees trees
+of expressions and plans by recursion. Its parser limits the nesting of brackets, so this module only limits
+chains. The limits fit a thread with a stack of 2 MiB.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
     from lance_df.sql.splice import Edit
 
 MAX_DEPTH: Final = 250
-"""Operators of one chain, with those of the chains around it."""
+"""The maximum number of operators in one chain, including the chains around it."""
 MAX_TABLES: Final = 250
 """Joins (commas between tables and differences of sets among them) and common table expressions of one
 statement, which may all be below each other."""
 MAX_CONJUNCTS: Final = 1000
-"""Conditions joined by AND, in brackets or not: DataFusion takes them apart and joins them one by one."""
+"""The maximum number of conditions joined by AND, in brackets or not; DataFusion rejoins them one by one."""
 MAX_SETS: Final = 1000
-"""Unions of one statement; `MAX_TABLES` where `EXCEPT` or `INTERSECT`, which are joins, are among them."""
+"""The maximum number of unions; `MAX_TABLES` if ``EXCEPT`` or ``INTERSECT``, which are joins, occur."""
 
 _GROUP: Final = 64
-# of a catalog, a schema, a table and a column
+# for a catalog, a schema, a table and a column
 _NAME_DOTS: Final = 3
 _WORDS: Final = (
     "and|or|not|is|in|like|ilike|rlike|regexp|similar|escape|between|collate|at|div|xor|overlaps|isnull|notnull|"
     "union|except|intersect|join|case|as"
 )
-# each operator matches once at least: a text with few matches needs no pass over its tokens
+# each operator matches at least once, so the tokens of a text with few matches need no check
 _MAY_NEST: Final = re.compile(rf"[^\w\s()'\"`,;]|\b(?:{_WORDS})\b", re.IGNORECASE)
-# what is between FROM and the next clause, as far as a text shows it
+# the text between FROM and the next clause, as far as a pattern can find it
 _TABLES: Final = re.compile(
     r"\bfrom\b(.*?)(?=\b(?:where|group|having|order|limit|union|except|intersect)\b|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
 _SETS: Final = frozenset({"UNION", "EXCEPT", "INTERSECT"})
-# they end a chain within FROM, and not the clause
+# these end a chain within FROM, but not the clause
 _IN_FROM: Final = frozenset({",", "ON", "USING", "AS"})
 _OPENS: Final = frozenset({"(", "[", "{", "CASE"})
 _CLOSES: Final = frozenset({")", "]", "}", "END"})
-# what the operands of AND and OR may be made of, besides names, literals and operators
+# words that the operands of AND and OR may contain, besides names, literals and operators
 _OPERAND_WORDS: Final = frozenset(
     [
         *("NOT", "IS", "NULL", "TRUE", "FALSE", "LIKE", "ILIKE", "BETWEEN", "IN", "UNKNOWN"),
@@ -94,9 +94,9 @@ _LITERALS: Final = frozenset({"STRING", "NUMBER", "IDENTIFIER", "VAR", "NATIONAL
 
 @dataclass(slots=True)
 class _Operand:
-    """What stands between two of AND and OR, and its place in the text.
+    """A text between two of AND and OR, and its position.
 
-    Parentheses may go around it if there are no unknown words: these may belong to a clause.
+    It can be put into parentheses if it has no unknown words, because these may belong to a clause.
     """
 
     start: int = -1
@@ -107,7 +107,7 @@ class _Operand:
 
 @dataclass(slots=True)
 class _Level:
-    """What is between two brackets, as far as it was read."""
+    """The state of the text between two brackets, as far as it was read."""
 
     is_case: bool = False
     operators: int = 0
@@ -122,15 +122,15 @@ class _Level:
 
 
 def bounded(text: str) -> str:
-    """Return a statement or an expression that DataFusion can plan without running out of stack.
+    """Return a statement or an expression that DataFusion can plan without a stack overflow.
 
-    Long chains of AND and of OR get parentheses, which change neither what they mean nor the order in which
+    Long chains of AND and of OR get parentheses, which change neither their meaning nor the order in which
     conditions are evaluated.
 
     Raises
     ------
     InvalidInputError
-        Another chain is too long; the message says which.
+        A chain of another kind is too long; the message says which.
     """
     if len(text) <= MAX_DEPTH or not _may_be_deep(text):
         return text
@@ -141,7 +141,7 @@ def bounded(text: str) -> str:
 
     try:
         tokens = tokenize(text)
-    except TokenError:  # DataFusion says what is wrong
+    except TokenError:  # DataFusion reports the error
         return text
     return splice(text, _Walk().run(tokens))
 
@@ -167,7 +167,7 @@ class _Walk:
         self._dots = 0
 
     def run(self, tokens: list[Token]) -> list[Edit]:
-        """Return the parentheses to insert."""
+        """Return the edits that insert parentheses."""
         from lance_df.sql.dialect import QUOTED
 
         for token in tokens:
@@ -238,7 +238,7 @@ class _Walk:
 
     def _count_set(self, word: str) -> None:
         self._levels[-1].is_from = False
-        if self._previous == "*":  # columns that a projection leaves out
+        if self._previous == "*":  # columns that a projection excludes
             return
         self._num_sets += 1
         if word != "UNION":
@@ -301,7 +301,7 @@ class _Walk:
         return self._levels.pop()
 
     def _joined(self, operands: list[_Operand]) -> int:
-        """Note parentheses around parts of a chain, and return how deep that makes it."""
+        """Record parentheses around parts of a chain, and return the resulting depth."""
         conjunctions: list[list[_Operand]] = []
         for operand in operands:
             if operand.before == "AND":
@@ -316,10 +316,10 @@ class _Walk:
         return inner + self._grouped(whole)
 
     def _grouped(self, chain: list[_Operand]) -> int:
-        """Put parentheses around groups of operands, and around groups of these; return the depth then.
+        """Put parentheses around groups of operands, and around groups of groups; return the resulting depth.
 
-        The first and the last operand stay out: what is before them (DISTINCT) or after them (an alias) may
-        belong to the clause.
+        The first and the last operand stay outside, because text before them (DISTINCT) or after them (an
+        alias) may belong to the clause.
         """
         if len(chain) <= _GROUP:
             return len(chain) - 1

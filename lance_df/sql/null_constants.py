@@ -1,4 +1,4 @@
-"""Expressions that are NULL of some type."""
+"""Find expressions that are NULL with a type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lance_df.sql.dialect import DataFusion
 
 
 def is_typed_null(expression: str) -> bool:
-    """Whether an expression casts NULL to a type, and does nothing else.
+    """Whether an expression only casts NULL to a type.
 
     >>> is_typed_null("CAST(NULL AS INT)"), is_typed_null("NULL"), is_typed_null("CAST(a AS INT)")
     (True, False, False)

@@ -1,4 +1,4 @@
-"""Read statements that change tables, from their tokens."""
+"""Parse statements that change tables, from their tokens."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _MERGE_INSERT: Final = "LanceDataset.merge_insert and PartitionedNamespace.upser
 
 
 def parse_header(text: str) -> Header | None:
-    """Return what a statement does to which table; None for what changes none.
+    """Return the kind and the table of a statement that changes a table; None for other statements.
 
     >>> parse_header("DELETE FROM Trips WHERE fare < 0")
     Header(verb=<Verb.DELETE: 'DELETE'>, name=('trips',), flags=frozenset(), unsupported=None)
@@ -76,11 +76,11 @@ def parse_header(text: str) -> Header | None:
     try:
         return _header(reader)
     except InvalidInputError:
-        return None  # DataFusion says what is wrong with it
+        return None  # DataFusion reports the error
 
 
 def is_unread(text: str) -> bool:
-    """Whether a statement may change a table whose name cannot be read.
+    """Whether a statement may change a table whose name cannot be parsed.
 
     >>> is_unread("DROP TABLE #t"), is_unread("DROP TABLE t"), is_unread("SELECT 1")
     (True, False, False)
@@ -96,14 +96,14 @@ def is_unread(text: str) -> bool:
 
 
 def parse_change(text: str) -> Change:
-    """Return a statement for which `parse_header` returns something.
+    """Parse a statement for which `parse_header` returns a header.
 
     Raises
     ------
     InvalidInputError
-        It is malformed.
+        The statement is malformed.
     UnsupportedFeatureError
-        Another form of it; the message names the method that does it.
+        This form is not supported; the message names the alternative.
     """
     reader = token_reader(text)
     header = None if reader is None else _header(reader)
@@ -175,7 +175,7 @@ def _queries_and_conditions(change: Delete | Update | Merge) -> Iterator[str]:
 
 
 def _header(reader: TokenReader) -> Header | None:
-    """Take the beginning of a statement, with the name of its table."""
+    """Read the beginning of a statement, with the name of its table."""
     flags: set[str] = set()
     take_semicolons(reader)
     unsupported = _before_a_change(reader)
@@ -217,7 +217,7 @@ def _header(reader: TokenReader) -> Header | None:
 
 
 def _before_a_change(reader: TokenReader) -> tuple[str, str] | None:
-    """Take what may stand before a statement; return what that is, and what to use instead of it."""
+    """Read a prefix of a statement; return its name and the alternative to it, or None."""
     if take_explain(reader):
         return "EXPLAIN of a change", "explain_scan, which shows what the change reads"
     if take_prepare(reader):
@@ -240,14 +240,14 @@ def _unsupported(form: str, instead: str) -> NoReturn:
 
 
 def _alias(reader: TokenReader, name: Name, *stops: str) -> str:
-    """Take an alias if there is one; the table has its own name otherwise."""
+    """Read an alias, and return it. Without an alias, return the name of the table."""
     if reader.take("AS") or (reader.is_at_name() and reader.next_word() not in stops):
         return reader.identifier()
     return name[-1]
 
 
 def _list(reader: TokenReader, item: Callable[[TokenReader], str]) -> tuple[str, ...]:
-    """Take ``(a, b, …)``."""
+    """Read ``(a, b, …)``."""
     reader.need("(")
     items = [item(reader)]
     while reader.take(","):
@@ -310,7 +310,7 @@ def _delete(reader: TokenReader, name: Name) -> Delete:
 
 
 def _assignments(reader: TokenReader, name: Name, alias: str, *stops: str) -> tuple[tuple[str, str], ...]:
-    """Take ``a = 1, t.b = 2``, up to one of some words."""
+    """Read ``a = 1, t.b = 2``, up to one of the words ``stops``."""
     pairs: dict[str, str] = {}
     while not pairs or reader.take(","):
         if reader.at("("):
@@ -430,7 +430,7 @@ def _create(reader: TokenReader, name: Name, flags: frozenset[str]) -> CreateTab
 
 def _check_definitions(reader: TokenReader) -> None:
     for word in sorted(_CONSTRAINTS):
-        # a column may be called so
+        # a column may have this name
         if reader.has_after_a_name(word) if word in _NAMES_TOO else reader.has(word):
             _unsupported(f"{word} of a column", "write_dataset with a pyarrow schema, or NOT NULL")
 
@@ -454,7 +454,7 @@ def _path(reader: TokenReader) -> str:
 
 
 def _partition_term(reader: TokenReader) -> PartitionTerm:
-    """Take ``year(at)``, ``bucket(4, user)``, ``identity city`` or ``city``."""
+    """Read ``year(at)``, ``bucket(4, user)``, ``identity city`` or ``city``."""
     word = _path(reader)
     if word == "identity" and reader.is_at_name():
         return PartitionTerm("identity", (_path(reader),))

@@ -1,4 +1,4 @@
-"""The placeholders of a statement: ``$1``, ``$name``."""
+"""Placeholders in a statement, such as ``$1`` and ``$name``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lance_df.sql.splice import Edit, splice
 
 
 def with_untyped_placeholders(text: str) -> str:
-    """Return a text whose placeholders get the types of their values, and none from what is around them.
+    """Return a text whose placeholders get their types from their values instead of from their context.
 
     DataFusion assumes that the value of a placeholder has the type of the column that it is inserted into,
     and does not cast it.

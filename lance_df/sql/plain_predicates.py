@@ -1,7 +1,7 @@
-"""SQL filters that compare columns with literals, and say nothing else, to predicates: without an engine.
+"""Convert SQL filters that only compare columns with literals to predicates, without an engine.
 
-Only what engines and predicates understand in the same way is translated: types that need no conversion, or
-one that cannot lose anything. The rest, and whatever is wrong, is for DataFusion to plan, or to refuse.
+A filter is only converted if engines and predicates interpret it identically: the types need no conversion,
+or one that is always exact. DataFusion plans or refuses all other filters.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ _FLIPPED: Final = {
     Operator.GT: Operator.LT,
     Operator.GE: Operator.LE,
 }
-# What a node may hold. Anything else, such as a modifier of newer versions of the parser, is not understood.
+# The arguments that a node may have. Nodes with others, such as modifiers of newer parser versions, are
+# unknown.
 _PARTS: Final[dict[Any, frozenset[str]]] = {
     **dict.fromkeys((exp.And, exp.Or, exp.Add, exp.Sub, *_COMPARISONS), frozenset({"this", "expression"})),
     **dict.fromkeys((exp.Paren, exp.Not, exp.Neg, exp.Boolean, exp.Column, exp.Var), frozenset({"this"})),
@@ -72,7 +73,7 @@ _MONTHS: Final = {"MONTH": 1, "YEAR": 12}
 
 
 def plain_predicate(expression: str, schema: pa.Schema) -> Predicate | None:
-    """Return what an SQL filter over the columns of ``schema`` says; ``None`` for all but plain comparisons.
+    """Return the predicate of an SQL filter over ``schema``; ``None`` for all but plain comparisons.
 
     >>> plain_predicate("a between 2 and 3", pa.schema([("a", pa.int64())])) is not None
     True
@@ -82,7 +83,7 @@ def plain_predicate(expression: str, schema: pa.Schema) -> Predicate | None:
     Raises
     ------
     InvalidInputError
-        It is no single expression.
+        ``expression`` is not a single expression.
     """
     text = to_datafusion(expression, schema.names)
     if len(text) > _MAX_CHARACTERS:  # parsing would take longer than planning
@@ -99,7 +100,7 @@ class _NotPlainError(Exception):
 
 
 def _checked(tree: Any) -> exp.Expression:
-    """Check that a tree consists of nothing but what is known here."""
+    """Check that a tree contains only known nodes and arguments, and return it."""
     if tree is None:
         raise _NotPlainError
     for node in tree.walk():
@@ -155,12 +156,12 @@ class _Translator:
 
     def _in(self, left: exp.Expression, items: Sequence[exp.Expression]) -> Predicate:
         column, data_type = self._column(left)
-        if pa.types.is_floating(data_type):  # for which it depends on the length what equality is
+        if pa.types.is_floating(data_type):  # how floats are compared depends on the length of the list
             raise _NotPlainError
         return In(column, pa.array([_literal(item, data_type) for item in items], data_type))
 
     def _column(self, node: exp.Expression) -> tuple[Column, pa.DataType]:
-        """Return a column; it is quoted, for names of columns are by now."""
+        """Return a column and its type. At this point, names of columns are quoted."""
         if not isinstance(node, exp.Column):
             raise _NotPlainError
         name = node.this.name
@@ -170,7 +171,7 @@ class _Translator:
 
 
 def _literal(node: exp.Expression, data_type: pa.DataType) -> _Value:
-    """Return a literal that compares with values of a type as they are."""
+    """Return the value of a literal that needs no conversion to compare with values of a type."""
     read = next((read for fits, read in _READERS if fits(data_type)), None)
     if read is None:
         raise _NotPlainError
@@ -235,7 +236,7 @@ def _read_date(node: exp.Expression, _: pa.DataType) -> dt.date:
 
 
 def _shifted(day: dt.date, interval: exp.Expression, sign: int) -> dt.date:
-    """Return a day some days, months or years later; a month that is too short has it at its end."""
+    """Return a day shifted by some days, months or years, limited to the last day of the month."""
     if not isinstance(interval, exp.Interval) or not isinstance(interval.args.get("unit"), exp.Var):
         raise _NotPlainError
     text, unit = _read_text(interval.this, pa.string()), interval.args["unit"].name.upper().removesuffix("S")
@@ -248,7 +249,7 @@ def _shifted(day: dt.date, interval: exp.Expression, sign: int) -> dt.date:
         if unit in _MONTHS:
             year, month = divmod(12 * day.year + day.month - 1 + count * _MONTHS[unit], 12)
             return dt.date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
-    except (OverflowError, ValueError):  # of a year that no date has here
+    except (OverflowError, ValueError):  # the year is outside the range of Python's dates
         pass
     raise _NotPlainError
 

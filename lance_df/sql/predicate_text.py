@@ -1,4 +1,4 @@
-"""Predicates as SQL that DataFusion reads back as predicates with the same answer."""
+"""Write predicates as SQL that DataFusion reads back as equivalent predicates."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def predicate_sql(
     Parameters
     ----------
     notes
-        What to put into a comment after a part of the predicate, by its ``id()``.
+        Comments to add after parts of the predicate, by the ``id()`` of the part.
     term_column
-        How a column within a term is written; by default as elsewhere.
+        A function that writes a column within a term; by default as outside of terms.
 
     Raises
     ------
     UnsupportedFeatureError
-        It has a literal of a type that SQL cannot write, a column below another, or holds `Unknown` without
+        The predicate has a literal of a type that SQL cannot write, a nested column, or an `Unknown` without
         a term.
     """
     return _Writer(notes or {}, term_column or column_sql).write(predicate)
 
 
 def column_sql(path: tuple[str, ...]) -> str:
-    """Return a column as SQL; plain lower-case names need no quotes."""
+    """Return a column as SQL. Plain lower-case names are not quoted."""
     if len(path) != 1:
         raise UnsupportedFeatureError(f"{'.'.join(path)} is no column of the table")
     (name,) = path
@@ -59,7 +59,7 @@ def column_sql(path: tuple[str, ...]) -> str:
 
 
 def comment(text: str) -> str:
-    """Return a text as a comment of SQL, which may be nested."""
+    """Return a text as an SQL comment. SQL comments may be nested."""
     return f"/* {text.replace('/*', '/ *').replace('*/', '* /')} */"
 
 
@@ -108,7 +108,7 @@ class _Writer:
     def _list(self, predicate: In, word: str) -> str:
         name = column_sql(predicate.column.path)
         items = [literal_sql(value) for value in predicate.values] + ["NULL"] * predicate.has_null
-        if not items:  # SQL has no empty lists; nothing differs from itself
+        if not items:  # SQL has no empty lists; no value differs from itself
             return f"{name} {'<>' if word == 'IN' else '='} {name}"
         return f"{name} {word} ({', '.join(items)})"
 

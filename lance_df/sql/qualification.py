@@ -1,4 +1,4 @@
-"""Say whose columns an expression names, where two tables have columns of the same names."""
+"""Qualify the columns of an expression if two tables have columns with the same names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _BEFORE: Final = "SELECT (\n"
 
 
 def qualified(expression: str, owner: str, names: Collection[str]) -> str:
-    """Return an expression in which columns of these names that no table is named for are those of ``owner``.
+    """Return an expression in which the unqualified columns among ``names`` are qualified with ``owner``.
 
-    Columns in subqueries and in lambdas are left alone, and so is a text that the parser does not understand.
+    Columns in subqueries and lambdas stay unchanged, and so does a text that the parser does not understand.
 
     >>> qualified("a + s.a", "t", ["a"])
     '"t".a + s.a'
@@ -29,7 +29,7 @@ def qualified(expression: str, owner: str, names: Collection[str]) -> str:
 
 
 def _columns(expression: str) -> list[tuple[str, int]]:
-    """Return the names of columns without a table, and where each stands in the text."""
+    """Return the names of unqualified columns, with their positions in the text."""
     try:
         tree = parse_one(f"{_BEFORE}{expression}\n)", dialect=DataFusion)
     except SqlglotError:

@@ -1,4 +1,4 @@
-"""Statements that neither we nor DataFusion run, and what does the same."""
+"""Statements that neither lance_df nor DataFusion runs, and their alternatives."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ _QUERIES: Final = ("SELECT", "WITH", "FROM", "(")
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A statement that does not run.
+    """A statement that is refused.
 
     Attributes
     ----------
     form
-        Its first words.
+        The first words of the statement.
     instead
-        What to use. None where it runs, but not in a session that is read-only.
+        The alternative. None if the statement runs, but not in a read-only session.
     is_for_folders
-        Whether DataFusion runs it in sessions without a folder.
+        Whether DataFusion runs the statement in sessions without a folder.
     """
 
     form: str
@@ -64,7 +64,7 @@ class Refused:
 
 
 def parse_refused(text: str) -> Refused | None:
-    """Return what is refused about a statement that `parse_header` does not know; None if nothing is.
+    """Return a refused statement that `parse_header` does not know; None for statements that are not refused.
 
     >>> parse_refused("VACUUM trips").form
     'VACUUM'
@@ -77,13 +77,13 @@ def parse_refused(text: str) -> Refused | None:
         while take_explain(reader) or take_prepare(reader):
             pass
     except InvalidInputError:
-        return None  # DataFusion says what is wrong with it
+        return None  # DataFusion reports the error
     return _refused(reader)
 
 
 def _refused(reader: TokenReader) -> Refused | None:
     for words, instead in _REFUSED.items():
-        # a table may be called history
+        # a table may have the name history
         if reader.at(*words) and not (words == _OF_HISTORY and reader.is_at_end_after(len(words))):
             return Refused(" ".join(words), instead, is_for_folders=words == _OR_ALTER)
     for words in (("COPY",), ("CREATE", "SCHEMA"), ("DROP", "SCHEMA")):

@@ -1,6 +1,6 @@
-"""What a partition expression may be made of: functions of its row alone that always give the same.
+"""Restrict partition expressions to deterministic functions of their row.
 
-Spec: partitioning, "Partition Expression", demands 1 and 2.
+Spec: partitioning, "Partition Expression", requirements 1 and 2.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.sql.dialect import STRINGS, tokenize
 from lance_df.sql.expression_size import check_growth, check_text_size
 
-# Words before a parenthesis that call no function: operators, syntax of their own, types.
+# Words before a parenthesis that are not function calls: operators, special syntax, types.
 _NO_CALLS: Final = frozenset(
     [
         *("all", "and", "any", "as", "between", "by", "case", "cast", "else", "end", "escape", "extract"),
@@ -25,7 +25,7 @@ _NO_CALLS: Final = frozenset(
         *("numeric", "time", "timestamp", "varbinary", "varchar"),
     ]
 )
-# Names that DataFusion counts as deterministic, though they describe the engine and not the row.
+# Functions that DataFusion considers deterministic although they describe the engine instead of the row.
 _ABOUT_THE_ENGINE: Final = frozenset({"version", "arrow_metadata", "arrow_typeof", "input_file_name"})
 # Words that read the clock or the session without parentheses.
 _STATE: Final = frozenset(
@@ -48,18 +48,19 @@ _STATEMENTS: Final = {
 
 
 def check_row_expression(expression: str, functions: Collection[str]) -> None:
-    """Check that an expression depends on nothing but the columns of its row.
+    """Check that an expression depends only on the columns of its row.
 
     Parameters
     ----------
     functions
-        Names of the deterministic scalar functions, in lower case.
+        The names of the deterministic scalar functions, in lower case.
 
     Raises
     ------
     InvalidInputError
-        It has a subquery, a window, a parameter, or reads a clock or a session, or it calls a function that
-        is volatile, unknown, or not of one row; or it is too large, see `lance_df.sql.expression_size`.
+        The expression has a subquery, a window or a parameter, reads a clock or a session, or calls a
+        function that is volatile, unknown, or not a function of one row; or it is too large, see
+        `lance_df.sql.expression_size`.
     """
     check_text_size(expression)
     try:

@@ -1,4 +1,4 @@
-"""Spark's SQL for sqlglot: it serves to find things in a text, as `lance_df.sql.dialect` does."""
+"""Spark's SQL for sqlglot, to locate parts of a text as `lance_df.sql.dialect` does."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _PLAIN_NAME: Final = re.compile(r"(?!\d+$)\w+")
 
 
 class _SparkTokens(Spark):
-    """Backslashes escape in strings, names may begin with a digit, and back-ticks quote them."""
+    """Spark's tokens: backslash escapes in strings, names that may begin with a digit, and back-ticks."""
 
     class Tokenizer(Spark.Tokenizer):
-        COMMANDS: ClassVar = set()  # after EXECUTE or SHOW come tokens too, not one opaque string
+        COMMANDS: ClassVar = set()  # also tokenizes what follows EXECUTE or SHOW
 
 
 class _AnsiTokens(_SparkTokens):
-    """Double quotes quote names, as ``spark.sql.ansi.doubleQuotedIdentifiers`` says."""
+    """Tokens with double-quoted names, as with ``spark.sql.ansi.doubleQuotedIdentifiers``."""
 
     class Tokenizer(_SparkTokens.Tokenizer):
         QUOTES: ClassVar = ["'"]
@@ -41,7 +41,7 @@ def tokenize_spark(text: str) -> list[Token]:
 
 
 def mentioned(text: str, names: Iterable[str]) -> list[str]:
-    """Return the names that a statement may mean, also in strings: EXECUTE IMMEDIATE runs these."""
+    """Return the names that may occur in a statement, even in strings, which EXECUTE IMMEDIATE runs."""
     text = text.lower()
     words = set(_WORD.findall(text))
     return [
@@ -53,7 +53,7 @@ def mentioned(text: str, names: Iterable[str]) -> list[str]:
 
 
 def quoted_names(text: str) -> Iterator[str]:
-    """Yield the names in a statement that are in quotes."""
+    """Yield the quoted names in a statement."""
     try:
         tokens = tokenize_spark(text)
     except TokenError:
@@ -64,7 +64,7 @@ def quoted_names(text: str) -> Iterator[str]:
 
 
 def first_words(text: str) -> list[str]:
-    """Return the first two words of a statement, in capital letters, whatever comments are before them."""
+    """Return the first two words of a statement in upper case, without the comments before them."""
     try:
         tokens = tokenize_spark(text)
     except TokenError:
@@ -73,7 +73,7 @@ def first_words(text: str) -> list[str]:
 
 
 def with_backquotes(text: str) -> str:
-    """Return a statement whose names in double quotes are in backquotes.
+    """Return a statement with back-ticks in place of double quotes around names.
 
     >>> with_backquotes('SELECT "a`b" FROM t')
     'SELECT `a``b` FROM t'
@@ -87,7 +87,7 @@ def with_backquotes(text: str) -> str:
 
 
 def is_plain(token: Token) -> bool:
-    """Whether a token may be a name without quotes, which may begin with a digit."""
+    """Whether a token may be an unquoted name, which may begin with a digit."""
     return token.token_type not in QUOTED and _PLAIN_NAME.fullmatch(token.text) is not None
 
 
@@ -96,4 +96,4 @@ def _quoted(name: str) -> str:
 
 
 SPARK_NAMES: Final = Names(tokenize_spark, is_plain, str, _quoted)
-"""How Spark reads and writes names."""
+"""The names of Spark's dialect."""

@@ -1,4 +1,4 @@
-"""Reads statements of Spark token by token."""
+"""Read Spark statements token by token."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _BEHIND_VALUE: Final = (")", ",", ";", "")
 
 
 class NotKnownError(Exception):
-    """Ends the parse of a statement that is left to Spark."""
+    """Stops parsing a statement that is left to Spark."""
 
 
 class SparkReader:
-    """Reads the tokens of a statement one after the other."""
+    """Reads the tokens of a statement in order."""
 
     def __init__(self, text: str, tokens: list[Token]) -> None:
         self.text = text
@@ -30,16 +30,16 @@ class SparkReader:
         self._next = 0
 
     def words(self, count: int = 1) -> list[str]:
-        """Return the next words, without taking them."""
+        """Return the next words without consuming them."""
         return [_word(each) for each in self._tokens[self._next : self._next + count]]
 
     def takes(self, *words: str) -> bool:
-        """Whether these words are next; they are taken then."""
+        """Consume the given words if they are next, and return whether they were."""
         if " ".join(self.words(len(words))) == " ".join(words):
             self._next += len(words)
             return True
         joined = " ".join(words)
-        if len(words) > 1 and self.words() == [joined]:  # words that make one token
+        if len(words) > 1 and self.words() == [joined]:  # several words may be one token
             self._next += 1
             return True
         return False
@@ -70,7 +70,7 @@ class SparkReader:
         return self._tokens[self._next - 1].text
 
     def columns(self) -> tuple[str, ...]:
-        """Return the names of a list in parentheses that a query follows; none, of which nothing is taken."""
+        """Read a parenthesized list of names before a query. If there is none, consume nothing."""
         start, names = self._next, []
         try:
             self.expect("(")
@@ -86,7 +86,7 @@ class SparkReader:
         return tuple(names)
 
     def items(self) -> tuple[str, ...]:
-        """Return the texts between the commas of a list in parentheses."""
+        """Read a parenthesized list, and return the texts between the commas."""
         self.expect("(")
         texts, depth, start = [], 0, self._next
         while self._next < len(self._tokens):
@@ -109,7 +109,7 @@ class SparkReader:
         return self.text[self._tokens[self._next].start :].rstrip().rstrip(";")
 
     def rows(self) -> str:
-        """Return the rest, a query; of ``VALUES`` with NULL for DEFAULT, as columns have no other one."""
+        """Return the remaining query. In ``VALUES``, DEFAULT becomes NULL, the only default of columns."""
         words = [*map(_word, self._tokens[self._next :]), ""]
         if words[0] != "VALUES":
             return self.rest()
@@ -124,7 +124,7 @@ class SparkReader:
         return splice(self.rest(), edits)
 
     def skip(self) -> None:
-        """Take the next token, whatever it is."""
+        """Skip the next token."""
         if self._next >= len(self._tokens):
             raise NotKnownError
         self._next += 1

@@ -1,6 +1,6 @@
-"""Statements of Spark about tables of lance_df, as far as Spark needs help with them.
+"""Spark statements about lance_df tables that Spark cannot run without help.
 
-What is not known here is left to Spark, which then says what is wrong.
+Unknown statements are left to Spark, which reports any errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAY_INSERT: Final = frozenset({"INSERT", "WITH", "FROM"})
 
 @dataclass(frozen=True, slots=True)
 class SparkInsert:
-    """``INSERT INTO name (columns) query``; OVERWRITE instead of INTO replaces rows."""
+    """``INSERT INTO name (columns) query``. OVERWRITE in place of INTO replaces rows."""
 
     name: tuple[str, ...]
     columns: tuple[str, ...]
@@ -34,9 +34,9 @@ class SparkCreate:
     Attributes
     ----------
     query
-        What the rows are; None for a table that has none yet, or is there.
+        The query of the rows; None for a table without rows or an existing one.
     has_columns
-        Whether columns are listed.
+        Whether the statement lists columns.
     """
 
     name: tuple[str, ...]
@@ -50,7 +50,7 @@ class SparkCreate:
 
 @dataclass(frozen=True, slots=True)
 class SparkAlter:
-    """``ALTER TABLE name …``, with the words that follow."""
+    """``ALTER TABLE name …``, with the next words."""
 
     name: tuple[str, ...]
     action: str
@@ -58,7 +58,7 @@ class SparkAlter:
 
 @dataclass(frozen=True, slots=True)
 class SparkDrop:
-    """``DROP TABLE name`` or ``DROP VIEW name``, which is the kind."""
+    """``DROP TABLE name`` or ``DROP VIEW name``, according to the kind."""
 
     name: tuple[str, ...]
     kind: str
@@ -66,21 +66,21 @@ class SparkDrop:
 
 @dataclass(frozen=True, slots=True)
 class OtherInsert:
-    """``INSERT`` in a form that is not read here, such as ``BY NAME``."""
+    """An ``INSERT`` in a form that is not supported here, such as ``BY NAME``."""
 
     name: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OtherCreate:
-    """``CREATE TABLE … USING lance_df … AS …`` with clauses that are not read here."""
+    """``CREATE TABLE … USING lance_df … AS …`` with clauses that are not supported here."""
 
 
 SparkStatement: TypeAlias = "SparkInsert | SparkCreate | SparkAlter | SparkDrop | OtherInsert | OtherCreate"
 
 
 def parse_spark(text: str) -> SparkStatement | None:
-    """Return what a statement says; None for one that Spark does alone."""
+    """Return the parsed statement, or None if Spark handles it alone."""
     try:
         tokens = tokenize_spark(text)
     except TokenError:
@@ -157,7 +157,7 @@ def _drop(reader: SparkReader) -> SparkDrop:
 
 
 def _other_form(reader: SparkReader) -> OtherInsert | OtherCreate | None:
-    """Return that a statement creates or inserts in a form that is not read here, if it does."""
+    """Return a marker for a CREATE or INSERT in a form that is not supported here; None for others."""
     try:
         if reader.takes("CREATE", "TABLE"):
             return _other_create(reader)

@@ -1,4 +1,4 @@
-"""Change a statement where it has to change, and nowhere else: edits by position in the text; quotes."""
+"""Edit a statement at positions in its text without changing the rest; quote names and strings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Edit:
 
 
 class QuotedName(str):
-    """A part of a name that SQL does not lower-case, so that it means nothing of another case.
+    """A quoted part of a name. SQL does not lower-case it, so it only matches the exact spelling.
 
     >>> QuotedName("t") == "t"
     True
@@ -27,13 +27,13 @@ class QuotedName(str):
 
 
 class StringName(QuotedName):
-    """A string in single quotes where a name belongs; DataFusion takes it for one."""
+    """A string in single quotes in the position of a name. DataFusion reads it as a name."""
 
     __slots__ = ()
 
 
 def splice(text: str, edits: Iterable[Edit]) -> str:
-    """Return ``text`` with all edits made; their ranges do not overlap.
+    """Return ``text`` with all edits applied. The ranges of the edits must not overlap.
 
     >>> splice("select f(a)", [Edit(7, 8, "g"), Edit(10, 10, ", 1")])
     'select g(a, 1)'

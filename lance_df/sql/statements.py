@@ -1,4 +1,4 @@
-"""Statements that are handled here, or of which something has to be known, read from their tokens."""
+"""Parse the statements that lance_df handles or inspects, from their tokens."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """``PREPARE name …``, ``EXECUTE name …`` or ``DEALLOCATE name``: the first word, and the name.
+    """``PREPARE name …``, ``EXECUTE name …`` or ``DEALLOCATE name``, as the verb and the name.
 
-    ``before`` and ``after`` are the text around the name.
+    ``before`` and ``after`` are the text before and after the name.
     """
 
     verb: str
@@ -50,7 +50,7 @@ class Preparation:
 
 
 def parse_name(text: str) -> tuple[str, ...]:
-    """Return the parts of a table name as SQL reads it: what is not quoted is lower-cased.
+    """Return the parts of a table name as SQL reads it. Unquoted parts are lower-cased.
 
     >>> parse_name('Lake."Trips".x')
     ('lake', 'Trips', 'x')
@@ -58,7 +58,7 @@ def parse_name(text: str) -> tuple[str, ...]:
     Raises
     ------
     InvalidInputError
-        It is not a name of one to three parts.
+        ``text`` is not a name of one to three parts.
     """
     try:
         reader = TokenReader(tokenize(text))
@@ -72,12 +72,12 @@ def parse_name(text: str) -> tuple[str, ...]:
 
 
 def parse_create_external_table(text: str) -> CreateExternalTable | None:
-    """Return the statement if it creates an external table that is stored as Lance, else None.
+    """Return the parsed CREATE EXTERNAL TABLE statement; None unless it is STORED AS LANCE.
 
     Raises
     ------
     InvalidInputError
-        It is such a statement, and malformed.
+        The statement is malformed.
     """
     reader = token_reader(text)
     if reader is None or not reader.take("CREATE"):
@@ -96,7 +96,7 @@ def parse_create_external_table(text: str) -> CreateExternalTable | None:
 
 
 def parse_create_view(text: str) -> CreateView | None:
-    """Return the statement if it creates a view for sure, without a list of columns, else None."""
+    """Return the parsed CREATE VIEW statement; None for IF NOT EXISTS, column lists and other statements."""
     reader = token_reader(text)
     if reader is None or not reader.take("CREATE"):
         return None
@@ -104,7 +104,7 @@ def parse_create_view(text: str) -> CreateView | None:
     if not reader.take("VIEW"):
         return None
     if reader.take("IF", "NOT", "EXISTS"):
-        return None  # whether it does anything does not follow from its text
+        return None  # the text does not show whether the statement has an effect
     name = reader.name()
     if not reader.take("AS"):
         return None
@@ -112,7 +112,7 @@ def parse_create_view(text: str) -> CreateView | None:
 
 
 def parse_create_table_as(text: str) -> str | None:
-    """Return the query of a ``CREATE TABLE name AS query`` without a list of columns, else None."""
+    """Return the query of a ``CREATE TABLE name AS query`` without a list of columns; otherwise None."""
     reader = token_reader(text)
     if reader is None or not reader.take("CREATE"):
         return None
@@ -123,12 +123,12 @@ def parse_create_table_as(text: str) -> str | None:
     try:
         reader.name()
     except InvalidInputError:
-        return None  # DataFusion says what is wrong with it
+        return None  # DataFusion reports the error
     return text[reader.position() :] if reader.take("AS") else None
 
 
 def parse_defined_name(text: str) -> tuple[str, ...] | None:
-    """Return the table or view that a statement creates, drops or shows the definition of; None for others.
+    """Return the table or view that a CREATE, DROP or SHOW CREATE statement names; otherwise None.
 
     >>> parse_defined_name("DROP VIEW IF EXISTS a.v"), parse_defined_name("SELECT * FROM v")
     (('a', 'v'), None)
@@ -147,11 +147,11 @@ def parse_defined_name(text: str) -> tuple[str, ...] | None:
     try:
         return reader.name()
     except InvalidInputError:
-        return None  # DataFusion says what is wrong with it
+        return None  # DataFusion reports the error
 
 
 def parse_preparation(text: str) -> Preparation | None:
-    """Return the statement if it prepares one, executes a prepared one, or forgets it, else None."""
+    """Return the parsed PREPARE, EXECUTE or DEALLOCATE statement; None for other statements."""
     reader = token_reader(text)
     verb = None if reader is None else next(filter(reader.take, _PREPARATIONS), None)
     if reader is None or verb is None:

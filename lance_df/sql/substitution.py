@@ -1,8 +1,8 @@
-"""Put SQL in the place of ``col0``, ``col1`` … of a partition expression.
+"""Replace ``col0``, ``col1``, … in a partition expression with SQL.
 
-The columns are found in the tree that sqlglot makes of the expression, and replaced where they stand in its
-text. The text is not written anew from the tree: sqlglot spells functions as PostgreSQL does, and DataFusion
-knows them by other names.
+The columns are located in sqlglot's tree of the expression, and replaced at their positions in the text. The
+text is not generated from the tree, because sqlglot writes functions with PostgreSQL's names, which differ
+from DataFusion's.
 
 Spec: partitioning, appendix D.
 """
@@ -26,12 +26,12 @@ _BEFORE: Final = "SELECT ("
 
 
 def substituted(expression: str, replacements: Sequence[str]) -> str:
-    """Return a partition expression with SQL in the place of its columns.
+    """Return a partition expression with its columns replaced by SQL.
 
     Parameters
     ----------
     replacements
-        What stands for ``col0``, ``col1`` …: literals, or names of columns.
+        The SQL for ``col0``, ``col1``, …: literals or names of columns.
 
     >>> substituted("date_part('year', col0)", ["DATE '2025-12-10'"])
     "date_part('year', DATE '2025-12-10')"
@@ -41,28 +41,28 @@ def substituted(expression: str, replacements: Sequence[str]) -> str:
     Raises
     ------
     InvalidInputError
-        The parser does not understand it, or it has more columns than there are replacements.
+        The parser does not understand the expression, or it has more columns than there are replacements.
     """
     edits = []
     for number, start, stop in _placeholders(expression):
         if number >= len(replacements):
             raise InvalidInputError(f"the expression {expression!r} has no value for col{number}")
         text = replacements[number]
-        # two minus signs begin a comment
+        # two minus signs would begin a comment
         edits.append(Edit(start, stop, f"({text})" if text.startswith("-") else text))
     return splice(expression, edits)
 
 
 @lru_cache(maxsize=256)
 def _placeholders(expression: str) -> tuple[tuple[int, int, int], ...]:
-    """Return the number of each column of an expression, and where it stands in the text."""
+    """Return the number of each column of an expression, and its start and stop in the text."""
     try:
         tree = parse_one(f"{_BEFORE}{expression}\n)", dialect=DataFusion)
     except SqlglotError as err:
         raise InvalidInputError(f"the expression {expression!r} is malformed: {err}") from err
     placeholders = []
     for column in tree.find_all(exp.Column):
-        name = column.parts[0]  # col0.a is a field of col0, and a.col0 is no column of the expression
+        name = column.parts[0]  # col0.a is a field of col0, but a.col0 is not a column of the expression
         text = name.name if name.args.get("quoted") else name.name.lower()
         match = _PLACEHOLDER.fullmatch(text)
         if match is not None:

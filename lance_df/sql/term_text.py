@@ -1,4 +1,4 @@
-"""Terms as SQL that DataFusion reads back as the same computation."""
+"""Write terms as SQL that DataFusion reads back as the same computation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def term_sql(term: Term, name: Callable[[tuple[str, ...]], str]) -> str:
     Parameters
     ----------
     name
-        How a column is written.
+        A function that writes a column.
 
     Raises
     ------
     UnsupportedFeatureError
-        It has a literal of a type that SQL cannot write.
+        The term has a literal of a type that SQL cannot write.
     """
     match term:
         case Column(path):

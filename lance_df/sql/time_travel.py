@@ -1,4 +1,4 @@
-"""Time travel, ``FROM t VERSION AS OF 3`` and the like: such tables get names of their own."""
+"""Time travel such as ``FROM t VERSION AS OF 3``: replace these tables by names for their versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_ALIAS: Final = frozenset(
         *("PIVOT", "UNPIVOT", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "SELECT", "INSERT"),
     ]
 )
-# DataFusion takes both for names in FROM
+# DataFusion accepts both as names in FROM
 _QUOTED_NAMES: Final = frozenset({TokenType.IDENTIFIER, TokenType.STRING})
 _KINDS: Final = {
     **dict.fromkeys(("VERSION", "SYSTEM_VERSION"), "VERSION"),
@@ -35,16 +35,16 @@ _NEEDED: Final = {"VERSION": "a whole number or a tag in quotes", "TIMESTAMP": "
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How a dialect reads and writes names.
+    """The functions with which a dialect reads and writes names.
 
     Attributes
     ----------
     tokenize
         Returns the tokens of a text.
     is_plain
-        Whether a token may be a name without quotes.
+        Whether a token may be an unquoted name.
     plain
-        Returns what a name without quotes stands for.
+        Returns the name that an unquoted name refers to.
     quoted
         Returns a name in quotes.
     """
@@ -59,24 +59,25 @@ _OF_DATAFUSION: Final = Names(tokenize, is_name_word, lowered, quote_identifier)
 
 
 def with_versions(text: str, name_of: Callable[[str, str, str], str], names: Names = _OF_DATAFUSION) -> str:
-    """Return a statement in which tables of other versions have names of their own.
+    """Return a statement in which other versions of tables have names of their own.
 
     Parameters
     ----------
     name_of
-        Given the name of a table, ``"version"``, ``"tag"`` or ``"time"``, and which one: the name to use.
+        A function from the name of a table, the kind of a version (``"version"``, ``"tag"`` or ``"time"``)
+        and the version to the new name.
     names
-        Of the dialect of the statement.
+        The names of the statement's dialect.
 
     Raises
     ------
     InvalidInputError
-        A version is no whole number.
+        A version is not an integer.
     """
     try:
         tokens = names.tokenize(text)
     except TokenError:
-        return text  # whoever runs it says what is wrong with it
+        return text  # the engine reports the error
     return splice(text, _edits(text, tokens, name_of, names))
 
 
@@ -122,9 +123,9 @@ def _kind(kind: str, literal: Token) -> str:
 
 
 def _end_of_sample(tokens: list[Token], index: int) -> int:
-    """Return the token after which an alias belongs: this one, or the last of ``TABLESAMPLE (…)`` behind it.
+    """Return the last token before the position of an alias: ``index``, or the end of a ``TABLESAMPLE (…)``.
 
-    ``REPEATABLE (…)`` is a part of that.
+    ``REPEATABLE (…)`` is part of the latter.
     """
     if index + 1 >= len(tokens) or _word(tokens[index + 1]) not in ("TABLESAMPLE", "REPEATABLE"):
         return index

@@ -1,4 +1,4 @@
-"""Take the tokens of a statement one after the other, with the text that they stand for."""
+"""Read the tokens of a statement in order, with the text that they represent."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _QUERY_STARTS: Final = frozenset(("(", word) for word in ("SELECT", "WITH", "FRO
 
 
 def token_reader(text: str) -> TokenReader | None:
-    """Return a reader of a statement; None where a string or a comment does not end."""
+    """Return a reader of a statement; None if a string or a comment is not terminated."""
     try:
         return TokenReader(tokenize(text), text)
     except TokenError:
-        return None  # DataFusion says what is wrong with it
+        return None  # DataFusion reports the error
 
 
 class TokenReader:
-    """Takes tokens one after the other."""
+    """Reads tokens in order."""
 
     def __init__(self, tokens: list[Token], text: str = "") -> None:
         self._tokens = tokens
@@ -37,42 +37,42 @@ class TokenReader:
         self._next = 0
 
     def take(self, *words: str) -> bool:
-        """Take these words if they come next."""
+        """Consume the given words if they come next, and return whether they did."""
         if not self.at(*words):
             return False
         self._next += len(words)
         return True
 
     def at(self, *words: str) -> bool:
-        """Whether these words come next."""
+        """Whether the given words come next."""
         ahead = self._tokens[self._next : self._next + len(words)]
         return tuple(map(plain_word, ahead)) == words
 
     def next_word(self) -> str | None:
-        """Return the next word in upper case; None at the end, and before a quoted name or a string."""
+        """Return the next word in upper case; None at the end, or if a quoted name or a string comes next."""
         token = self._peek()
         return None if token is None else plain_word(token)
 
     def skip(self) -> None:
-        """Pass over one token."""
+        """Skip one token."""
         self._next += 1
 
     def is_at_end(self) -> bool:
-        """Whether nothing follows but a semicolon."""
+        """Whether nothing but a semicolon follows."""
         return self._peek() is None or (self.at(";") and self._next == len(self._tokens) - 1)
 
     def is_at_end_after(self, count: int) -> bool:
-        """Whether nothing follows so many tokens but a semicolon."""
+        """Whether nothing but semicolons follows the next ``count`` tokens."""
         rest = self._tokens[self._next + count :]
         return all(plain_word(token) == ";" for token in rest)
 
     def is_at_name(self) -> bool:
-        """Whether a name comes next, or a word that may be one."""
+        """Whether a name comes next, or a word that may be a name."""
         token = self._peek()
         return token is not None and (token.token_type is TokenType.IDENTIFIER or is_name_word(token))
 
     def is_at_string(self) -> bool:
-        """Whether a string in single quotes comes next, which DataFusion takes for a name."""
+        """Whether a string in single quotes comes next. DataFusion accepts it as a name."""
         token = self._peek()
         return token is not None and token.token_type is TokenType.STRING
 
@@ -89,15 +89,15 @@ class TokenReader:
         return self._part()
 
     def text_until(self, *stops: tuple[str, ...]) -> str:
-        """Take everything up to one of some words outside of brackets, and return its text.
+        """Read everything before one of the given word sequences outside of brackets, and return its text.
 
-        ``CASE … END`` is a pair of brackets, and so is ``STRUCT<…>`` of a type. The FROM of
-        ``IS DISTINCT FROM`` is no word of its own, and what follows a dot is a name.
+        ``CASE … END`` and the ``STRUCT<…>`` of a type count as brackets. The FROM of ``IS DISTINCT FROM``
+        does not end the text, and the word after a dot is a name.
 
         Raises
         ------
         InvalidInputError
-            There is nothing, or brackets do not match.
+            The text is empty, or brackets are not balanced.
         """
         first = self._next
         opened: list[str] = []
@@ -119,7 +119,7 @@ class TokenReader:
         return self._text[self._tokens[first].start : self._tokens[self._next - 1].end + 1]
 
     def _nest(self, word: str | None, opened: list[str], text: str) -> None:
-        """Take note of a bracket that opens, or that closes the innermost one."""
+        """Record an opening bracket, or the end of the innermost bracket."""
         if word is not None and word in _CLOSED_BY:
             opened.append(_CLOSED_BY[word])
         elif opened and word == opened[-1]:
@@ -128,7 +128,7 @@ class TokenReader:
             raise InvalidInputError(f"a {text!r} closes nothing")
 
     def _end_of_type_parts(self) -> int | None:
-        """Return the index of the token after ``<…>`` of a type; None where the ``<`` compares."""
+        """Return the index after the ``<…>`` of a type; None if the ``<`` is a comparison."""
         start = self._next - 1
         if start < 1 or not any(map(self._is_after, WITH_PARTS)):
             return None
@@ -139,11 +139,11 @@ class TokenReader:
         return None if end is None else start + end
 
     def rest(self) -> str:
-        """Return the text from the next token on."""
+        """Return the text from the next token to the end."""
         return self._text[self._tokens[self._next].start :]
 
     def bracketed(self) -> str:
-        """Take parentheses and what is in them, and return the text of that."""
+        """Read parentheses with their content, and return the text of the content."""
         self.need("(")
         text = self.text_until((")",))
         self.need(")")
@@ -153,12 +153,12 @@ class TokenReader:
         return self._next > 0 and plain_word(self._tokens[self._next - 1]) == word
 
     def has(self, *words: str) -> bool:
-        """Whether these words come in a row anywhere from here on."""
+        """Whether the given words occur in sequence anywhere after this position."""
         rest = [None if _is_quoted(token) else token.text.upper() for token in self._tokens[self._next :]]
         return any(tuple(rest[start : start + len(words)]) == words for start in range(len(rest)))
 
     def has_after_a_name(self, word: str) -> bool:
-        """Whether a word comes from here on that is not the first one, nor the first in a list."""
+        """Whether a word occurs after this position that is not the first word of the text or of a list."""
         rest = self._tokens[self._next :]
         return any(
             plain_word(token) == word and before.text not in ("(", ",", "<")
@@ -170,7 +170,7 @@ class TokenReader:
             raise InvalidInputError(f"expected {' '.join(words)}, found {self._next_text()}")
 
     def name(self, *, or_strings: bool = False) -> tuple[str, ...]:
-        """Take a name of up to three parts; strings among them are each a `StringName`."""
+        """Read a name of up to three parts. With ``or_strings``, a part may be a string, a `StringName`."""
         parts = [self._part(or_string=or_strings)]
         while len(parts) < 3 and self.take("."):
             parts.append(self._part(or_string=or_strings))
@@ -184,7 +184,7 @@ class TokenReader:
         return str(token.text)
 
     def number(self) -> int | None:
-        """Take a whole number if one comes next."""
+        """Consume an integer if one comes next, and return it."""
         token = self._peek()
         if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdecimal():
             return None
@@ -192,7 +192,7 @@ class TokenReader:
         return int(token.text[:12])
 
     def options(self) -> tuple[tuple[str, str], ...]:
-        """Take ``('key' 'value', key value, ...)``."""
+        """Read ``('key' 'value', key value, ...)``."""
         self.need("(")
         pairs: list[tuple[str, str]] = []
         while not pairs or self.take(","):
@@ -209,12 +209,12 @@ class TokenReader:
             raise InvalidInputError(f"expected the end of the statement, found {self._next_text()}")
 
     def position(self) -> int:
-        """Return where the next token stands in the text."""
+        """Return the position of the next token in the text."""
         token = self._peek()
         return self._tokens[-1].end + 1 if token is None else token.start
 
     def last_end(self) -> int:
-        """Return where the text goes on after the last token that was taken."""
+        """Return the position after the last token that was read."""
         return int(self._tokens[self._next - 1].end) + 1
 
     def _peek(self) -> Token | None:
@@ -242,13 +242,13 @@ class TokenReader:
 
 
 def is_name_word(token: Token) -> bool:
-    """Whether a token is a word that may be a name without quotes; it may have a dollar in it."""
+    """Whether a token is a word that may be an unquoted name. It may contain a dollar."""
     text = token.text
     return token.token_type not in QUOTED and text[:1] != "$" and text.replace("$", "_").isidentifier()
 
 
 def lowered(name: str) -> str:
-    """Return a name that is not in quotes as DataFusion reads it: with small letters, of ASCII alone."""
+    """Return an unquoted name as DataFusion reads it: ASCII letters are lower-cased."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 WITH_PARTS: Final = frozenset({"STRUCT", "ARRAY", "MAP"})
-"""The types whose parts are in angle brackets."""
+"""The types that have parts in angle brackets."""
 
 _CONTINUES: Final = frozenset(
     [
@@ -14,16 +14,16 @@ _CONTINUES: Final = frozenset(
         *("WITH", "WITHOUT", "TIME", "ZONE", "NOT", "NULL"),
     ]
 )
-"""Words of a type that come after its first one."""
+"""Words of a type that may follow its first word."""
 
 
 def end_of_parts(words: Sequence[str | None], start: int) -> int | None:
-    """Return where the text goes on after the parts of a type; None where there are none.
+    """Return the index after the parts of a type; None if there are none.
 
     Parameters
     ----------
     words
-        In upper case; None for what is in quotes.
+        Words in upper case; None for text in quotes.
     start
         The index of the ``<``.
 

@@ -1,1 +1,1 @@
-"""Rules that change how a statement's rows are computed, and nothing that a reader of these sees."""
+"""Optimizer rules, which change how the rows of a statement are computed but not its visible result."""

@@ -1,7 +1,7 @@
-"""Applies the rules of the optimizer to a statement, and checks what each of them must keep.
+"""Apply the optimizer rules to a statement, and check that each rule preserves its result.
 
-A rule that fails leaves the statement as it is. Its reason is in ``explain_scan``; what no rule expects is a
-`RewriteWarning` besides.
+If a rule fails, the statement stays as it is, and ``explain_scan`` reports the reason. An unexpected failure
+also causes a `RewriteWarning`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of the optimizer.
+    """An optimizer rule.
 
     Attributes
     ----------
     name
-        Of its module in `lance_df.engine.optimizer.rules`, and of the function there. The module is imported
-        when the rule may apply.
+        The name of the module in `lance_df.engine.optimizer.rules`, and of the function in it. The module is
+        imported when the rule may apply.
     may_apply
-        Whether it may apply to a statement, found out quickly.
+        A fast check whether the rule may apply to a statement.
     """
 
     name: str
     may_apply: Callable[[Planned], bool]
 
     def apply(self, planned: Planned, context: Context) -> Planned | None:
-        """Return the statement as the rule changes it; None if it does not."""
+        """Return the statement as the rule changes it; None if the rule does not apply."""
         function = getattr(import_module(f"lance_df.engine.optimizer.rules.{self.name}"), self.name)
         changed: Planned | None = function(planned, context)
         return changed
@@ -70,7 +70,7 @@ RULES: Final = (
 
 
 def optimized(planned: Planned, context: Context, rules: tuple[Rule, ...] = RULES) -> Planned:
-    """Return a statement with the same rows, columns and order that takes less time."""
+    """Return a statement that computes the same rows, columns and order faster."""
     given = planned
     for rule in rules:
         if planned.is_final:
@@ -95,7 +95,7 @@ def optimized(planned: Planned, context: Context, rules: tuple[Rule, ...] = RULE
 
 
 def _lost(given: Planned, planned: Planned, changed: Planned, context: Context) -> str | None:
-    """Return what a rule has not kept of the statement that was given; None if it has kept all."""
+    """Return a description of what a rule did not preserve; None if it preserved everything."""
     if changed.frame is not planned.frame:
         return lost_by_rewriting(given.frame, given.optimized, changed.frame)
     if changed.optimized is planned.optimized:
@@ -109,9 +109,9 @@ def _applied(rule: Rule, planned: Planned, context: Context) -> Planned | None:
         return rule.apply(planned, context)
     except (DoesNotApplyError, NotRebuiltError) as err:
         _skipped(rule, context, str(err))
-    except LanceError as err:  # the scan that reads it raises it again
+    except LanceError as err:  # the scan raises it again when it reads the data
         _skipped(rule, context, str(err))
-    except Exception as err:  # noqa: BLE001 - DataFusion raises nothing narrower for what it does not plan
+    except Exception as err:  # noqa: BLE001 - DataFusion raises no specific exception if planning fails
         _skipped(rule, context, f"{type(err).__name__}: {err}", is_expected=type(err) is Exception)
     return None
 

@@ -1,4 +1,4 @@
-"""How a session joins: its own options for partitioned namespaces, and settings of DataFusion."""
+"""The join settings of a session: its options for partitioned namespaces, and settings of DataFusion."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TARGET_PARTITIONS: Final = "datafusion.execution.target_partitions"
 
 @dataclass(frozen=True, slots=True)
 class JoinOptions:
-    """How joins and groups of namespaces are computed; see `lance_df.engine.session.LanceSession`.
+    """Options for joins and aggregations of namespaces; see `lance_df.engine.session.LanceSession`.
 
     Raises
     ------
     InvalidInputError
-        A value is none of those.
+        An option has an invalid value.
     """
 
     partitioned_joins: PartitionedJoins = "auto"
@@ -41,18 +41,18 @@ class JoinOptions:
 
 
 class JoinSettings:
-    """The settings of a session that decide how hash joins are computed, looked up once."""
+    """The settings of a session that affect how hash joins are computed. They are read once."""
 
     def __init__(self) -> None:
         self._settings: Mapping[str, str] | None = None
 
     def forget(self, statement: str) -> None:
-        """Look up settings anew if a statement, in lower case, may have changed them."""
+        """Read the settings again if a statement may have changed them. ``statement`` is in lower case."""
         if REPARTITION_JOINS in statement or TARGET_PARTITIONS in statement:
             self._settings = None
 
     def of(self, session: PlainSessionContext) -> Mapping[str, str]:
-        """Return the settings by name; nothing without an information schema."""
+        """Return the settings by name. Without an information schema, the result is empty."""
         if self._settings is None:
             query = (
                 "SELECT name, value FROM information_schema.df_settings "

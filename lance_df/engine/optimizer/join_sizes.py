@@ -1,7 +1,7 @@
-"""How many rows the nodes of a logical plan may have: enough to choose the smaller side of a join.
+"""Estimate the number of rows of logical plan nodes, to choose the smaller side of a join.
 
-DataFusion gets no statistics of a table through Python. The manifest has the rows of each table; what
-filters, joins and groups leave of them is guessed as textbooks do.
+DataFusion does not receive statistics of tables through Python. The manifest contains the number of rows of
+each table. The effect of filters, joins and groups is estimated with textbook formulas.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _IN_GROUPS: Final = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Rows, and those of the tables that they are made of, by the names that columns are qualified with."""
+    """The number of rows of a node, and of the tables that it reads, by the qualifiers of their columns."""
 
     rows: float
     tables: Mapping[str, float]
 
     def among(self, column: Any) -> float:
-        """Return how many rows the table of a join's key has, filters left out."""
+        """Return the number of rows, before filters, of the table that contains a join key."""
         relation = relation_of(column)
         if relation is not None and relation in self.tables:
             return self.tables[relation]
@@ -51,7 +51,7 @@ class Size:
 
 
 def scanned_size(scan: Scan, tables: Sequence[PlannedTable]) -> Size | None:
-    """Return the size of a scan; None if the rows of its table are not known."""
+    """Return the size of a scan; None if the number of rows of its table is not known."""
     name = scan.table
     named = [table for table in tables if table.is_called(name)]
     rows = named[0].estimated_rows() if len(named) == 1 else None
@@ -61,7 +61,7 @@ def scanned_size(scan: Scan, tables: Sequence[PlannedTable]) -> Size | None:
 
 
 def size_above(node: PlanNode, inputs: Sequence[Size]) -> Size | None:
-    """Return the size of a node over inputs of known sizes; None for a node that may have any."""
+    """Return the size of a node whose inputs have known sizes; None if it cannot be estimated."""
     match node, inputs:
         case ((Projection() | Sort() | Window()), [one]):
             return one
@@ -86,7 +86,7 @@ def size_above(node: PlanNode, inputs: Sequence[Size]) -> Size | None:
 
 
 def semi_joined(on: Sequence[tuple[Any, Any]], left: Size, right: Size) -> Size:
-    """Return what a semi join leaves of its left side."""
+    """Return the size of a semi join's result."""
     among = max((left.among(one) for one, _ in on), default=left.rows)
     return replace(left, rows=max(1.0, left.rows * min(1.0, right.rows / max(1.0, among))))
 
@@ -100,7 +100,7 @@ def _joined(how: str, on: Sequence[tuple[Any, Any]], left: Size, right: Size) ->
         return left
     if how in ("RightAnti", "RightMark"):
         return right
-    # one of both keys is unique, and all values of the other are among its values
+    # assumes that one of the two keys is unique, and that its values include all values of the other
     among = max((min(left.among(one), right.among(other)) for one, other in on), default=1.0)
     rows = max(1.0, left.rows * right.rows / max(1.0, among))
     least = {"Inner": 1.0, "Left": left.rows, "Right": right.rows, "Full": left.rows + right.rows}.get(how)
@@ -115,7 +115,7 @@ def _joint_selectivity(conditions: Sequence[Any]) -> float:
 
 
 def _selectivity(condition: Any) -> float:
-    """Return which part of rows a condition may keep."""
+    """Return the estimated share of rows that a condition keeps."""
     if kind_of(condition) == "IsNotNull":
         return 1.0
     operator = operator_of(condition)

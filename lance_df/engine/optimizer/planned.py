@@ -1,4 +1,4 @@
-"""A statement as it is planned: what rules take and return."""
+"""A planned statement, which rules take and return."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Tables = Mapping[int, PlannedTable]
 
-# with fewer rows a statement takes less than to plan it in another way
+# with fewer rows, the statement runs faster than it is planned again
 WORTH_ROWS: Final = 10_000
 
 
@@ -37,7 +37,7 @@ class RuleReport:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFrame:
-    """A frame of a statement, and what stands for its tables in it, by their keys."""
+    """A frame of a statement, and the slots of its tables in the frame, by key."""
 
     frame: DataFrame
     table_slots: Mapping[int, TableSlot]
@@ -45,28 +45,28 @@ class PlannedFrame:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A statement that is planned.
+    """A planned statement.
 
     Attributes
     ----------
     frame, optimized
         The statement as a frame, and the optimized plan that runs.
     table_slots
-        What stands for tables in these.
+        The slots of the tables in the frame and the plan.
     tables
-        What its scans request, by the keys of tables.
+        The tables with the requests of their scans, by key.
     read
-        What its optimized plan reads.
+        The nodes and scans of the optimized plan.
     plan
-        Plans the statement again, with other requests; what rules have made of it before included.
+        A function that plans the statement again with other requests, including the changes of earlier rules.
     may_be_large
-        Whether a table may have so many rows that it matters how these are computed on.
+        Whether a table may have so many rows that optimizing the computation pays.
     over_runs
         Whether a scan returns a partial aggregate, which the frame merges.
     is_final
-        Whether nothing is left to be chosen.
+        Whether no other rule may change the statement.
     settings
-        Of DataFusion, those that it runs with in place of the session's.
+        DataFusion settings that replace those of the session when the statement runs.
     """
 
     frame: DataFrame
@@ -81,71 +81,71 @@ class Planned:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def replanned(self, frame: DataFrame, optimized: PlanNode | None = None, **changes: Any) -> Planned:
-        """Return the statement as another frame."""
+        """Return the statement with another frame."""
         plan = optimized_plan_of(frame) if optimized is None else optimized
         read = self.read if plan is self.optimized else PlanScans.of(plan)
         return replace(self, frame=frame, optimized=plan, read=read, **changes)
 
     def with_settings(self, changes: Mapping[str, str]) -> Planned:
-        """Return the statement as it runs with other settings."""
+        """Return the statement with changed settings for its execution."""
         return replace(self, settings={**self.settings, **changes})
 
     @property
     def scans(self) -> tuple[LogicalScan, ...]:
-        """The scans of its optimized plan, as `PlanScans` has them."""
+        """The scans of the optimized plan; see `PlanScans.scans`."""
         return self.read.scans
 
     @property
     def aggregates(self) -> list[Aggregate]:
-        """The aggregates of its optimized plan, but those inside expressions."""
+        """The aggregates of the optimized plan outside of expressions."""
         return [node for node in self.read.nodes if isinstance(node, Aggregate)]
 
     def complete(self) -> None:
-        """Let the scans of the frame request what is known now."""
+        """Set the requests of the scans in the frame to those of ``tables``."""
         for key, slot in self.table_slots.items():
-            # a view that was replaced meanwhile reads other tables, whose scans return all rows
+            # a view that was replaced in the meantime reads other tables; their scans return all rows
             if key in self.tables:
                 slot.complete(self.tables[key])
 
     def requesting(self, scans: Mapping[int, SourceScan]) -> Tables:
-        """Return the tables, of which some request something else."""
+        """Return the tables, with changed requests for the scans in ``scans``."""
         return {
             key: replace(table, scan=scans[key]) if key in scans else table
             for key, table in self.tables.items()
         }
 
     def scans_of_tables(self) -> Iterator[tuple[PlannedTable, list[LogicalScan]]]:
-        """Yield tables whose scans are known, and these."""
+        """Yield each table with its scans; see `lance_df.engine.statement.scans_of_tables`."""
         return scans_of_tables(self.tables, self.scans)
 
     def lone_scans(self) -> Iterator[tuple[LogicalScan, PlannedTable]]:
-        """Yield the scans of tables that are scanned once."""
+        """Yield the tables that are scanned exactly once, with their scans."""
         for table, scans in self.scans_of_tables():
             if len(scans) == 1:
                 yield scans[0], table
 
     @property
     def reads_namespaces(self) -> bool:
-        """Whether a partitioned namespace is read."""
+        """Whether the statement reads a partitioned namespace."""
         return any(table.scan.source.is_partitioned for table in self.tables.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What rules know beside the statement.
+    """The information that rules have in addition to the statement.
 
     Attributes
     ----------
     session
-        Plans frames.
+        The session that plans frames.
     statement
-        Takes note of joins by partition and of what they read.
+        The state of the statement, which records partitioned joins and what they read.
     joins
-        How namespaces are joined.
+        Options for joins of namespaces.
     registered
-        Names of functions of the user's.
+        The names of user-defined functions.
     settings
-        Of the session, those that matter for joins, by name.
+        A function that returns the settings of the session for joins, by name.
     """
 
     session: PlainSessionContext
@@ -156,6 +156,6 @@ class Context:
 
 
 def may_be_large(tables: Tables) -> bool:
-    """Return whether one of some tables may have so many rows that it matters how these are computed on."""
+    """Return whether a table may have so many rows that optimizing the computation pays."""
     rows = (table.estimated_rows() for table in tables.values())
     return any(each is None or each >= WORTH_ROWS for each in rows)

@@ -1,1 +1,1 @@
-"""Logical plans of DataFusion: the one place that inspects them."""
+"""Inspect and rebuild DataFusion's logical plans. No other package inspects them."""

@@ -1,4 +1,4 @@
-"""What EXPLAIN shows of a query."""
+"""The output of EXPLAIN for a query."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SETTINGS: Final = {
 
 
 def is_usual(ctx: PlainSessionContext) -> bool:
-    """Return whether a session has the usual settings of EXPLAIN."""
+    """Return whether a session has the default settings of EXPLAIN."""
     names = ", ".join(f"'{name}'" for name in _SETTINGS)
     try:
         rows = PlainSessionContext.sql(
@@ -36,7 +36,7 @@ def is_usual(ctx: PlainSessionContext) -> bool:
 
 
 def explained(ctx: PlainSessionContext, frame: DataFrame) -> DataFrame:
-    """Return the plans of a frame, as EXPLAIN does with the usual settings."""
+    """Return the plans of a frame, as EXPLAIN does with the default settings."""
     plans = {
         "logical_plan": optimized_plan_of(frame).shown_whole,
         "physical_plan": frame.execution_plan().display_indent(),

@@ -1,6 +1,6 @@
-"""The scans inside the expressions of a plan, which Python does not get.
+"""Scans inside the expressions of a plan, which Python cannot access.
 
-DataFusion 55 leaves scalar subqueries that refer to nothing outside where they are written, in expressions.
+DataFusion 55 leaves uncorrelated scalar subqueries in expressions, where they are written.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from lance_df.engine.plans.nodes import PlanNode
 _SCAN: Final = "TableScan: "
 _SCAN_LINE: Final = re.compile(rf"(?m)^ *{_SCAN}")
 _END_OF_NAME: Final = " projection=["
-# filters of a scan, in the line that shows it, with a literal as a conjunct or a cast
+# the filters in the line of a scan, if a literal is one of the conjuncts or there is a cast
 _BLOCKED: Final = re.compile(r"(?s)filters=\[.*(Boolean\(|CAST\(|(?<!IS )(?<!IS NOT )\bNULL\b)")
 _FILTERS: Final = "filters=["
 _END_OF_FILTERS: Final = re.compile(r"\](, fetch=\d+)?$")
-# each line but the first is indented, those within names and literals hardly ever
+# each line but the first is indented; line breaks within names and literals are rarely followed by spaces
 _LINE_BREAK: Final = re.compile(r"\n(?= )")
 
 
 class HiddenScans:
-    """The scans of a plan inside expressions, of which the text of the plan is all that there is.
+    """The scans inside the expressions of a plan. Only the text of the plan contains them.
 
     Attributes
     ----------
     may_exist
-        Whether a node may have nodes inside expressions.
+        Whether an expression of the plan may contain plan nodes.
 
     Parameters
     ----------
     plan
         An optimized plan.
     visible
-        Its nodes.
+        The nodes of the plan outside of expressions.
     """
 
     def __init__(self, plan: PlanNode, visible: Sequence[PlanNode]) -> None:
@@ -46,27 +46,27 @@ class HiddenScans:
         self._visible = [node.shown for node in visible] if self.may_exist else []
 
     def may_read(self, table: str) -> bool:
-        """Return whether a table of this name, in any schema, may be scanned out of sight."""
+        """Return whether a hidden scan may read a table of this name, in any schema."""
         if not self._text:
             return False
-        # each visible node is a part of the text, so what is shown more often is shown by another node
+        # the text contains each visible node, so if it shows a scan more often, a hidden node shows it
         count = partial(_count_scans, re.compile(f"(?={_SCAN}{_named(table)})"))
         return count(self._text) > sum(map(count, self._visible))
 
     @property
     def may_be_blocked(self) -> list[str]:
-        """What is shown of scans with a literal or a cast among their conditions, see `is_shown_by`."""
+        """The texts of hidden scans whose conditions have a literal or a cast; see `is_shown_by`."""
         visible = Counter(shown for text in self._visible for shown in _scans_shown(text))
         return [shown for shown in Counter(_scans_shown(self._text)) - visible if _may_be_blocked(shown)]
 
 
 def is_shown_by(table: str, shown: str) -> bool:
-    """Return whether a text of `HiddenScans.may_be_blocked` may be of the table of a name."""
+    """Return whether a text of `HiddenScans.may_be_blocked` may show a scan of the given table."""
     return re.match(_named(table), shown) is not None
 
 
 def _named(table: str) -> str:
-    """Return a pattern of how scans show a table: its name, perhaps quoted, after those of its schema."""
+    """Return a pattern for a table name in the text of a scan: optional schema, name optionally quoted."""
     schema = rf"(?:(?:(?!{re.escape(_END_OF_NAME)})[^\n])*\.)?"
     quoted = table.replace('"', '""')
     return rf"{schema}(?:{re.escape(table)}|\"{re.escape(quoted)}\")(?![\w.])"
@@ -77,7 +77,7 @@ def _count_scans(pattern: re.Pattern[str], text: str) -> int:
 
 
 def _scans_shown(text: str) -> list[str]:
-    """Return what a text shows of scans: the name of the table, and what follows."""
+    """Return the text of each scan in a plan's text: the name of the table, and the rest of the line."""
     return [_LINE_BREAK.split(shown, maxsplit=1)[0].rstrip("\n") for shown in _SCAN_LINE.split(text)[1:]]
 
 

@@ -1,7 +1,7 @@
-"""What an optimized logical plan says about each of its scans.
+"""The scans of an optimized logical plan, with the conditions on their rows.
 
-DataFusion hands a scan only the conjuncts that pyarrow can express. The others stand in `Filter` nodes above
-it, already resolved through views, aliases, CTEs and joins; this module finds them.
+DataFusion passes a scan only the conjuncts that pyarrow can express. The others stay in `Filter` nodes above
+the scan, already resolved through views, aliases, CTEs and joins. This module finds them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ScopedExpr:
-    """An expression, and what the projections between it and the scan compute, nearest first."""
+    """An expression, and the outputs of the projections between it and the scan, nearest to it first."""
 
     expr: Any
     projections: tuple[Mapping[str, Any], ...] = ()
@@ -36,9 +36,9 @@ class ScopedExpr:
 
 @dataclass(frozen=True, slots=True)
 class LogicalScan:
-    """One scan: the table's name as (schema or None, name), what it was given, and what is left above it.
+    """One scan: its table as (schema or None, name), its pushed conditions, and the conditions above it.
 
-    ``path`` leads to it from the root of the plan: the number of an input at each node.
+    ``path`` leads from the root of the plan to the scan, as the number of an input at each node.
     """
 
     table: tuple[str | None, str]
@@ -50,9 +50,9 @@ class LogicalScan:
     def is_blocked(self) -> bool:
         """Whether planning this scan may fail.
 
-        DataFusion joins conditions with Python's ``&`` and ``|``, which pyarrow's scalars do not support on
-        the left; a condition that folds to a literal is one. Nor does it have casts, which are pushed all the
-        same where a prepared statement is executed.
+        DataFusion combines conditions with Python's ``&`` and ``|``, which pyarrow scalars do not support as
+        left operands. A condition that folds to a literal is a scalar. Casts are not supported either, but
+        DataFusion pushes them when a prepared statement is executed.
         """
         return bool(self._literals()) or any(_cannot_be_pushed(scoped.expr) for scoped in self.pushed)
 
@@ -60,17 +60,17 @@ class LogicalScan:
     def is_empty(self) -> bool:
         """Whether one of several pushed conjuncts is NULL or FALSE, so that no row is returned.
 
-        TRUE is one, too: ``k IS NOT NULL`` below an outer join that turns out to be an inner one, say, where
-        ``k`` is never null.
+        A literal conjunct can also be TRUE. For example, ``k IS NOT NULL`` below an outer join that becomes
+        an inner join is TRUE if ``k`` is never null.
         """
         return any(not _is_true(scoped.expr) for scoped in self._literals())
 
     def unpushed(self) -> LogicalScan:
-        """Return the scan as it is where nothing is pushed into it."""
+        """Return the scan as if nothing was pushed into it."""
         return replace(self, pushed=(), above=(*self.pushed, *self.above))
 
     def _literals(self) -> list[ScopedExpr]:
-        """Return those of several pushed conjuncts that are literals."""
+        """Return the pushed conjuncts that are literals, if there are several conjuncts."""
         alone = len(self.pushed) < 2
         return [] if alone else [each for each in self.pushed if kind_of(each.expr) == "Literal"]
 
@@ -82,20 +82,20 @@ def _is_true(expr: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlanScans:
-    """What an optimized plan reads.
+    """The nodes and scans of an optimized plan.
 
     Attributes
     ----------
     nodes
-        Its nodes, but those of plans inside expressions; the root is the first.
+        The nodes outside of expressions. The root is the first.
     scans
-        Its scans, but those of tables of which some scan may be out of sight. A scan in an uncorrelated
-        scalar subquery stays inside an expression. It shares its provider with other scans of the same table,
-        so what is known of those must not prune it.
+        The scans outside of expressions, except those of tables that a hidden scan may also read. A scan in
+        an uncorrelated scalar subquery is hidden inside an expression. It shares its provider with other
+        scans of the same table, so conditions on these must not prune it.
     blocked
-        Which tables have a scan that may be blocked, see `is_among`.
+        Tables, or texts of hidden scans, that may be blocked; see `is_among`.
     has_subquery
-        Whether a node may have nodes inside expressions.
+        Whether an expression may contain plan nodes.
     """
 
     nodes: tuple[PlanNode, ...]
@@ -105,7 +105,7 @@ class PlanScans:
 
     @classmethod
     def of(cls, plan: PlanNode) -> PlanScans:
-        """Return what a plan reads."""
+        """Return the nodes and scans of a plan."""
         scans, visible = _visible(plan)
         hidden = HiddenScans(plan, visible)
         blocked = [scan.table[1] for scan in scans if scan.is_blocked] + hidden.may_be_blocked
@@ -114,12 +114,12 @@ class PlanScans:
 
 
 def logical_scans(plan: PlanNode) -> tuple[LogicalScan, ...]:
-    """Return the scans of an optimized plan, as `PlanScans` has them."""
+    """Return the scans of an optimized plan; see `PlanScans.scans`."""
     return PlanScans.of(plan).scans
 
 
 def is_among(blocked: Sequence[str], table: str) -> bool:
-    """Whether a table may be one of the blocked ones of `PlanScans`."""
+    """Whether a table may be one of ``blocked``; see `PlanScans.blocked`."""
     return any(is_shown_by(table, shown) for shown in blocked)
 
 
@@ -129,7 +129,7 @@ def visible_scans(plan: PlanNode) -> list[LogicalScan]:
 
 
 def _visible(plan: PlanNode) -> tuple[list[LogicalScan], list[PlanNode]]:
-    """Return the scans of a plan, and all nodes."""
+    """Return the scans and the nodes of a plan that are not inside expressions."""
     scans: list[LogicalScan] = []
     visible: list[PlanNode] = []
     pending: list[tuple[PlanNode, tuple[ScopedExpr, ...], Path]] = [(plan, (), ())]
@@ -164,7 +164,7 @@ def _cannot_be_pushed(expr: Any) -> bool:
 
 
 def _below(node: PlanNode, above: tuple[ScopedExpr, ...]) -> tuple[ScopedExpr, ...]:
-    """Return what still holds for the rows of a node's input."""
+    """Return the conditions that also hold for the rows of a node's input."""
     match node:
         case Filter():
             return (*above, ScopedExpr(node.predicate))
@@ -174,4 +174,4 @@ def _below(node: PlanNode, above: tuple[ScopedExpr, ...]) -> tuple[ScopedExpr, .
             outputs = node.outputs
             return tuple(replace(scoped, projections=(*scoped.projections, outputs)) for scoped in above)
         case _:
-            return ()  # joins, aggregates, limits, windows, unions ... change which rows there are
+            return ()  # joins, aggregates, limits, windows, unions, … change the rows

@@ -1,15 +1,15 @@
-"""The nodes of DataFusion's logical plans: what they are, and what they compute.
+"""The nodes of DataFusion's logical plans: their kinds and their properties.
 
-`node_of` gives a plan's topmost node as an object of one of the classes here, whose inputs are such objects,
-too. It is read like this::
+`node_of` returns the topmost node of a plan as an instance of one of the classes here. Its inputs are such
+instances, too. Use it with ``match``::
 
     match node_of(plan):
         case Filter() as node:
             node.predicate
 
-Attributes are read from the plan when they are first asked for. Facts come from the binding's classes. It
-shows a few in the text of a plan alone, and that is read in this package and in
-`lance_df.compute.expressions` only, as described there. Checked with DataFusion 51, 53 and 55.
+Attributes are read from the plan at first use. The information comes from the classes of the binding. Some of
+it is only in the text of a plan. Only this package and `lance_df.compute.expressions` read this text, as
+described there. Checked with DataFusion 51, 53 and 55.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from lance_df.compute.expressions import AggregateCall, aggregate_call
 from lance_df.records import dataclass
 
 NO_LIMIT: Final = 2**62
-"""More rows than there are: a limit that takes all rows, and that no filter passes."""
+"""A limit larger than any number of rows. It keeps all rows, but no filter can pass it."""
 
 _LIMIT: Final = re.compile(r"Limit: skip=(\d+), fetch=(\d+|None)")
 
 
 class PlanNode:
-    """A node of a plan. Kinds of which nothing is known but their inputs are of this class."""
+    """A node of a plan. Nodes of unsupported kinds have this class, and only their inputs are known."""
 
     def __init__(self, plan: LogicalPlan, detail: Any) -> None:
         self.plan = plan
@@ -45,7 +45,7 @@ class PlanNode:
 
     @property
     def kind(self) -> str:
-        """The name of the binding's class; that of None for a kind without one."""
+        """The name of the binding's class, or of the class of None if the node has none."""
         return type(self.detail).__name__
 
     @cached_property
@@ -54,25 +54,25 @@ class PlanNode:
 
     @cached_property
     def columns(self) -> list[str]:
-        """Names of the columns, with their tables."""
+        """The names of the columns, qualified with their tables."""
         return list(self.detail.schema().field_names())
 
     @property
     def expressions(self) -> list[Any] | None:
-        """All expressions of the node; None where the binding may not give all."""
+        """All expressions of the node; None if the binding may not return all of them."""
         return None
 
     @cached_property
     def has_subquery(self) -> bool:
-        """Whether an expression may hold a subquery. The binding gives no plan of one."""
-        # a node shows what its expressions hold
+        """Whether an expression may contain a subquery. The binding returns no plans of subqueries."""
+        # the text of a node contains its expressions
         if not expressions.shows_subquery(self.shown):
             return False
         parts = self.expressions
         return parts is None or any(map(expressions.holds_subquery, parts))
 
     def may_call(self, names: Collection[str]) -> bool:
-        """Return whether an expression may call one of some functions, outside of subqueries."""
+        """Return whether an expression may call one of the functions, outside of subqueries."""
         if not expressions.shows_call(self.shown, names):
             return False
         parts = self.expressions
@@ -80,12 +80,12 @@ class PlanNode:
 
     @cached_property
     def shown(self) -> str:
-        """The node without its inputs, as DataFusion writes it: for people, and to be searched for signs."""
+        """DataFusion's text of the node without its inputs, for messages and for text searches."""
         return str(self.plan.display())
 
     @cached_property
     def shown_whole(self) -> str:
-        """The node with its inputs and the plans inside expressions, as DataFusion writes them."""
+        """DataFusion's text of the node with its inputs and with the plans inside expressions."""
         return str(self.plan.display_indent())
 
 
@@ -94,28 +94,28 @@ class Scan(PlanNode):
 
     @property
     def table(self) -> tuple[str | None, str]:
-        """The schema, where the statement names it, and the name."""
+        """The schema, if the statement names it, and the name of the table."""
         _, schema, name = self.detail.fqn()
         return schema, name
 
     @property
     def qualifier(self) -> str:
-        """What columns have before their names where the table has no alias."""
+        """The qualifier of the columns if the table has no alias."""
         return ".".join(part for part in self.detail.fqn() if part)
 
     @property
     def filters(self) -> list[Any]:
-        """Conditions that the scan applies; the conjunction of all."""
+        """The conditions that the scan applies. All of them must be true."""
         return list(self.detail.filters())
 
     @property
     def projection(self) -> list[str]:
-        """Names of the columns that an optimized plan's scan returns."""
+        """The names of the columns that the scan of an optimized plan returns."""
         return [name for _, name in self.detail.projection() or ()]
 
     @property
     def fetch(self) -> int | None:
-        """How many rows are enough; None for all."""
+        """The number of rows that are sufficient; None for all rows."""
         count: int | None = self.detail.fetch()
         return count
 
@@ -125,7 +125,7 @@ class Scan(PlanNode):
 
 
 class Filter(PlanNode):
-    """Rows for which a condition is true."""
+    """A node that keeps the rows for which a condition is true."""
 
     @property
     def predicate(self) -> Any:
@@ -137,7 +137,7 @@ class Filter(PlanNode):
 
 
 class Projection(PlanNode):
-    """Expressions, computed of each row."""
+    """A node that computes expressions for each row."""
 
     @cached_property
     def expressions(self) -> list[Any]:
@@ -145,26 +145,26 @@ class Projection(PlanNode):
 
     @property
     def outputs(self) -> dict[str, Any]:
-        """What is computed, by the name it has above, without alias; None for names that are not unique."""
+        """The expressions without aliases, by output name; None for names that are not unique."""
         return outputs_of(self.expressions)
 
     @property
     def computes_nothing(self) -> bool:
-        """Whether it only chooses and renames columns."""
+        """Whether the projection only selects and renames columns."""
         return all(expressions.is_column(expressions.unaliased(expr)) for expr in self.expressions)
 
     @property
     def chooses_only(self) -> bool:
-        """Whether it only chooses columns."""
+        """Whether the projection only selects columns."""
         return all(map(expressions.is_column, self.expressions))
 
 
 class Aggregate(PlanNode):
-    """Groups of rows; ``SELECT DISTINCT`` is one without calls in an optimized plan."""
+    """An aggregation. In an optimized plan, ``SELECT DISTINCT`` is an aggregation without calls."""
 
     @property
     def groups(self) -> list[Any]:
-        """What is grouped by, each once, as the first columns are."""
+        """The distinct expressions to group by, in the order of the first columns."""
         return list({expressions.identity(expr): expr for expr in self.detail.group_by_exprs()}.values())
 
     @property
@@ -173,12 +173,12 @@ class Aggregate(PlanNode):
 
     @property
     def aggregates(self) -> list[Any]:
-        """What is computed of each group: calls, perhaps under aliases."""
+        """The aggregate expressions, possibly with aliases."""
         return list(self.detail.aggregate_exprs())
 
     @property
     def calls(self) -> list[AggregateCall | None]:
-        """The calls that `aggregates` are."""
+        """The calls in `aggregates`."""
         return list(map(aggregate_call, self.aggregates))
 
     @property
@@ -187,7 +187,7 @@ class Aggregate(PlanNode):
 
 
 class Window(PlanNode):
-    """Functions over windows, each a column more."""
+    """A node that adds a column for each window function."""
 
     @property
     def expressions(self) -> list[Any]:
@@ -195,13 +195,13 @@ class Window(PlanNode):
 
     @property
     def partitions(self) -> list[list[Any]]:
-        """For each function the expressions that its rows are partitioned by."""
+        """The PARTITION BY expressions of each window function."""
         return [list(self.detail.get_partition_exprs(expr)) for expr in self.expressions]
 
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """An expression that rows are ordered by."""
+    """An expression to sort by."""
 
     expr: Any
     is_ascending: bool
@@ -209,7 +209,7 @@ class SortKey:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What sets it apart from others, to be compared."""
+        """A value that identifies the key, for comparisons."""
         return (*expressions.identity(self.expr), self.is_ascending, self.has_nulls_first)
 
     def __str__(self) -> str:
@@ -218,7 +218,7 @@ class SortKey:
 
 
 class Sort(PlanNode):
-    """Rows in an order, perhaps only the first."""
+    """A node that sorts rows, and may return only the first ones."""
 
     @property
     def keys(self) -> list[SortKey]:
@@ -226,12 +226,12 @@ class Sort(PlanNode):
 
     @property
     def sort_exprs(self) -> list[Any]:
-        """The keys as the binding's frames take them."""
+        """The keys as the frames of the binding accept them."""
         return list(self.detail.sort_exprs())
 
     @property
     def fetch(self) -> int | None:
-        """How many rows are returned; None for all."""
+        """The number of rows to return; None for all."""
         count: int | None = self.detail.get_fetch_val()
         return count
 
@@ -241,18 +241,18 @@ class Sort(PlanNode):
 
 
 class Limit(PlanNode):
-    """Some of the rows, as they come."""
+    """A node that returns some of the rows, without sorting them."""
 
     @property
     def rows(self) -> tuple[int | None, int]:
-        """How many rows are returned (None for all), after how many that are left out.
+        """The number of rows to return (None for all), and the number of rows to skip before.
 
         Raises
         ------
         ValueError
-            The numbers are no constants.
+            The numbers are not constants.
         """
-        # before DataFusion 55 only the text has them; expressions that are no numbers do not match
+        # before DataFusion 55, only the text contains them; text that is not a number does not match
         limit = _LIMIT.fullmatch(self.shown)
         if limit is None:
             raise ValueError(f"not a limit by numbers: {self.shown}")
@@ -261,11 +261,11 @@ class Limit(PlanNode):
 
 
 class Distinct(PlanNode):
-    """Distinct rows, of a plan that is not optimized."""
+    """Distinct rows. Only plans that are not optimized have this node."""
 
     @property
     def is_of_all_columns(self) -> bool:
-        """Whether it is no ``DISTINCT ON``, which has the same class."""
+        """Whether this is not a ``DISTINCT ON``, which has the same class."""
         return self.shown == "Distinct:"
 
     @property
@@ -274,7 +274,7 @@ class Distinct(PlanNode):
 
 
 class SubqueryAlias(PlanNode):
-    """The rows of the input, under another table's name."""
+    """A node that gives its columns another table name."""
 
     @property
     def name(self) -> str:
@@ -286,7 +286,7 @@ class SubqueryAlias(PlanNode):
 
 
 class Union(PlanNode):
-    """The rows of all inputs."""
+    """A node that returns the rows of all inputs."""
 
     @property
     def expressions(self) -> list[Any]:
@@ -294,7 +294,7 @@ class Union(PlanNode):
 
 
 class Join(PlanNode):
-    """Rows of the left and right input that match."""
+    """A node that joins the rows of the left and right inputs."""
 
     @property
     def how(self) -> str:
@@ -303,12 +303,12 @@ class Join(PlanNode):
 
     @cached_property
     def on(self) -> list[tuple[Any, Any]]:
-        """Pairs of expressions, of the left and of the right input, that are equal in rows that match."""
+        """Pairs of expressions, of the left and of the right input, that are equal for rows that match."""
         return list(self.detail.on())
 
     @property
     def filter(self) -> Any | None:
-        """What else is true for rows that match."""
+        """The additional condition that rows must satisfy to match."""
         return self.detail.filter()
 
     @property
@@ -317,28 +317,28 @@ class Join(PlanNode):
 
     @property
     def is_inner_by_columns(self) -> bool:
-        """Whether it joins rows of which columns are equal and for which, perhaps, a filter is true."""
+        """Whether this is an inner join on equal columns, possibly with a filter."""
         return self.how == "Inner" and not self.null_equals_null and self.is_by_columns
 
     @property
     def is_by_columns(self) -> bool:
-        """Whether there are keys, and these are columns as they are."""
+        """Whether there are keys and all keys are plain columns."""
         on = self.on
         return bool(on) and all(expressions.is_column(key) for pair in on for key in pair)
 
     def may_be_null_aware(self, holds_in: bool) -> bool:
-        """Whether it may be the anti join of a ``NOT IN (SELECT …)``, for which NULL keys matter.
+        """Whether this may be the anti join of a ``NOT IN (SELECT …)``, for which NULL keys matter.
 
         Parameters
         ----------
         holds_in
-            Whether the statement has an ``IN (SELECT …)``, see `holds_in_subquery`.
+            Whether the statement contains an ``IN (SELECT …)``; see `holds_in_subquery`.
         """
         if "Anti" not in self.how:
             return False
         if not shows_null_aware_joins():
             return holds_in
-        # Only the text has it, at its end. What is shown without it is known.
+        # Only the end of the text shows this. All text before that is known.
         on = ", ".join(f"{one.canonical_name()} = {other.canonical_name()}" for one, other in self.on)
         more = "" if self.filter is None else f" Filter: {self.filter.canonical_name()}"
         return not any(self.shown == f"{self.how} Join: {using}{on}{more}" for using in ("", "Using "))
@@ -350,7 +350,7 @@ class Join(PlanNode):
 
 
 class Values(PlanNode):
-    """Rows of expressions. It shows some of them."""
+    """Rows of expressions. The text of the node shows only some of them."""
 
     @cached_property
     def has_subquery(self) -> bool:
@@ -365,7 +365,7 @@ class Values(PlanNode):
 
 
 class EmptyRelation(PlanNode):
-    """No row, or one without columns."""
+    """No rows, or one row without columns."""
 
     @property
     def has_row(self) -> bool:
@@ -400,22 +400,22 @@ def node_of(plan: LogicalPlan) -> PlanNode:
 
 
 def plan_of(frame: DataFrame) -> PlanNode:
-    """Return the plan of a frame, as it is written."""
+    """Return the plan of a frame as it is written."""
     return node_of(frame.logical_plan())
 
 
 def optimized_plan_of(frame: DataFrame) -> PlanNode:
-    """Return the plan of a frame, as the optimizer of DataFusion changes it."""
+    """Return the plan of a frame after DataFusion has optimized it."""
     return node_of(frame.optimized_logical_plan())
 
 
 def frame_of(ctx: PlainSessionContext, node: PlanNode) -> DataFrame:
-    """Return a frame of the rows of a node."""
+    """Return a frame with the rows of a node."""
     return ctx.create_dataframe_from_logical_plan(node.plan)
 
 
 def outputs_of(projections: Collection[Any]) -> dict[str, Any]:
-    """Return what a projection computes, see `Projection.outputs`."""
+    """Return the outputs of a projection; see `Projection.outputs`."""
     outputs: dict[str, Any] = {}
     for expr in projections:
         name = expressions.output_name(expr)

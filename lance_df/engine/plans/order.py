@@ -1,9 +1,9 @@
-"""What a rewritten plan has to keep of the statement: its columns and the order of its rows.
+"""The properties of a statement's result that a rewritten plan must preserve: columns and row order.
 
-A rewrite may change how rows are computed, and nothing that a reader of the result sees: names, types and
-nullability of columns, and the order that the statement asks for. DataFusion repartitions the input of a
-projection that computes something, so a sort below one orders nothing: what has to be computed for a rewrite
-goes below the sort.
+A rewrite may change how rows are computed, but not the visible result: the names, types and nullability of
+columns, and the order that the statement specifies. DataFusion repartitions the input of a projection that
+computes something, so a sort below such a projection does not order the result. Expressions that a rewrite
+adds must therefore be computed below the sort.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class RewriteWarning(RuntimeWarning):
-    """A rewritten plan differed from the statement, so the statement runs as it was written."""
+    """A rewritten plan did not match the statement, so the statement runs as it was written."""
 
 
 def sort_path(plan: PlanNode) -> Path | None:
-    """Return the path to the sort that orders the result; None where the plan promises no order."""
+    """Return the path to the sort that orders the result; None if the plan guarantees no order."""
     node = plan
     path: Path = ()
     while True:
         match node:
             case Sort():
                 return path
-            # They take rows as they come: DataFusion repartitions the input of none.
+            # These preserve the order: DataFusion does not repartition their input.
             case Limit() | SubqueryAlias():
                 pass
             case Projection() if node.computes_nothing:
@@ -45,14 +45,14 @@ def sort_path(plan: PlanNode) -> Path | None:
 
 
 def lost_by_rewriting(frame: DataFrame, optimized: PlanNode, anew: DataFrame) -> str | None:
-    """Return what a rewritten statement does not keep; None if it keeps all.
+    """Return a description of what the rewrite did not preserve; None if it preserved everything.
 
     Parameters
     ----------
     frame, optimized
-        The statement before it was rewritten, and its optimized plan.
+        The original statement, and its optimized plan.
     anew
-        The statement after it.
+        The rewritten statement.
     """
     schema, changed = frame.schema(), anew.schema()
     if changed != schema:
@@ -60,7 +60,7 @@ def lost_by_rewriting(frame: DataFrame, optimized: PlanNode, anew: DataFrame) ->
     wanted = sort_keys(optimized)
     if wanted is None:
         return None
-    # the optimizer leaves out keys that others determine
+    # the optimizer removes sort keys that other keys determine
     orders = [_identities(keys) for keys in (wanted, sort_keys(plan_of(frame)))]
     if _identities(keys := sort_keys(plan_of(anew))) not in orders:
         return f"the rows are ordered by {_order(keys)}, expected {_order(wanted)}"
@@ -68,7 +68,7 @@ def lost_by_rewriting(frame: DataFrame, optimized: PlanNode, anew: DataFrame) ->
 
 
 def sort_keys(plan: PlanNode) -> list[SortKey] | None:
-    """Return what orders the result; None where the plan promises no order."""
+    """Return the keys that order the result; None if the plan guarantees no order."""
     path = sort_path(plan)
     if path is None:
         return None

@@ -1,6 +1,6 @@
-"""Aggregates over the rows of several frames that are computed one after the other: each frame's own first.
+"""Aggregates over several frames that run one after the other: partial per frame, then merged.
 
-So only a row for each group of a frame passes from it to what is above, and not all of its rows.
+Each frame therefore passes on only one row per group instead of all its rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lance_df.engine.plans.rebuild import (
 )
 from lance_df.records import dataclass
 
-# by function, the one that merges what it gave for parts of a group
+# for each function, the function that merges its results for parts of a group
 _MERGED_BY: Final = {
     "bool_and": functions.bool_and,
     "bool_or": functions.bool_or,
@@ -33,7 +33,7 @@ _MERGED_BY: Final = {
     "sum": functions.sum,
 }
 _AVERAGE: Final = "avg"
-# A function of the user's that has one of these names makes merging wrong.
+# If a user-defined function has one of these names, merging gives wrong results.
 MERGED_FUNCTIONS: Final = frozenset({*_MERGED_BY, _AVERAGE})
 
 
@@ -49,20 +49,20 @@ class _Call:
         return 2 if self.function == _AVERAGE else 1
 
     def partial(self, call: AggregateCall) -> list[Expr]:
-        """Return what is computed of each frame."""
+        """Return the partial aggregates to compute for each frame."""
         if self.function != _AVERAGE:
             return [Expr(call.expr)]
         (operand,) = call.arguments
         return [functions.sum(Expr(operand).cast(pa.float64())), functions.count(Expr(operand))]
 
     def merged(self, values: Sequence[Expr]) -> list[Expr]:
-        """Return the aggregates over those of the frames."""
+        """Return the aggregates that merge the partial aggregates of the frames."""
         if self.function == _AVERAGE:
             return [functions.sum(each) for each in values]
         return [_MERGED_BY[self.function](each) for each in values]
 
     def result(self, values: Sequence[Expr]) -> Expr:
-        """Return the result, of the merged values."""
+        """Return the result, computed from the merged values."""
         if self.function == "count":
             return functions.coalesce(values[0], Expr.literal(0))
         if self.function == _AVERAGE:
@@ -72,7 +72,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class PartialAggregate:
-    """An Aggregate node of a plan, whose rows can be merged from those of frames."""
+    """An Aggregate node of a plan whose result can be merged from partial aggregates of frames."""
 
     node: Aggregate
     num_groups: int
@@ -80,7 +80,7 @@ class PartialAggregate:
 
     @classmethod
     def of(cls, ctx: PlainSessionContext, node: PlanNode) -> PartialAggregate | None:
-        """Return how to merge the rows of a plan node, None if it is none that can be merged."""
+        """Return the aggregate of a plan node; None if its result cannot be merged."""
         if not isinstance(node, Aggregate) or node.has_grouping_sets:
             return None
         num_groups = len(node.groups)
@@ -91,24 +91,24 @@ class PartialAggregate:
             return None
         aggregates = cls(node, num_groups, known)
         try:
-            # what it cannot plan, an optimized plan that is optimized again, it says when asked to
+            # only this call shows whether DataFusion can plan it; optimizing an optimized plan again may fail
             aggregates.over(node, frame_of(ctx, node.inputs[0])).optimized_logical_plan()
-        except Exception:  # noqa: BLE001 - it raises nothing narrower
+        except Exception:  # noqa: BLE001 - DataFusion raises no specific exception
             return None
         return aggregates
 
     def over(self, node: PlanNode, below: DataFrame) -> DataFrame:
-        """Return what is computed of one frame.
+        """Return the partial aggregates of one frame.
 
         Parameters
         ----------
         node, below
-            This node of a plan that is about some of the rows, and a frame of its input.
+            The corresponding node in a plan over some of the rows, and a frame of its input.
 
         Raises
         ------
         NotRebuiltError
-            It is no aggregate there.
+            ``node`` is not an aggregate.
         """
         if not isinstance(node, Aggregate):
             raise NotRebuiltError(f"{node.shown} is no aggregate")
@@ -122,12 +122,12 @@ class PartialAggregate:
         return with_numbered_columns(below.aggregate(list(map(Expr, node.groups)), named))
 
     def merged(self, ctx: PlainSessionContext, parts: DataFrame) -> DataFrame:
-        """Return the rows of the node, merged from what was computed of all frames.
+        """Return the rows of the node, merged from the partial aggregates of all frames.
 
         Raises
         ------
         NotRebuiltError
-            They would have other columns.
+            The rows would have other columns.
         """
         columns = columns_of(frame_of(ctx, self.node), self.node)
         keys, names = columns[: self.num_groups], [each.name for each in columns[self.num_groups :]]
@@ -154,6 +154,6 @@ def _call(call: AggregateCall | None, data_type: pa.DataType) -> _Call | None:
     if call is None or call.is_distinct:
         return None
     if call.function == _AVERAGE:
-        # of decimals DataFusion keeps digits in ways of its own; a modifier belongs to both parts
+        # DataFusion has its own rules for the digits of decimals; a modifier would apply to both parts
         return _Call(call.function, data_type) if call.is_plain and pa.types.is_float64(data_type) else None
     return _Call(call.function, data_type) if call.function in _MERGED_BY else None

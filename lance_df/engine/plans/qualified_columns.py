@@ -1,7 +1,8 @@
-"""Give columns the names of several tables: what a join has, and a union loses.
+"""Qualify columns with the names of several tables, as a join does. A union loses these qualifiers.
 
-DataFusion's Python API makes no expression ``x AS t.y``. Its protobuf message does, so a projection of such
-aliases is written as a message, read back, and taken apart. Messages are those of DataFusion 51 to 55.
+DataFusion's Python API cannot create an expression ``x AS t.y``, but its protobuf format can. A projection
+with such aliases is written as a message and read back, and its expressions are extracted. The message format
+is that of DataFusion 51 to 55.
 """
 
 from __future__ import annotations
@@ -29,29 +30,29 @@ _ALIAS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class QualifiedColumn:
-    """A column of a plan: of a table, which may have a schema and a catalog, or of none."""
+    """A column of a plan, qualified with a table, which may have a schema and a catalog, or unqualified."""
 
     table: tuple[str, ...]
     name: str
 
     @classmethod
     def of(cls, shown: str, name: str) -> QualifiedColumn:
-        """Return the column that a plan shows as ``shown`` and Arrow calls ``name``."""
+        """Return the column that a plan shows as ``shown`` and that Arrow names ``name``."""
         table = shown.removesuffix(name).removesuffix(".") if shown != name else ""
         return cls(tuple(table.split(".")) if table else (), name)
 
     def __str__(self) -> str:
-        """Return it as SQL."""
+        """Return the column as SQL."""
         return ".".join(map(quote_identifier, (*self.table, self.name)))
 
 
 def renaming(ctx: PlainSessionContext, columns: Sequence[tuple[str, QualifiedColumn]]) -> list[Expr]:
-    """Return the expressions that give columns without table, by name, the names of others.
+    """Return the expressions that rename unqualified columns to the given qualified columns.
 
     Raises
     ------
     ValueError
-        DataFusion reads the message otherwise.
+        DataFusion reads the message differently.
     """
     if not columns:
         return []
@@ -72,7 +73,7 @@ def renaming(ctx: PlainSessionContext, columns: Sequence[tuple[str, QualifiedCol
 
 
 def _message(field: int, data: bytes) -> bytes:
-    """Return a field of a protobuf message that has a length."""
+    """Return a length-delimited field of a protobuf message."""
     return _varint(field << 3 | 2) + _varint(len(data)) + data
 
 

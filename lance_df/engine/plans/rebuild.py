@@ -1,7 +1,7 @@
-"""Put other frames in the place of parts of a logical plan, and build anew what is above them.
+"""Replace parts of a logical plan with other frames, and rebuild the nodes above them.
 
-DataFusion's Python API cannot change a plan. It can make a frame of any part of one, and a frame's methods
-take the very expressions that plan nodes have.
+DataFusion's Python API cannot change a plan. It can create a frame from any part of a plan, and the methods
+of frames accept the expressions of plan nodes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HOW: Final = {
 
 
 class NotRebuiltError(Exception):
-    """A plan has a node that a frame has no method for."""
+    """A plan has a node that no method of a frame can build."""
 
 
 def columns_of(frame: DataFrame, node: PlanNode | None = None) -> list[QualifiedColumn]:
@@ -51,15 +51,15 @@ def columns_of(frame: DataFrame, node: PlanNode | None = None) -> list[Qualified
     Parameters
     ----------
     node
-        Its plan, if that is known.
+        The plan of the frame, if it is known.
 
     Raises
     ------
     NotRebuiltError
-        Their tables are not known.
+        The tables of the columns are not known.
     """
     node = plan_of(frame) if node is None else node
-    while isinstance(node, Distinct):  # it has those of its input, and shows none
+    while isinstance(node, Distinct):  # it has the columns of its input, but does not show them
         if not node.is_of_all_columns:
             raise NotRebuiltError("it has a DISTINCT ON, whose columns are not known")
         (node,) = node.inputs
@@ -70,12 +70,12 @@ def columns_of(frame: DataFrame, node: PlanNode | None = None) -> list[Qualified
 def rebuilt(
     ctx: PlainSessionContext, node: PlanNode, path: Path, replacements: Mapping[Path, DataFrame]
 ) -> DataFrame:
-    """Return a frame of ``node`` in which the nodes at some paths are other frames, with the same columns.
+    """Return a frame of ``node`` in which frames with the same columns replace the nodes at some paths.
 
     Raises
     ------
     NotRebuiltError
-        It cannot be built.
+        The frame cannot be built.
     """
     if path in replacements:
         return replacements[path]
@@ -86,12 +86,12 @@ def rebuilt(
 
 
 def rebuilt_node(ctx: PlainSessionContext, node: PlanNode, inputs: Sequence[DataFrame]) -> DataFrame:
-    """Return a frame of a node over other inputs, with the same columns.
+    """Return a frame of a node with other inputs that have the same columns.
 
     Raises
     ------
     NotRebuiltError
-        It cannot be built.
+        The frame cannot be built.
     """
     if isinstance(node, Distinct) and node.is_of_all_columns:  # its columns are those of its input
         return inputs[0].distinct()
@@ -99,12 +99,12 @@ def rebuilt_node(ctx: PlainSessionContext, node: PlanNode, inputs: Sequence[Data
 
 
 def carried(ctx: PlainSessionContext, node: PlanNode, path: Path, names: Collection[str]) -> DataFrame:
-    """Return a frame of ``node`` that has some more columns, which those at the end of a path have.
+    """Return a frame of ``node`` with additional columns, passed up from the node at the end of a path.
 
     Raises
     ------
     NotRebuiltError
-        It cannot be built.
+        The frame cannot be built.
     """
     frame = frame_of(ctx, node)
     missing = set(names).difference(frame.schema().names)
@@ -123,7 +123,7 @@ def checked(frame: DataFrame, node: PlanNode) -> DataFrame:
     Raises
     ------
     NotRebuiltError
-        They are not.
+        The columns differ.
     """
     columns, wanted = plan_of(frame).columns, node.columns
     if columns != wanted:
@@ -157,7 +157,7 @@ def _node(
             return frame.filter(Expr(node.predicate))
         case Aggregate(), [frame]:
             grouped = frame.aggregate(list(map(Expr, node.groups)), list(map(Expr, node.aggregates)))
-            # above grouping sets a frame has a projection that leaves out which set a row is of
+            # above grouping sets, a frame adds a projection that drops the grouping set of each row
             return frame_of(ctx, plan_of(grouped).inputs[0]) if node.has_grouping_sets else grouped
         case Sort(), [frame]:
             ordered = sorted_by(frame, node.sort_exprs)
@@ -188,10 +188,10 @@ def _with_alias(ctx: PlainSessionContext, frame: DataFrame, alias: SubqueryAlias
 
 
 def sorted_by(frame: DataFrame, sort_exprs: Sequence[Any]) -> DataFrame:
-    """Return the rows of a frame sorted by columns that it has.
+    """Return the rows of a frame sorted by columns of the frame.
 
-    Directly above a projection such as ``a AS b, b AS a`` DataFusion takes ``a`` for the expression that is
-    called so below, and not for the column.
+    Directly above a projection such as ``a AS b, b AS a``, DataFusion resolves ``a`` to the expression below
+    the projection instead of to the output column.
     """
     if isinstance(plan_of(frame), Projection):
         frame = frame.filter(Expr.literal(True))
@@ -199,17 +199,17 @@ def sorted_by(frame: DataFrame, sort_exprs: Sequence[Any]) -> DataFrame:
 
 
 def numbered_name(number: int) -> str:
-    """Return the name of a column that stands in for one whose name others may have, too."""
+    """Return a unique name that stands in for a column whose name may not be unique."""
     return f"__lance_df_{number}"
 
 
 def with_numbered_columns(frame: DataFrame, node: PlanNode | None = None) -> DataFrame:
-    """Return a frame whose columns, which may have equal names, have the names of their numbers.
+    """Return a frame whose columns are renamed to numbered names, because their names may not be unique.
 
     Parameters
     ----------
     node
-        Its plan, if that is known.
+        The plan of the frame, if it is known.
     """
     columns = columns_of(frame, node)
     return frame.select(
@@ -219,7 +219,7 @@ def with_numbered_columns(frame: DataFrame, node: PlanNode | None = None) -> Dat
 
 def _joined(left: DataFrame, right: DataFrame, join: Join) -> DataFrame:
     how = _HOW.get(join.how)
-    # frames have no anti join for which NULL keys matter
+    # frames have no anti join in which NULL keys matter
     if how is None or join.may_be_null_aware(holds_in=True):
         raise NotRebuiltError(f"above it is a join, {join.how}, which cannot be built anew")
     conditions = _null_safe(left, right, join) if join.null_equals_null else conditions_of(join)
@@ -227,11 +227,11 @@ def _joined(left: DataFrame, right: DataFrame, join: Join) -> DataFrame:
 
 
 def _null_safe(left: DataFrame, right: DataFrame, join: Join) -> list[Expr]:
-    """Return what is true for rows that match where NULL equals NULL, as in INTERSECT and EXCEPT."""
-    # DataFusion takes it for keys where nothing else is compared
+    """Return the conditions of a join in which NULL equals NULL, as in INTERSECT and EXCEPT."""
+    # DataFusion uses these as keys if there are no other conditions
     if join.filter is not None or not join.is_by_columns:
         raise NotRebuiltError("above it is a join by more than columns, in which NULL equals NULL")
-    # Python has no expression for the operator: it is read from text, over the columns of both sides
+    # Python has no expression for the operator, so it is parsed from text, over the columns of both sides
     both = left.join_on(right, Expr.literal(True), how="inner")
     return [
         Expr(both.parse_sql_expr(f"{_column_sql(one)} IS NOT DISTINCT FROM {_column_sql(other)}").expr)
@@ -244,6 +244,6 @@ def _column_sql(key: Any) -> str:
 
 
 def conditions_of(join: Join) -> list[Expr]:
-    """Return what is true for rows that match."""
+    """Return the conditions of a join: the equal keys and the filter."""
     conditions = [Expr(one) == Expr(other) for one, other in join.on]
     return conditions if join.filter is None else [*conditions, Expr(join.filter)]

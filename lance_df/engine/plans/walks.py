@@ -1,7 +1,7 @@
-"""Walks over DataFusion's logical plans, and what they say of a whole plan.
+"""Traverse DataFusion's logical plans, and answer questions about a whole plan.
 
-Python gets no plan of a subquery in an expression. Where a plan may have one, what is asked of the whole is
-answered from its text, on the safe side.
+Python has no access to the plan of a subquery in an expression. If a plan may contain a subquery, these
+functions search the plan's text and give the conservative answer.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from lance_df.engine.plans.nodes import (
 )
 
 Path = tuple[int, ...]
-"""The way from the root of a plan to a node: the number of an input at each node."""
+"""The path from the root of a plan to a node: the number of an input at each node."""
 
-# aliases that the optimizer makes up, with numbers that differ from one planning to the next
+# aliases that the optimizer generates; their numbers differ between plans of the same statement
 _MADE_UP: Final = re.compile(r"\b__[a-z]\w*?_\d+\b")
 
 
 def node_at(plan: PlanNode, path: Path) -> PlanNode:
-    """Return the node that a path leads to."""
+    """Return the node at a path."""
     for number in path:
         plan = plan.inputs[number]
     return plan
 
 
 def nodes(plan: PlanNode) -> Iterator[PlanNode]:
-    """Yield all nodes, but those of plans inside expressions."""
+    """Yield all nodes outside of expressions."""
     return (node for _, node in nodes_with_paths(plan))
 
 
 def nodes_with_paths(plan: PlanNode) -> Iterator[tuple[Path, PlanNode]]:
-    """Yield all nodes with their paths, each before its inputs, but those of plans inside expressions."""
+    """Yield all nodes outside of expressions with their paths, each node before its inputs."""
     pending: list[tuple[Path, PlanNode]] = [((), plan)]
     while pending:
         path, node = pending.pop()
@@ -55,7 +55,7 @@ def nodes_with_paths(plan: PlanNode) -> Iterator[tuple[Path, PlanNode]]:
 
 
 def chain(plan: PlanNode, path: Path) -> list[PlanNode]:
-    """Return the nodes on a path, the root first and the one that it leads to last."""
+    """Return the nodes on a path, from the root to the node at the path."""
     on_path = [plan]
     for number in path:
         on_path.append(on_path[-1].inputs[number])
@@ -63,19 +63,19 @@ def chain(plan: PlanNode, path: Path) -> list[PlanNode]:
 
 
 def has_node(plan: PlanNode, *kinds: type[PlanNode]) -> bool:
-    """Return whether a plan has a node of one of some classes, those inside expressions left out."""
+    """Return whether a plan has a node of one of the given classes outside of expressions."""
     return any(isinstance(node, kinds) for node in nodes(plan))
 
 
 def may_join_without_keys(nodes: Iterable[PlanNode]) -> bool:
-    """Return whether one of some nodes joins rows without equal keys; or may do so inside an expression."""
+    """Return whether a node joins rows without equal keys, or may do so inside an expression."""
     return any(node.has_subquery or _has_no_keys(node) for node in nodes)
 
 
 def scans_joined_without_keys(plan: PlanNode) -> set[Path]:
     """Return the paths to scans whose rows are joined with many others without equal keys.
 
-    What is aggregated before that does not count, nor does a join with a single row.
+    Rows that are aggregated before the join do not count, nor does a join with a single row.
     """
     joined: set[Path] = set()
     pending: list[tuple[PlanNode, Path, bool]] = [(plan, (), False)]
@@ -96,7 +96,7 @@ def _has_no_keys(node: PlanNode) -> bool:
 
 
 def has_one_row(node: PlanNode) -> bool:
-    """Return whether a node is known to have no more than one row."""
+    """Return whether a node is known to have at most one row."""
     match node:
         case Aggregate():
             return not node.groups
@@ -116,18 +116,18 @@ def groups_rows(plan: PlanNode) -> bool:
 
 
 def has_subquery(plan: PlanNode) -> bool:
-    """Return whether a node of a plan may have nodes inside expressions."""
+    """Return whether an expression of a plan may contain plan nodes."""
     return any(node.has_subquery for node in nodes(plan))
 
 
 def holds_in_subquery(plan: PlanNode) -> bool:
-    """Return whether a plan that is not optimized may have an ``IN (SELECT …)`` or ``NOT IN (SELECT …)``."""
-    # subqueries are only shown, and those inside others nowhere else
+    """Return whether a plan before optimization may have an ``IN (SELECT …)`` or ``NOT IN (SELECT …)``."""
+    # only the text shows subqueries; those inside other subqueries are only in the text of the whole plan
     return has_subquery(plan) and " IN (<subquery>)" in plan.shown_whole
 
 
 def may_call(plan: PlanNode, names: Collection[str]) -> bool:
-    """Return whether a plan may call one of some functions."""
+    """Return whether a plan may call one of the functions."""
     has_subqueries = False
     for node in nodes(plan):
         has_subqueries = has_subqueries or node.has_subquery
@@ -135,12 +135,12 @@ def may_call(plan: PlanNode, names: Collection[str]) -> bool:
             return True
     if not has_subqueries:
         return False
-    # nothing else shows what subqueries call
+    # only the text shows the calls in subqueries
     return expressions.shows_call(plan.shown_whole, names)
 
 
 def limits_rows(plan: PlanNode) -> bool:
-    """Return whether a node of a plan may need some of the rows of its input only."""
+    """Return whether a node of a plan may need only some of the rows of its input."""
     has_subqueries = False
     for node in nodes(plan):
         if isinstance(node, Limit) or (isinstance(node, Sort | Scan) and node.fetch is not None):
@@ -150,12 +150,12 @@ def limits_rows(plan: PlanNode) -> bool:
 
 
 def have_same_shape(one: PlanNode, other: PlanNode) -> bool:
-    """Return whether two plans do the same to tables, but for the names that the optimizer makes up."""
+    """Return whether two plans do the same, apart from the names that the optimizer generates."""
     return _shape(one) == _shape(other)
 
 
 def _shape(plan: PlanNode) -> str:
-    # compared as a whole: the text has each node with its expressions, columns and types
+    # compares the text, which contains all nodes with their expressions, columns and types
     numbers: dict[str, int] = {}
 
     def numbered(name: re.Match[str]) -> str:

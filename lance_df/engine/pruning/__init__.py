@@ -1,1 +1,1 @@
-"""Predicates of statements, as scans use them to skip data: from plans of DataFusion and back."""
+"""Translate the predicates of statements between DataFusion plans and scans, which use them to prune."""

@@ -1,4 +1,4 @@
-"""Calls in a pyarrow filter, run by pyarrow: whatever function it has, with the options of the expression."""
+"""Evaluate the function calls of a pyarrow filter with pyarrow, with the options of the expression."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Term: TypeAlias = pa.Array | pa.Scalar
 
 
 def call_arrow(function: str, terms: Sequence[Term], options: pa.StructScalar | None) -> Term:
-    """Return what a function of pyarrow computes of arrays and scalars, row by row.
+    """Apply a pyarrow function to arrays and scalars row by row, and return the result.
 
     Parameters
     ----------
     options
-        As `lance_df.expr.expression_tokens.CallEnd` has them.
+        See `lance_df.expr.expression_tokens.CallEnd`.
 
     Raises
     ------
     InvalidInputError
-        There is no such function, it is none that computes a value for each row, or it fails on a value.
+        The function does not exist, does not compute one value for each row, or fails on a value.
     """
     try:
         if pc.get_function(function).kind != "scalar" and function != "cast":
@@ -38,7 +38,7 @@ def call_arrow(function: str, terms: Sequence[Term], options: pa.StructScalar | 
 
 
 def _options(given: pa.StructScalar | None) -> pc.FunctionOptions | None:
-    """Return options from their fields: they deserialize from an Arrow file with these as one struct."""
+    """Return the function options for a struct of their fields. They deserialize from an Arrow IPC file."""
     if given is None:
         return None
     sink = pa.BufferOutputStream()

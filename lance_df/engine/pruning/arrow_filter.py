@@ -1,4 +1,4 @@
-"""Filters that only Arrow can read, since they give columns by position."""
+"""Filters that only Arrow can read, because they refer to columns by position."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ _POSITION: Final = re.compile(r"FieldPath\((\d+)")
 
 
 class ArrowFilter:
-    """A filter expression that Arrow evaluates whole, with Arrow's meaning: NaN is not greater than a number.
+    """A filter expression that Arrow evaluates, with Arrow's semantics: NaN is not greater than a number.
 
     Parameters
     ----------
     schema
-        What the positions count: column 0 is its first. Batches may have its columns in any order.
+        The schema that the positions refer to: column 0 is its first. Batches may have the columns in any
+        order.
 
     Raises
     ------
     ColumnNotFoundError, InvalidInputError
-        As of `check_with_arrow`.
+        As for `check_with_arrow`.
     """
 
     def __init__(self, expression: pc.Expression, schema: pa.Schema) -> None:
         check_with_arrow(expression, schema)
         self._expression = expression
         self._schema = schema
-        # What the text holds beside references, such as literals, can only make these more.
+        # The text also contains other parts, such as literals. They can only add columns.
         text = str(expression)
         positions = {int(each) for each in _POSITION.findall(text)}
         self._used = [at for at, name in enumerate(schema.names) if at in positions or name in text]
@@ -52,7 +53,7 @@ class ArrowFilter:
         Raises
         ------
         InvalidInputError
-            A function of it fails on a value.
+            A function of the expression fails on a value.
         """
         columns = [pa.nulls(batch.num_rows, storage_type(field.type)) for field in self._schema]
         for at in self._used:

@@ -1,8 +1,8 @@
-"""The order of lists and structs, as DataFusion compares them.
+"""The order of lists and structs in DataFusion's comparisons.
 
-Lists are compared element by element, and a list that another one begins with is less than that; structs are
-compared field by field, maps as lists of structs. Within them NULL equals NULL and is less than all values.
-Floats within them are in IEEE 754's total order, in which -0.0 is less than 0.0.
+Lists are compared element by element; a list is less than a longer list that begins with it. Structs are
+compared field by field, and maps are compared as lists of structs. Inside them, NULL equals NULL and is less
+than all values, and floats are in IEEE 754's total order, in which -0.0 is less than 0.0.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ _Rows: TypeAlias = npt.NDArray[np.int64]
 
 
 def is_nested(data_type: pa.DataType) -> bool:
-    """Return whether values have others inside."""
+    """Return whether values of a type contain other values."""
     return bool(pa.types.is_nested(data_type))
 
 
 def compared(left: pa.Array, right: pa.Array) -> Signs:
-    """Return for each row -1, 0 or 1: the left value is less than, equal to or greater than the right one.
+    """Return -1, 0 or 1 for each row: the left value is less than, equal to or greater than the right one.
 
     Parameters
     ----------
     left, right
-        Of the same length. NULL is less than all values and equals NULL.
+        Arrays of the same length. NULL is less than all values and equals NULL.
 
     Raises
     ------
     UnsupportedFeatureError
-        Values of these types have no order.
+        Values of these types cannot be ordered.
     """
     rows = np.arange(len(left))
     return _compared(left, rows, right, rows)
 
 
 def _compared(left: pa.Array, left_rows: _Rows, right: pa.Array, right_rows: _Rows) -> Signs:
-    """Compare rows of two arrays, by their numbers."""
+    """Compare rows of two arrays, given by their row numbers."""
     left, right = plain_array(left), plain_array(right)
     signs = np.zeros(len(left_rows), np.int8)
     is_valid = [_valid(left)[left_rows], _valid(right)[right_rows]]
@@ -80,7 +80,7 @@ def _lists(left: pa.Array, left_rows: _Rows, right: pa.Array, right_rows: _Rows)
     right_starts, right_sizes = _extents(right, right_rows)
     signs = np.sign(left_sizes - right_sizes).astype(np.int8)
     shorter = np.minimum(left_sizes, right_sizes)
-    # all pairs of items at once: the first that differs decides
+    # compares all pairs of items at once; the first pair that differs decides
     ends = np.cumsum(shorter)
     within = np.arange(int(shorter.sum())) - np.repeat(ends - shorter, shorter)
     items = _compared(
@@ -96,7 +96,7 @@ def _lists(left: pa.Array, left_rows: _Rows, right: pa.Array, right_rows: _Rows)
 
 
 def _extents(values: pa.Array, rows: _Rows) -> tuple[_Rows, _Rows]:
-    """Return where the items of some lists start, and how many there are."""
+    """Return the start and the number of items of each of some lists."""
     kinds = pa.types
     if kinds.is_fixed_size_list(values.type):
         size = values.type.list_size
@@ -111,7 +111,7 @@ def _extents(values: pa.Array, rows: _Rows) -> tuple[_Rows, _Rows]:
 
 
 def _items(values: pa.Array) -> pa.Array:
-    """Return all items that offsets point into."""
+    """Return the array of all items, to which the offsets refer."""
     if pa.types.is_map(values.type):
         return pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])
     return values.values

@@ -1,7 +1,7 @@
-"""Bounds that a filter expression of DataFusion implies for the columns of a scan.
+"""Derive predicates on the columns of a scan from filter expressions of DataFusion.
 
-The result is a necessary condition: where the expression is true, so is the predicate. It prunes; the
-expression itself is applied by DataFusion, so a loose bound is as right as a tight one.
+The result is a necessary condition: where the expression is true, the predicate is true. It only prunes.
+DataFusion applies the expression itself, so a loose bound is as correct as a tight one.
 """
 
 from __future__ import annotations
@@ -59,14 +59,15 @@ _OPERATORS = {
 def pruning_predicate_of_scans(
     scans: list[LogicalScan], schema: pa.Schema, *, with_terms: bool = False
 ) -> Predicate | None:
-    """Return the condition that every row needed by some of ``scans`` of one table fulfils.
+    """Return a condition that all rows satisfy that any of ``scans`` of one table needs.
 
-    None when nothing is known. With a single scan the pushed conjuncts are left out: it gets them anyway.
+    None if nothing is known. If there is only one scan, its pushed conjuncts are left out, because the scan
+    receives them anyway.
 
     Parameters
     ----------
     with_terms
-        Whether what predicates cannot say is kept as terms, which values of partitions may decide.
+        Whether to keep conditions that predicates cannot express as terms, which partition values may decide.
     """
     if not scans:
         return None
@@ -87,7 +88,7 @@ def pruning_predicate_of_scans(
 
 
 def scan_condition(scan: LogicalScan, schema: pa.Schema) -> Predicate | None:
-    """Return the condition that every row needed by one scan fulfils; None when nothing is known."""
+    """Return a condition that all rows needed by one scan satisfy; None if nothing is known."""
     if scan.is_empty:
         return Literal(False)
     conjunction = _conjunction((*scan.pushed, *scan.above), schema, with_terms=True)
@@ -102,7 +103,7 @@ def _conjunction(expressions: tuple[ScopedExpr, ...], schema: pa.Schema, *, with
 
 
 def implied(scoped: ScopedExpr, schema: pa.Schema, *, with_terms: bool = False) -> Predicate:
-    """Return what holds for a scan's row wherever ``scoped`` is true; `Unknown` when nothing is known."""
+    """Return a condition that holds for the rows where ``scoped`` is true; `Unknown` if nothing is known."""
     translator = _TermTranslator if with_terms else _Translator
     try:
         return translator(schema, scoped.projections).translate(scoped.expr, 0)
@@ -112,7 +113,7 @@ def implied(scoped: ScopedExpr, schema: pa.Schema, *, with_terms: bool = False) 
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """A stored column, possibly below one cast."""
+    """A stored column, possibly with one cast."""
 
     column: Column
     data_type: pa.DataType
@@ -121,7 +122,7 @@ class _Reference:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A function of one column and literals."""
+    """A call of a function with one column and literals."""
 
     function: str
     reference: _Reference
@@ -149,7 +150,7 @@ class _Translator:
             value = literal(expr)
             return Literal(value.as_py()) if isinstance(value, pa.BooleanScalar) else _unknown(expr)
         if kind == "Not":
-            # of the operand itself: what it implies says nothing about its opposite
+            # only for the operand itself, because a condition that it implies cannot be negated
             inner = self._truth(_operands(expr)[0], depth)
             return Not(inner) if isinstance(inner, Truth) else _unknown(expr)
         if function_of(expr) == "starts_with":
@@ -181,10 +182,10 @@ class _Translator:
         self, expr: Any, side: Any, operator: Operator, value: pa.Scalar, depth: int
     ) -> Predicate:
         if not value.is_valid:
-            return _unknown(expr)  # IS NOT DISTINCT FROM NULL comes this way too
+            return _unknown(expr)  # IS NOT DISTINCT FROM NULL arrives here too
         try:
             in_range = self._range(side, operator, value, depth)
-        except (ValueError, OverflowError, pa.ArrowException):  # beyond what Python's dates and decimals hold
+        except (ValueError, OverflowError, pa.ArrowException):  # outside of Python's dates and decimals
             in_range = None
         return _unknown(expr) if in_range is None or isinstance(in_range, Unknown) else in_range
 
@@ -207,7 +208,7 @@ class _Translator:
         in_range = prefix_range(reference.column, reference.data_type, prefix)
         if in_range is not None or not is_text(reference.data_type):
             return in_range or _unknown(expr)
-        # its words can be looked for
+        # scans can search for its words
         term = Call("LIKE", (reference.column, Value(pa.scalar(text))), like.escape_char() or "")
         return Unknown(plain_name(shown(expr)), term)
 
@@ -303,7 +304,7 @@ class _Translator:
 
 
 class _TermTranslator(_Translator):
-    """Adds to what it can only bound, or cannot say at all, what is computed."""
+    """Adds terms for expressions that predicates can only bound or cannot express."""
 
     def translate(self, expr: Any, depth: int) -> Predicate:
         predicate = super().translate(expr, depth)
@@ -317,7 +318,7 @@ class _TermTranslator(_Translator):
         condition = Unknown(plain_name(shown(expr)), term)
         if isinstance(predicate, Unknown):
             return condition
-        # without a text: the predicate says it to people
+        # without text, because the predicate already describes the condition to people
         return predicate if _is_plain(term) else And((predicate, Unknown("", term)))
 
 
@@ -326,7 +327,7 @@ def _is_junction(expr: Any) -> bool:
 
 
 def _is_plain(term: Term) -> bool:
-    """Whether predicates say all that a term does: it compares a column."""
+    """Whether predicates express a term completely: it compares a column with literals."""
     if not isinstance(term, Call) or term.is_function or term.name in LIKES:
         return False
     return isinstance(term.operands[0], Column) and all(isinstance(each, Value) for each in term.operands[1:])

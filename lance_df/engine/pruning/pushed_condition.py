@@ -1,4 +1,4 @@
-"""What the engine asks of a namespace to answer a filter: to prune partitions for more than a scan."""
+"""The condition of a filter that reaches a namespace's scan, to prune partitions outside of a scan."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def pushed_condition(
     snapshot: NamespaceSnapshot,
     filter: str | pc.Expression,
 ) -> Predicate | None:
-    """Return a condition that is true for all rows that satisfy a filter; None if nothing is known of them.
+    """Return a condition that all rows that satisfy a filter also satisfy; None if nothing is known.
 
-    It may hold `Unknown`.
+    The condition may contain `Unknown`.
 
     Raises
     ------
     InvalidInputError, ColumnNotFoundError
-        The filter is wrong.
+        The filter is invalid.
     """
     listener = _Listener(snapshot.root, snapshot.manifest)
     names = snapshot.arrow_schema.names[:1]
@@ -42,12 +42,12 @@ def pushed_condition(
 
 
 class _Listener(NamespaceSnapshot):
-    """A namespace that selects no partition, and remembers what it was asked for last."""
+    """A namespace that selects no members, and records the last request."""
 
     request: ScanRequest | None = None
 
     def selected_members(self, request: ScanRequest) -> SelectedMembers:
-        # nothing is what planners ask for when they want to know the columns
+        # planners that only need the columns request no rows
         if request.predicate != Literal(False):
             self.request = request
         return SelectedMembers(np.empty(0, np.intp), np.empty(0, np.intp), ())

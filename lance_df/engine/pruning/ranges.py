@@ -1,6 +1,6 @@
-"""Ranges of a column that follow from a comparison of a cast or a function of it with a literal.
+"""Ranges of a column, derived from a comparison of a cast or a function of the column with a literal.
 
-All are necessary conditions, widened where engines round.
+All ranges are necessary conditions, widened where engines round.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pyarrow as pa
 from lance_df.expr.literals import compare, is_text, plain_scalar
 from lance_df.expr.nodes import And, Column, Comparison, Operator, Or, Predicate
 
-_RELATIVE_ERROR = Decimal("1e-12")  # of a decimal's or an integer's cast to double, with room to spare
+_RELATIVE_ERROR = Decimal("1e-12")  # for a decimal's or an integer's cast to double, with a margin
 _MAX_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
-_LAST_YEAR = 2262  # of timestamps in nanoseconds; others go on beyond Python's dates
+_LAST_YEAR = 2262  # of timestamps in nanoseconds; other timestamps exceed Python's dates
 _EPOCH = dt.date(1970, 1, 1)
 _LOWER = (Operator.GT, Operator.GE)
 _UPPER = (Operator.LT, Operator.LE)
@@ -30,9 +30,9 @@ def cast_range(
     value: pa.Scalar,
     is_cast: bool,
 ) -> Predicate | None:
-    """Return what ``CAST(column AS type of value) operator value`` implies; None for nothing.
+    """Return a predicate that ``CAST(column AS type of value) operator value`` implies, or None.
 
-    Without a cast the types are the same.
+    If ``is_cast`` is false, the column has the type of the value.
     """
     value = plain_scalar(value)
     if operator is Operator.NE:
@@ -54,7 +54,7 @@ def cast_range(
 def _cast_keeps_order_and_value(source: pa.DataType, target: pa.DataType) -> bool:
     kinds = pa.types
     if kinds.is_integer(source):
-        return kinds.is_integer(target) or kinds.is_float64(target)  # compare() minds doubles beyond 2**53
+        return kinds.is_integer(target) or kinds.is_float64(target)  # compare() handles doubles beyond 2**53
     if kinds.is_floating(source):
         return kinds.is_floating(target) and source.bit_width <= target.bit_width
     return is_text(source) and is_text(target)
@@ -94,7 +94,7 @@ def _rounded(number: Decimal, scale: int, rounding: str) -> Decimal:
 def _comparison(
     column: Column, operator: Operator, value: object, data_type: pa.DataType
 ) -> Comparison | None:
-    """Compare with a Python value, unless the column's type cannot hold it."""
+    """Return a comparison with a Python value; None if the column's type cannot hold the value."""
     if pa.types.is_integer(data_type) and isinstance(value, Decimal):
         value = int(value)
     try:
@@ -104,7 +104,7 @@ def _comparison(
 
 
 def _date_range(column: Column, operator: Operator, value: pa.Scalar) -> Predicate | None:
-    """Bound a date by a timestamp."""
+    """Return the range of a date for a comparison with a timestamp."""
     moment = value.cast(pa.timestamp("us"), safe=False).as_py()
     low = _comparison(column, Operator.GE, moment.date(), pa.date32())
     high = _comparison(column, Operator.LE, moment.date(), pa.date32())
@@ -112,7 +112,7 @@ def _date_range(column: Column, operator: Operator, value: pa.Scalar) -> Predica
 
 
 def _either(operator: Operator, low: Predicate | None, high: Predicate | None) -> Predicate | None:
-    """Return the bounds that ``operator`` implies, given those that equality implies."""
+    """Return the bounds that ``operator`` implies, given the bounds that equality implies."""
     if operator in _LOWER:
         return low
     if operator in _UPPER:
@@ -127,10 +127,10 @@ def _between(
     start: dt.datetime,
     stop: dt.datetime | None,
 ) -> Predicate | None:
-    """Bound a date or timestamp by the period from ``start`` to ``stop`` (excluded).
+    """Return the range of a date or timestamp for the period from ``start`` to ``stop`` (excluded).
 
-    A period means the local time of zoned columns, and engines of old truncated times before 1970 upwards,
-    so both get a day more on either side.
+    For columns with a time zone, the period is in local time, and old engines rounded times before 1970 up.
+    In both cases the range is one day wider on either side.
     """
     slack = dt.timedelta(days=1 if getattr(data_type, "tz", None) or start.date() <= _EPOCH else 0)
     try:
@@ -165,7 +165,7 @@ def _days_range(column: Column, data_type: pa.DataType, operator: Operator, day:
 def truncated_range(
     column: Column, data_type: pa.DataType, unit: str, operator: Operator, value: pa.Scalar
 ) -> Predicate | None:
-    """Return what ``date_trunc(unit, column) operator value`` implies."""
+    """Return a predicate that ``date_trunc(unit, column) operator value`` implies, or None."""
     if not pa.types.is_timestamp(value.type):
         return None
     local = value.cast(pa.timestamp("us", value.type.tz), safe=False).as_py().replace(tzinfo=None)
@@ -173,7 +173,8 @@ def truncated_range(
     reaches_end = operator in _LOWER or (operator is Operator.EQ and local.year >= _LAST_YEAR)
     if in_range is None or not reaches_end or not pa.types.is_timestamp(data_type):
         return in_range
-    # the start of the first period is below all timestamps: DataFusion wraps it around to a late one
+    # the start of the first period is below all timestamps, so DataFusion's result overflows to a late
+    # timestamp
     first = dt.datetime(1677, 9, 23) if data_type.unit == "ns" else dt.datetime(1, 1, 2)
     wrapped = _time_bound(column, Operator.LT, first, data_type)
     return None if wrapped is None else And((Or((in_range, wrapped)),))
@@ -182,7 +183,7 @@ def truncated_range(
 def calendar_range(
     column: Column, data_type: pa.DataType, operator: Operator, value: pa.Scalar
 ) -> Predicate | None:
-    """Return what ``date_part('year', column) operator value`` implies."""
+    """Return a predicate that ``date_part('year', column) operator value`` implies, or None."""
     year = value.as_py()
     if not isinstance(year, int | float) or year != int(year) or not 1 <= year <= dt.MAXYEAR:
         return None
@@ -191,7 +192,7 @@ def calendar_range(
 
 
 def _later(start: dt.datetime, unit: str) -> dt.datetime | None:
-    """Return the start of the next period; None when there is none or the unit is not known."""
+    """Return the start of the next period; None if there is none or the unit is unknown."""
     months = {"month": 1, "quarter": 3, "year": 12}.get(unit)
     try:
         if months is not None:
@@ -204,7 +205,7 @@ def _later(start: dt.datetime, unit: str) -> dt.datetime | None:
 
 
 def prefix_range(column: Column, data_type: pa.DataType, prefix: str) -> Predicate | None:
-    """Return what "the text starts with ``prefix``" implies."""
+    """Return a predicate that "the text starts with ``prefix``" implies, or None."""
     if not prefix or not is_text(data_type):
         return None
     low = Comparison(column, Operator.GE, pa.scalar(prefix, data_type))
@@ -215,7 +216,7 @@ def prefix_range(column: Column, data_type: pa.DataType, prefix: str) -> Predica
 
 
 def _successor(prefix: str) -> str | None:
-    """Return the first text after all that start with ``prefix``, in the order of code points."""
+    """Return the smallest text that is greater than all texts with ``prefix``, in code point order."""
     stem = prefix.rstrip(chr(_MAX_CODE_POINT))
     if not stem:
         return None

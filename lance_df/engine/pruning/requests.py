@@ -1,4 +1,4 @@
-"""What the plan of a statement says its scans need."""
+"""Derive the requests of scans from the plan of a statement."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def requests_of(
     tables: Mapping[int, PlannedTable], plan: Any, scans: Sequence[LogicalScan], *, can_prove: bool
 ) -> dict[int, PlannedTable]:
-    """Return tables whose scans request what a plan needs of them.
+    """Return the tables, with the requests of their scans adapted to a plan.
 
     Parameters
     ----------
     plan, scans
         An optimized plan, and its scans.
     can_prove
-        Whether predicates of the plan prune.
+        Whether predicates of the plan may prune.
     """
     changed = dict(tables)
     if scans and can_prove:

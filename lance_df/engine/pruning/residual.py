@@ -1,8 +1,8 @@
-"""Filters that the predicate language cannot say (two columns compared, say), applied to batches.
+"""Apply filters that predicates cannot express, such as comparisons of two columns, to batches.
 
-DataFusion does not check again what it has pushed into a scan, so such an expression is evaluated here,
-whole. pyarrow's own evaluation differs from DataFusion's for NaN and for the NULLs of IN lists; this one does
-not. Functions that only pyarrow expressions have, such as arithmetic, are pyarrow's.
+DataFusion does not apply a pushed filter again, so such an expression is evaluated here as a whole. pyarrow's
+own evaluation differs from DataFusion's for NaN and for NULLs in IN lists; this evaluation does not.
+Functions that only pyarrow expressions have, such as arithmetic, are evaluated by pyarrow.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _VIEWS: Final = (pa.string_view(), pa.binary_view())
 
 
 def as_datafusion(predicate: Predicate) -> Predicate:
-    """Return the predicate with `Unknown` for what DataFusion understands differently.
+    """Return the predicate with `Unknown` for conditions that DataFusion interprets differently.
 
-    Its long IN lists, and no other comparison of it, distinguish -0.0 from 0.0.
+    Only DataFusion's long IN lists distinguish -0.0 from 0.0; its other comparisons do not.
     """
     match predicate:
         case In(column, values) if pa.types.is_floating(values.type) and (float_values(values) == 0).any():
@@ -53,7 +53,7 @@ def as_datafusion(predicate: Predicate) -> Predicate:
 
 
 def residual_filter(expression: pc.Expression, schema: pa.Schema) -> ResidualFilter | ArrowFilter:
-    """Return what applies an expression over the columns of ``schema`` to batches."""
+    """Return a filter that applies an expression over the columns of ``schema`` to batches."""
     if has_tokens(expression):
         return ResidualFilter(expression)
     from lance_df.engine.pruning.arrow_filter import ArrowFilter
@@ -62,10 +62,10 @@ def residual_filter(expression: pc.Expression, schema: pa.Schema) -> ResidualFil
 
 
 class ResidualFilter:
-    """A pushed filter expression, ready to be applied to any number of batches from any thread."""
+    """A pushed filter expression that can be applied to any number of batches from any thread."""
 
     def __init__(self, expression: pc.Expression, *, true_column: str | None = None) -> None:
-        # literals are views where columns are views in the schema, which are read as strings here
+        # literals are views if columns are views in the schema; here, both are read as strings
         given = tokens(expression, true_column=true_column)
         self._tokens: tuple[Token, ...] = tuple(map(_without_view, given))
         self._paths = {token.path for token in self._tokens if isinstance(token, FieldReference)}
@@ -81,7 +81,7 @@ class ResidualFilter:
         Raises
         ------
         InvalidInputError
-            It is no condition, or a function of it fails on a value.
+            The expression is not a condition, or one of its functions fails on a value.
         """
         gathered = gather_columns(batch, self._paths)
         columns = {path: plain_array(_contiguous(array)) for path, array in gathered.items()}
@@ -130,13 +130,13 @@ def _call(function: str, terms: list[Term], options: pa.StructScalar | None) -> 
         return call_arrow(function, terms, options)
     try:
         return implementation(*terms)
-    except (ValueError, pa.ArrowException) as err:  # ValueError: decimals of more digits than any type has
+    except (ValueError, pa.ArrowException) as err:  # ValueError: decimals with more digits than any type has
         types = ", ".join(str(term.type) for term in terms)
         raise InvalidInputError(f"{function}({types}) in a filter: {err}") from err
 
 
 def _counts_nan(function: str, options: pa.StructScalar | None) -> bool:
-    """Whether this is a test for NULL that NaN passes too."""
+    """Whether this is a NULL test that is also true for NaN."""
     return function == "is_null" and options is not None and bool(options["nan_is_null"].as_py())
 
 
@@ -158,11 +158,11 @@ def _is_in(value: Term, options: pa.StructScalar | None) -> Term:
 
 
 def _items_of_type(items: pa.Array, wanted: pa.DataType) -> pa.Array | None:
-    """Return the items that values of a type may equal, in that type; None where none of them compare."""
+    """Return the items that values of a type may equal, in that type; None if the types do not compare."""
     if pa.types.is_null(items.type):
         return pa.array([], wanted)
     if is_text(items.type) and not is_text(wanted):
-        return items.cast(wanted)  # which reads numbers and times
+        return items.cast(wanted)  # the cast parses numbers and times
     return exact_items(items, wanted)
 
 
@@ -179,7 +179,7 @@ def _less(left: Term, right: Term) -> Term:
 
 
 def _compared(left: Term, right: Term, compare: Callable[..., Any]) -> Term:
-    """Compare lists or structs; NULL where one of two is."""
+    """Compare lists or structs. The result is NULL if either operand is NULL."""
     size = max([len(term) for term in (left, right) if isinstance(term, pa.Array)], default=1)
     one, other = (pa.repeat(term, size) if isinstance(term, pa.Scalar) else term for term in (left, right))
     is_null = pc.or_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)

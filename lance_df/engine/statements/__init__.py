@@ -1,1 +1,1 @@
-"""Statements that change tables, run on them: each is one commit."""
+"""Run statements that change tables. Each statement is one commit."""

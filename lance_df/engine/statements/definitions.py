@@ -1,4 +1,4 @@
-"""CREATE TABLE, DROP TABLE and ALTER TABLE of stored tables and namespaces."""
+"""CREATE TABLE, DROP TABLE and ALTER TABLE for stored tables and namespaces."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _NAMES_ZONE: Final = re.compile(r"\bTIMESTAMPTZ\b|\bTIME\s+ZONE\b", re.IGNORECAS
 def create_table(
     session: LanceSession, schema: LanceSchema, change: CreateTable, parameters: Parameters, written: str
 ) -> int:
-    """Make a table or a namespace in the folder of a schema, and return how many rows it has."""
+    """Create a table or a namespace in the folder of a schema, and return its number of rows."""
     name = change.name[-1]
     check_folder_name(name, "stored table")
     if change.if_not_exists and change.or_replace:
@@ -70,14 +70,14 @@ def create_table(
 
 
 def _existing(schema: LanceSchema, name: str) -> TableSource | PartSource | None:
-    """Return the table of a name; None also for what is left of one that has no version."""
+    """Return the table with the given name; None also for the remains of a table without a version."""
     stored = schema.stored(name)
     try:
         if stored is not None:
             stored.current()
     except DatasetNotFoundError:
         return None
-    except LanceError:  # it is there, and cannot be opened
+    except LanceError:  # it exists but cannot be opened
         pass
     return stored
 
@@ -120,7 +120,7 @@ def _created(
 
 
 def drop_table(schema: LanceSchema, change: DropTable) -> int:
-    """Remove the folder of a table or a namespace; of a symbolic link the link alone."""
+    """Remove the folder of a table or a namespace. Of a symbolic link, only the link is removed."""
     name = change.name[-1]
     stored = stored_folder(schema.folder, name)
     if stored is None:
@@ -143,7 +143,7 @@ def drop_table(schema: LanceSchema, change: DropTable) -> int:
 
 
 def alter_table(target: Target, change: AddColumn | DropColumn | RenameColumn | SetPartitionSpec) -> None:
-    """Change the columns or the partition spec."""
+    """Change the columns or the partition spec of a table or a namespace."""
     names = target.schema.names
     changed = _changed(target)
     match change:
@@ -179,7 +179,7 @@ def _changed(target: Target) -> Any:
 
 
 def _rows(session: LanceSession, change: CreateTable, parameters: Parameters, written: str) -> Counted:
-    """Return the rows of a new table: those of its query, or none of the columns that are defined."""
+    """Return the rows of a new table: the result of its query, or no rows with the defined columns."""
     if change.query is None:
         return Counted(iter(()), _defined(session, change.definitions or "", written))
     statement = Statement(change.query, session.scan_options, is_change=True, written=written)
@@ -196,7 +196,7 @@ def _rows(session: LanceSession, change: CreateTable, parameters: Parameters, wr
 
 
 def _defined(session: LanceSession, definitions: str, written: str) -> pa.Schema:
-    """Return the columns that DataFusion makes of their definitions, in the time zone of the session."""
+    """Return the columns for definitions in SQL, with the time zone of the session."""
     text = f"CREATE TABLE t (\n{definitions}\n)"
     statement = Statement(text, written=written)
     with planning_errors(statement):
@@ -210,7 +210,7 @@ def _defined(session: LanceSession, definitions: str, written: str) -> pa.Schema
 
 
 def _time_zone(session: LanceSession, statement: Statement) -> str | None:
-    """Return the zone that TIMESTAMP WITH TIME ZONE has in a session, which need not show its options."""
+    """Return the zone of TIMESTAMP WITH TIME ZONE, even if the session does not show its options."""
     frame = session.plan_query("SELECT CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS zoned", statement, None, {})
     zone: str | None = frame.schema().field(0).type.tz
     return zone
@@ -232,14 +232,14 @@ def _create_namespace(
     namespace = PartitionedNamespace.create(
         location.uri, rows.schema, _partition_by(terms), storage_options=storage_options
     )
-    # a query without rows leaves the namespace as it is made
+    # a query without rows leaves the new namespace empty
     reader, made = rows.reader(), namespace.version
     try:
         namespace.append(reader)
     except CommitStateUnknownError:
         raise
     except LanceError:
-        # the namespace is there already: others may have appended to it
+        # the namespace is visible already, so others may have appended to it
         if PartitionedNamespace.open(location.uri, storage_options=storage_options).version == made:
             location.remove_tree()
         raise

@@ -1,4 +1,4 @@
-"""MERGE INTO: one query joins the table and the source, and says what happens to each row."""
+"""MERGE INTO: a single query joins the table and the source, and determines the action for each row."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _ACTION: Final = "__lance_df_action"
 _HIT: Final = "__lance_df_hit"
-# what gives another value whenever it is evaluated, as conditions of clauses are for each column
+# functions that return another value at each evaluation; conditions of clauses are evaluated for each column
 _VOLATILE: Final = re.compile(r"\b(?:random|uuid|gen_random_uuid)\s*\(", re.IGNORECASE)
 
 
 def merge(target: Target, change: Merge) -> int:
-    """Update, delete and insert rows."""
+    """Update, delete and insert rows, and return their number."""
     plan = _MergeQuery.of(target, change)
     plan.check_owners(target)
     if (namespace := target.namespace) is None:
@@ -52,7 +52,7 @@ def merge(target: Target, change: Merge) -> int:
     with interrupted_once(), Stages(namespace.latest()) as stages:
         text = plan.text(with_members=True)
         types = {**member_types({}), **plan.types()}
-        # a wrong expression is an error where there are no members, too
+        # a wrong expression is an error even if there are no members
         target.query_of_members(text, ()).batches(types)
 
         def of_members(tables: Sequence[Table]) -> MergedRows:
@@ -65,12 +65,12 @@ def merge(target: Target, change: Merge) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _MergeQuery:
-    """The query of a merge: for each row where it is, the number of a clause, and the values that it gives.
+    """The query of a merge. For each row, it returns its position, a clause number and the new values.
 
     Attributes
     ----------
     updated, inserted
-        The columns that any clause sets, and that any gives new rows; with their types.
+        The columns that any clause updates, and those that any clause inserts, with their types.
     """
 
     change: Merge
@@ -80,14 +80,14 @@ class _MergeQuery:
 
     @classmethod
     def of(cls, target: Target, change: Merge) -> _MergeQuery:
-        """Complete the clauses by what the columns of the table say.
+        """Return the query, with clauses completed according to the columns of the table.
 
         Raises
         ------
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
         InvalidInputError
-            An insert has not as many values as the table has columns.
+            The number of values of an insert differs from the number of columns of the table.
         """
         names = target.schema.names
         clauses = tuple(_completed(clause, names, change) for clause in change.clauses)
@@ -108,12 +108,12 @@ class _MergeQuery:
         return cls(change, target.types(updated), target.types(inserted), target.schema.to_arrow())
 
     def check_owners(self, target: Target) -> None:
-        """Check that clauses about rows of one side name columns of that side alone: others would be NULL.
+        """Check that clauses about rows of one side only use columns of that side; others would be NULL.
 
         Raises
         ------
         ColumnNotFoundError
-            One names another.
+            A clause uses a column of the other side.
         """
         if self._texts_of(RowKind.NOT_MATCHED):
             target.query(self._selected(RowKind.NOT_MATCHED, self.change.source)).frame()
@@ -131,7 +131,7 @@ class _MergeQuery:
             query.frame()
 
     def _texts_of(self, kind: RowKind) -> list[str]:
-        """Return the conditions and values of the clauses about some rows."""
+        """Return the conditions and values of the clauses about one kind of rows."""
         clauses = [clause for clause in self.change.clauses if clause.rows is kind]
         conditions = [clause.condition for clause in clauses if clause.condition is not None]
         return conditions + [value for clause in clauses for _, value in clause.assignments]
@@ -142,7 +142,7 @@ class _MergeQuery:
         return f"SELECT {items or 'NULL'} FROM {rows}"
 
     def types(self) -> dict[str, pa.DataType]:
-        """Return the columns of the query with their types, without the position of a member."""
+        """Return the columns of the query with their types, without the member position."""
         types = {ROW_ADDRESS: pa.uint64(), _ACTION: pa.int32()}
         for number, clause in enumerate(self.change.clauses):
             for name, data_type in self._columns(clause).items():
@@ -150,7 +150,7 @@ class _MergeQuery:
         return types
 
     def text(self, *, with_members: bool) -> str:
-        """Return the query."""
+        """Return the query as SQL."""
         change = self.change
         owner = quote_identifier(change.alias)
         source = quote_identifier(change.source_alias)
@@ -189,12 +189,12 @@ class _MergeQuery:
         )
 
     def merged(self, target: Target, batches: Iterable[pa.RecordBatch]) -> MergedRows:
-        """Return what happens to rows, in memory.
+        """Return the changes to rows, in memory.
 
         Raises
         ------
         InvalidInputError
-            Two rows of the source change one of the table.
+            Two rows of the source change the same row of the table.
         """
         rows = list(batches)
         updated: list[tuple[int, pa.RecordBatch]] = []
@@ -227,7 +227,7 @@ class _MergeQuery:
         return schema.empty_table() if columns is None else pa.table(list(columns.values()), schema=schema)
 
     def _number_of(self, kind: RowKind) -> str:
-        """Return the expression for the number of the first clause about some rows that applies to one."""
+        """Return the expression for the number of the first clause that applies to a row of this kind."""
         cases = [
             f"WHEN (\n{clause.condition or 'TRUE'}\n) THEN "
             + ("CAST(NULL AS INT)" if clause.action is MergeAction.NOTHING else f"CAST({number} AS INT)")
@@ -238,7 +238,7 @@ class _MergeQuery:
 
 
 def _completed(clause: MergeClause, names: Sequence[str], change: Merge) -> MergeClause:
-    """Return a clause with all its assignments; one about rows of one side names the columns of that side."""
+    """Return a clause with all its assignments. In clauses about rows of one side, columns are qualified."""
     assignments = clause.assignments
     if clause.takes_all:
         owner = quote_identifier(change.source_alias)
@@ -272,7 +272,7 @@ def _check_distinct(target: Target, rows: pa.Table) -> None:
 
 
 def _by_table(rows: pa.Table, columns: dict[str, str]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield positions of tables, 0 for the only one, and addresses and columns of rows there, in order."""
+    """Yield table positions (0 for a single table), with addresses and columns of rows, in order."""
     has_members = MEMBER.name in rows.schema.names
     keys = [*([MEMBER.name] if has_members else []), ROW_ADDRESS]
     named = pa.table(

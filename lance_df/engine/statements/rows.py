@@ -51,13 +51,13 @@ def insert(target: Target, change: Insert) -> int:
                 f"INSERT names {len(names)} columns ({', '.join(names)}), but its query gives {len(given)}"
             )
         if change.has_values:
-            # a struct that lacks a field, which DataFusion does not cast within VALUES, is cast below
+            # DataFusion does not cast a struct with missing fields within VALUES, so it is cast below
             items = zip(names, types.values(), frame.schema().types, strict=True)
             castable = {name: has if pa.types.is_nested(wanted) else wanted for name, wanted, has in items}
             frame = query.values_frame(castable) or frame
         elif len(set(given)) < len(given):
             frame = _with_distinct_names(target, change, frame)
-    # by position: the names of the query's columns mean nothing
+    # by position, because the column names of the query do not matter
     positions = dict(zip(frame.schema().names, types.values(), strict=True))
     batches = typed_batches(frame, positions, query.statement)
     fields = {field.name: field for field in target.schema.to_arrow()}
@@ -67,16 +67,16 @@ def insert(target: Target, change: Insert) -> int:
 
 
 def _with_distinct_names(target: Target, change: Insert, frame: DataFrame) -> DataFrame:
-    """Return a frame of the query of an insertion in which no two columns have one name."""
+    """Return a frame for the query of an insertion whose columns have distinct names."""
     with suppress(NotRebuiltError):
         return with_numbered_columns(frame)
-    # which has no order: DataFusion sorts no rows of subqueries
+    # without an order, because DataFusion does not sort the rows of subqueries
     listed = ", ".join(f"c{number}" for number in range(len(frame.schema().names)))
     return target.query(f"SELECT {listed} FROM (\n{change.query}\n) AS s ({listed})").frame()
 
 
 class Counted:
-    """Batches with the columns of a table, and how many rows were in them."""
+    """Batches with the columns of a table, which count their rows."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
         self._batches = batches
@@ -84,7 +84,7 @@ class Counted:
         self.num_rows = 0
 
     def reader(self) -> pa.RecordBatchReader:
-        """Return a reader, once."""
+        """Return a reader. This works only once."""
         return pa.RecordBatchReader.from_batches(self.schema, self._counted())
 
     def _counted(self) -> Iterator[pa.RecordBatch]:
@@ -109,7 +109,7 @@ def append(target: Target, rows: Counted) -> None:
 
 
 def delete(target: Target, change: Delete | Truncate) -> int:
-    """Delete the rows for which the condition is true."""
+    """Delete the rows for which the condition is true, and return their number."""
     alias, where = (change.alias, change.where) if isinstance(change, Delete) else ("t", None)
     target.check_names(_select((), alias, {}, None, where))
     text = _select(_ADDRESSES, alias, {}, None, where)
@@ -142,7 +142,7 @@ def delete(target: Target, change: Delete | Truncate) -> int:
 
 
 def update(target: Target, change: Update) -> int:
-    """Give rows other values, which are computed from the old ones."""
+    """Set columns of rows to values computed from the old rows, and return the number of rows."""
     assignments = dict(change.assignments)
     types = target.types(list(assignments))
     columns = list(assignments)
@@ -159,7 +159,7 @@ def update(target: Target, change: Update) -> int:
         return commit(target, compute)
     with interrupted_once(), Stages(namespace.latest()) as stages:
         numbered = _select(_NUMBERED_ADDRESSES, change.alias, assignments, change.others, change.where)
-        # a wrong expression is an error where there are no rows, too
+        # a wrong expression is an error even if there are no rows
         first = target.query_of_members(numbered, ())
         condition = first.condition()
         first.batches(member_types(types))
@@ -177,7 +177,7 @@ def update(target: Target, change: Update) -> int:
 
 
 def commit(target: Target, compute: Compute[R]) -> R:
-    """Commit a change of a table; it is computed again when others commit what forbids it."""
+    """Commit a change of a table. If other commits conflict with it, the change is computed again."""
     assert is_table(target.opened)
     table, result = commit_with_retries(target.opened, compute, RetryOptions())
     auto_cleanup(table)
@@ -185,12 +185,12 @@ def commit(target: Target, compute: Compute[R]) -> R:
 
 
 def member_types(types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
-    """Return the types of a query over members: where rows are, and some columns."""
+    """Return the types of a query over members: the positions of rows, and the given columns."""
     return {MEMBER.name: MEMBER.type, ROW_ADDRESS: pa.uint64(), **types}
 
 
 def by_member(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield positions of members, and runs of rows of each without the position."""
+    """Yield positions of members with consecutive rows of the member, without the position column."""
     for batch in batches:
         numbers = batch.column(MEMBER.name).to_numpy()
         rows = batch.drop_columns([MEMBER.name])
@@ -200,7 +200,7 @@ def by_member(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Recor
 
 
 def each_once(batches: Iterator[pa.RecordBatch], target: Target) -> Iterator[pa.RecordBatch]:
-    """Yield batches in which every row of the table occurs once at most.
+    """Yield the batches, and check that every row of the table occurs at most once.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def _see(seen: RowSet, addresses: Addresses, target: Target) -> None:
 
 
 def twice(target: Target) -> InvalidInputError:
-    """Return the error for a row that would get several values."""
+    """Return the error for a row that several rows match."""
     return InvalidInputError(
         f"{target.opened.uri}: a row of the table matches several rows; it must be clear which of them counts"
     )
@@ -234,7 +234,7 @@ def _select(
     others: str | None,
     where: str | None,
 ) -> str:
-    """Return the query for rows to change: where they are, and new values of columns."""
+    """Return the query for the rows to change: their addresses, and the new values of columns."""
     owner = quote_identifier(alias)
     items = [f"{owner}.{quote_identifier(name)}" for name in addresses]
     items += [f"(\n{text}\n) AS {quote_identifier(name)}" for name, text in columns.items()]

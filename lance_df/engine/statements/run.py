@@ -1,4 +1,4 @@
-"""Run a statement that changes tables, if it is one."""
+"""Run a statement if it changes tables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lance_df.engine.session import LanceSession
     from lance_df.engine.tables.catalog import LanceSchema
 
-# without effect, and refused where options do not allow such statements: the first is planned, and never run
+# statements without effect, which options may refuse; the first one is planned but never run
 _DML: Final = "COPY (SELECT 1 AS a) TO 'nothing.csv'"
 _DDL: Final = 'DROP VIEW IF EXISTS "__lance_df_no_view"'
 _MAKE_OR_DROP: Final = frozenset({Verb.CREATE, Verb.DROP})
@@ -49,12 +49,12 @@ def run_change(
 ) -> LanceDataFrame | None:
     """Run a statement that changes a stored table, and return how many rows it changed.
 
-    None for all other statements, which are DataFusion's.
+    None for all other statements, which DataFusion runs.
 
     Raises
     ------
     LanceError
-        The statement is wrong, or the change fails.
+        The statement is invalid, or the change fails.
     """
     header = parse_header(text)
     if header is None:
@@ -90,22 +90,22 @@ def run_change(
 
 
 def _exists(session: LanceSession, schema: LanceSchema | None, name: Name) -> bool:
-    """Whether DataFusion has a table."""
+    """Whether DataFusion has a table of this name."""
     if schema is not None:
         return schema.is_created(name[-1])
     try:
         return PlainSessionContext.table_exist(session, ".".join(map(quote_identifier, name)))
-    except Exception:  # noqa: BLE001 - DataFusion raises nothing narrower for a schema that is not there
+    except Exception:  # noqa: BLE001 - DataFusion raises no specific exception if a schema does not exist
         return False
 
 
 def _check_schema(session: LanceSession, name: Name) -> None:
-    """Check that DataFusion, which does not know what is in quotes, takes no schema of another case.
+    """Check that DataFusion, which ignores quotes, would not use a schema whose name differs in case.
 
     Raises
     ------
     DatasetNotFoundError
-        It would.
+        DataFusion would use such a schema.
     """
     if names_of(session).existing(session, tuple(map(str, name[:-1]))) is not None:
         raise DatasetNotFoundError(
@@ -115,10 +115,10 @@ def _check_schema(session: LanceSession, name: Name) -> None:
 
 
 def options_of_others(session: LanceSession, text: str, options: SQLOptions | None) -> SQLOptions | None:
-    """Return what DataFusion may do for a statement that `run_change` leaves to it.
+    """Return DataFusion's options for a statement that `run_change` does not handle.
 
-    A read-only session writes no files. One whose tables are in a folder makes, changes and drops nothing by
-    a statement of which the table is not known.
+    A read-only session writes no files. A session with a folder of tables creates, changes and drops nothing
+    if the table of the statement is not known.
     """
     is_unknown = is_unread(text) and (session.read_only or _has_folder(session))
     if not (session.read_only or is_unknown):
@@ -143,7 +143,7 @@ def _check_not_refused(session: LanceSession, text: str) -> None:
 
 
 def _missing(session: LanceSession, name: Name) -> DatasetNotFoundError:
-    """Return the error for a table that is not there, with the one that may be meant."""
+    """Return the error for a missing table, with a suggestion of a similar name."""
     whole = ".".join((*default_schema_name(session)[: 3 - len(name)], *name))
     return DatasetNotFoundError(with_similar_table(f"table {whole!r} not found", session.names_in))
 

@@ -1,4 +1,4 @@
-"""The table that a statement changes, and queries over its rows that say where these are."""
+"""The table that a statement changes, and queries over its rows that return their positions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TARGET: Final = "__lance_df_target"
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The values of placeholders in a statement, as `LanceSession.sql` is given them."""
+    """The values of a statement's placeholders, as passed to `LanceSession.sql`."""
 
     by_name: dict[str, Any] | None
     named: dict[str, Any]
@@ -51,9 +51,9 @@ class Target:
     Attributes
     ----------
     opened
-        Its newest version when the statement began.
+        The newest version at the start of the statement.
     written
-        The statement, for messages.
+        The statement as the user wrote it, for messages.
     """
 
     session: LanceSession
@@ -64,14 +64,14 @@ class Target:
 
     @classmethod
     def of(cls, session: LanceSession, source: TableSource, parameters: Parameters, written: str) -> Target:
-        """Open the newest version.
+        """Open the newest version of a source as a target.
 
         Raises
         ------
         InvalidInputError
-            The name stays at an older version.
+            The source stays at an older version.
         UnsupportedFeatureError
-            It is neither a table nor a namespace.
+            The source is neither a table nor a namespace.
         """
         opened = source.current()
         if source.is_pinned:
@@ -86,12 +86,12 @@ class Target:
 
     @property
     def namespace(self) -> NamespaceSnapshot | None:
-        """The partitioned namespace, if it is one."""
+        """The partitioned namespace; None for a table."""
         return namespace_of(self.opened)
 
     @property
     def schema(self) -> Schema:
-        """The columns."""
+        """The columns of the table."""
         return schema_of(self.opened)
 
     def types(self, names: Sequence[str]) -> dict[str, pa.DataType]:
@@ -100,9 +100,9 @@ class Target:
         Raises
         ------
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
         UnsupportedFeatureError
-            It holds JSON, which is stored in a form that SQL does not give.
+            A column holds JSON, whose stored form SQL does not return.
         """
         fields = {name: self.schema.field(name) for name in names}
         for name, field in fields.items():
@@ -114,14 +114,14 @@ class Target:
         return {name: field.arrow_type() for name, field in fields.items()}
 
     def query(self, text: str, version: Table | NamespaceSnapshot | None = None) -> Query:
-        """Plan a query in the session; names of the table mean this version of it."""
+        """Plan a query in the session. Names of the table refer to the given version."""
         statement = Statement(text, self.session.scan_options, is_change=True, written=self.written)
         seen = self.opened if version is None else version
         statement.see(self.source, seen)
         return Query(self, statement, text)
 
     def query_of_rows(self, text: str, version: Table) -> Query:
-        """Plan a query over `ROWS`, which stands for the rows of a version of a table, with addresses."""
+        """Plan a query over `ROWS`, the rows of a version of a table, with their addresses."""
         query = self.query(text, version)
         query.statement.temporary[_TARGET] = TableSource(
             version, is_pinned=True, extra_columns=(ROW_ADDRESS,)
@@ -129,12 +129,12 @@ class Target:
         return query
 
     def check_names(self, text: str) -> None:
-        """Plan a query over `ROWS` without what says where rows are, which are no columns to who wrote it.
+        """Plan a query over `ROWS` without address columns, which users cannot name.
 
         Raises
         ------
         ColumnNotFoundError
-            It names one of these, or another column that is not there.
+            The query uses an address column, or another column that does not exist.
         """
         if ROW_ADDRESS in text.lower():
             query = self.query(text)
@@ -142,7 +142,7 @@ class Target:
             query.frame()
 
     def query_of_members(self, text: str, tables: Sequence[Table]) -> Query:
-        """Plan a query over `ROWS`, which stands for the rows of some members, with their numbers."""
+        """Plan a query over `ROWS`, the rows of some members, with the numbers of the members."""
         for table in tables:
             check_addressable(table)
         namespace = self.namespace
@@ -155,7 +155,7 @@ class Target:
 
 
 ROWS: Final = quote_identifier(_TARGET)
-"""What the table that a statement changes is called in the queries over its rows."""
+"""The name, in queries over its rows, of the table that a statement changes."""
 
 
 class Query:
@@ -174,7 +174,7 @@ class Query:
         )
 
     def values_frame(self, types: Mapping[str, pa.DataType]) -> LanceDataFrame | None:
-        """Return the frame of ``VALUES``, each of the type of its column; None if that cannot be planned."""
+        """Return the frame of ``VALUES`` with the given column types; None if it cannot be planned."""
         parameters = self._target.parameters
         text = with_untyped_placeholders(self._text) if "$" in self._text else self._text
         with suppress(LanceError):
@@ -196,7 +196,7 @@ class Query:
         return typed_batches(frame, types, self.statement)
 
     def condition(self) -> Predicate | None:
-        """Return what is true for all rows of `ROWS` that the query reads; None if nothing is known."""
+        """Return a condition that holds for all rows of `ROWS` that the query reads; None if unknown."""
         self.frame()
         for table in self.statement.tables.values():
             if any(name == _TARGET for _, name in table.names):
@@ -210,12 +210,12 @@ class Query:
 def typed_batches(
     frame: DataFrame, types: Mapping[str, pa.DataType], statement: Statement
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a frame, with columns of some types; they are cast as SQL's CAST does.
+    """Return the rows of a frame with columns of the given types, cast as by SQL's CAST.
 
     Raises
     ------
     InvalidInputError
-        A column cannot be cast; from the batches: a value cannot.
+        A column cannot be cast. From the batches: a value cannot be cast.
     """
     given = {field.name: field.type for field in frame.schema()}
     with planning_errors(statement):
@@ -256,12 +256,12 @@ def schema_of(opened: Table | NamespaceSnapshot) -> Schema:
 
 
 def check_addressable(opened: Table | NamespaceSnapshot) -> None:
-    """Check that no column hides where rows are.
+    """Check that no column has the name of an address column.
 
     Raises
     ------
     UnsupportedFeatureError
-        There is a column of a reserved name.
+        A column has a reserved name.
     """
     for name in (ROW_ADDRESS, MEMBER.name):
         if name in schema_of(opened).names:

@@ -1,1 +1,1 @@
-"""Names in SQL: catalogs, folders of tables, and the tables and namespaces that they lead to."""
+"""Names in SQL: catalogs, folders of tables, and the tables and namespaces that names refer to."""

@@ -1,7 +1,6 @@
-"""Names in SQL: schemas in which Lance tables live beside what DataFusion itself keeps.
+"""Schemas and catalogs for DataFusion in which Lance tables exist beside DataFusion's own tables.
 
-A name is looked up anew by every statement, so a statement always gets a provider of its own, for the newest
-version.
+Every statement looks up names again, so it always gets its own provider, for the newest version.
 """
 
 from __future__ import annotations
@@ -37,38 +36,38 @@ from lance_df.scan.request import ScanRequest
 
 
 def _noted(error: LanceError) -> LanceError:
-    """Keep a callback's error with the current statement, which raises it again when DataFusion does."""
+    """Record a callback's error in the current statement, which raises it again when DataFusion raises."""
     if (statement := current_statement()) is not None:
         statement.errors.append(error)
     return error
 
 
 def _listed_view(created: Any, plan: Callable[[], Any]) -> Any:
-    """Return the view that listings show: as it was created, which alone has a definition.
+    """Return a view for listings: the view as it was created, because only that one has a definition.
 
-    Where its columns have changed since, it is the one planned anew.
+    If its columns have changed since, return the view that is planned again.
     """
     try:
         planned = plan()
-    except Exception:  # noqa: BLE001 - a table is gone, say: other names are listed all the same
+    except Exception:  # noqa: BLE001 - a table may not exist any more; other names are still listed
         return created
     return created if planned is None or planned.schema == created.schema else planned
 
 
 class LanceSchema(SchemaProvider):  # type: ignore[misc]
-    """A schema of Lance tables, of a folder or registered, over a schema of DataFusion's own.
+    """A schema of Lance tables, from a folder or registered, on top of a schema of DataFusion.
 
     Parameters
     ----------
     name
-        As in SQL.
+        The name in SQL.
     inner
-        Keeps everything else: tables and views that statements create.
+        The schema that holds everything else: tables and views that statements create.
     folder
-        Tables that are found live.
+        Tables that are looked up each time they are used.
     lenient
-        Whether a lookup outside of a statement is a listing, in which a table that does not open is still
-        shown.
+        Whether a lookup outside of a statement is part of a listing, which also shows tables that cannot be
+        opened.
     """
 
     def __init__(
@@ -89,16 +88,17 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         return NameList(dict.fromkeys([*self._registered, *self._inner.table_names(), *in_folder, *about]))
 
     def names(self) -> set[str]:
-        """Return the names of the tables, as schemas of DataFusion do: 51 hands out this object itself."""
+        """Return the table names, like `Schema.names`: DataFusion 51 returns this object as the schema."""
         return set(self.table_names)
 
     @property
     def owner_name(self) -> str:
-        # DataFusion's binding turns whatever the attribute is into text, None too; without one it shows NULL
+        # DataFusion's binding converts any value of the attribute to text, even None; without the attribute
+        # it shows NULL
         raise AttributeError(f"schema {self.name!r} has no owner")
 
     def table(self, name: str) -> Any:
-        """Return what ``name`` stands for in the current statement, or None."""
+        """Return the table object for ``name`` in the current statement, or None."""
         try:
             return self._find(name)
         except LanceError as err:
@@ -116,22 +116,22 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         return source is not None and source.parent.is_namespace
 
     def namespaces(self) -> dict[str, TableSource]:
-        """Return the partitioned namespaces that were given a name."""
+        """Return the partitioned namespaces that are registered, by name."""
         return {name: source for name, source in self._registered.items() if source.is_namespace}
 
     def add(self, name: str, source: TableSource) -> None:
-        """Give ``name`` to a Lance table, taking it from whatever had it."""
+        """Register a Lance table under ``name``, replacing any table of that name."""
         if name in self._inner.table_names():
             self.deregister_table(name)
         self._registered[name] = source
 
     def free_caches(self) -> None:
-        """Free what is cached of the tables that were given a name."""
+        """Free the caches of the registered tables."""
         for source in list(self._registered.values()):
             source.free_cache()
 
     def add_view(self, name: str, plan: Callable[[], Any]) -> None:
-        """Plan the view ``name``, which exists, anew at every use, so that it follows new versions."""
+        """Plan the existing view ``name`` again at every use, so that it reads new versions."""
         self._views[name] = plan
 
     def register_table(self, name: str, table: Any) -> None:
@@ -170,24 +170,24 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         return None if resolved is None else self._provider(resolved, name)
 
     def stored(self, name: str) -> TableSource | PartSource | None:
-        """Return the Lance table of a name; None for what DataFusion keeps, and where there is none."""
+        """Return the Lance table of a name; None if there is none or DataFusion holds the table."""
         if name not in self._registered and name in self._inner.table_names():
             return None
         return self._source(name) or self._about(name)
 
     def is_created(self, name: str) -> bool:
-        """Whether DataFusion keeps what has the name."""
+        """Whether DataFusion holds the table or view of this name."""
         return name not in self._registered and name in self._inner.table_names()
 
     def is_registered(self, name: str) -> bool:
-        """Whether the session alone gives a table this name."""
+        """Whether the name was registered in the session, in contrast to a table of a folder."""
         return name in self._registered
 
     def _source(self, name: str) -> TableSource | PartSource | None:
         return self._registered.get(name) or self._from_folder(name)
 
     def _at_version(self, name: str) -> TableSource | None:
-        """Return the table that a time travel means, in its version: the same one in all of a statement."""
+        """Return the table that a time travel clause refers to; the same object within a statement."""
         base, _, text = name.partition(VERSION_MARK)
         owner = self._source(base)
         if not isinstance(owner, TableSource):
@@ -199,14 +199,14 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         return statement.source_once((VERSION_MARK, id(owner), text), lambda: owner.at(ref))
 
     def _created(self, name: str) -> Any:
-        """Return a table or view that a statement created; a query gets a view planned anew."""
+        """Return a table or view that a statement created. For queries, a view is planned again."""
         created = self._inner.table(name)
         if (plan := self._views.get(name)) is None:
             return created
         statement = current_statement()
         if statement is None:
             return _listed_view(created, plan)
-        # to replace, drop or show a view takes none of the tables that it reads
+        # statements that replace, drop or show a view do not read its tables
         is_defined = (defined_name(statement.text) or ("",))[-1] == name
         return created if is_defined else plan()
 
@@ -214,7 +214,7 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         return None if self.folder is None else self.folder.source(name)
 
     def _about(self, name: str) -> PartSource | None:
-        """Return the table about a namespace that ``events$partitions`` means."""
+        """Return the metadata table of a namespace for a name such as ``events$partitions``."""
         owner, separator, kind = name.rpartition(SEPARATOR)
         if not separator:
             return None
@@ -225,7 +225,7 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         if self.folder is None:
             return False
         is_listed = spelt_like(name, self.folder.names()) is not None
-        # members of namespaces are not
+        # members of namespaces are not listed
         return is_listed or (SEPARATOR in name and self.folder.source(name) is not None)
 
     def _provider(self, source: TableSource | PartSource, name: str) -> Any:
@@ -246,9 +246,9 @@ def _inserted_into(name: str) -> Table | None:
 
 
 class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """Stands in listings for a table, which is opened when its columns are asked for.
+    """A table in listings, which is opened when its columns are requested.
 
-    One that does not open is shown without columns.
+    A table that cannot be opened has no columns.
     """
 
     def __init__(self, source: TableSource | PartSource) -> None:
@@ -276,7 +276,7 @@ class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
 
 class FolderCatalog(CatalogProvider):  # type: ignore[misc]
-    """A catalog whose default schema is a folder; see `tables_of_schema` for the others."""
+    """A catalog whose default schema is a folder; see `tables_of_schema` for the other schemas."""
 
     def __init__(self, inner: Any, default: LanceSchema, folder: TableFolder) -> None:
         self._inner = inner
@@ -301,7 +301,7 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
         tables = tables_of_schema(self._folder, name) if whole is None else MemberTables(whole)
         if tables is None:
             return None
-        # what is there now, beside what was registered there before
+        # the current tables of the folder, in addition to those registered under the schema before
         new = LanceSchema(name, Schema.memory_schema(), folder=tables, lenient=True)
         known = self._schemas.setdefault(name, new)
         known.folder = tables
@@ -316,7 +316,7 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
         self._inner.register_schema(name, schema)
 
     def deregister_schema(self, name: str, cascade: bool) -> Any:
-        """Return the schema, without which DataFusion says that there was none."""
+        """Remove a schema and return it. If it returned None, DataFusion would report that there was none."""
         schema = self.schema(name)
         tables = [] if not isinstance(schema, LanceSchema) or schema.folder is None else schema.folder.names()
         if tables:
@@ -338,7 +338,7 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
         return schema
 
     def _new_folder(self, name: str) -> TableFolder:
-        """Return the folder of a schema that a statement creates; its first table makes it."""
+        """Return the folder of a schema that a statement creates. Its first table creates the folder."""
         try:
             check_folder_name(name, "schema")
         except LanceError as err:

@@ -1,6 +1,6 @@
-"""What statements create or drop: tables of other places, views, tables of queries; the names of tables.
+"""Parse what statements create, drop or explain, and the names of tables.
 
-The parser is imported for statements only that may create something.
+The parser is only imported for statements that may create something.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _OF_VERSIONS: Final = re.compile(
     r"\b(?:version|timestamp|system_time|system_version)\s+as\s+of\b", re.IGNORECASE
 )
 
-# what may stand right before the FROM by which a query begins; it may also come after a WITH, or an INSERT
+# what may directly precede the FROM with which a query begins; such a query may also follow a WITH or an
+# INSERT
 _BEGINS_WITH_FROM: Final = re.compile(
     r"(?:^|\(|;|\bAS|\b(?:UNION|EXCEPT|INTERSECT)(?:\s+(?:ALL|DISTINCT|BY\s+NAME))*"
     r"|\b(?:EXPLAIN|DESCRIBE|DESC)(?:\s+(?:ANALYZE|VERBOSE|FORMAT\s+\w+))*|\*/|--[^\n]*\n)\s*FROM\b",
@@ -49,7 +50,7 @@ def name_parts(text: str) -> tuple[str, ...]:
     Raises
     ------
     InvalidInputError
-        It is none.
+        ``text`` is not the name of a table.
     """
     if not isinstance(text, str):
         raise InvalidInputError(f"the name of a table is text, not {type(text).__name__}")
@@ -61,7 +62,7 @@ def name_parts(text: str) -> tuple[str, ...]:
 
 
 def registered_name_parts(text: str) -> tuple[str, ...]:
-    """Return the parts of a name as `register_table` reads it: what is no SQL name is a name as it is."""
+    """Return the parts of a name as `register_table` reads it. Text that is not an SQL name is one part."""
     try:
         return name_parts(text)
     except InvalidInputError:
@@ -71,7 +72,7 @@ def registered_name_parts(text: str) -> tuple[str, ...]:
 
 
 def created_external_table(text: str) -> CreateExternalTable | None:
-    """Return what a statement says of an external table; None for other statements."""
+    """Return the parsed CREATE EXTERNAL TABLE statement; None for other statements."""
     if "external" not in text.lower():
         return None
     from lance_df.sql.statements import parse_create_external_table
@@ -117,24 +118,24 @@ def query_of_created_table(text: str) -> str | None:
 
 
 def may_change(text: str) -> bool:
-    """Whether a statement may change a table, as far as is known without the parser."""
+    """Whether a statement may change a table. Decided without the parser, so it may be true needlessly."""
     text = text.lstrip()
     word = text[:9].lower()
     if word.startswith(_BEFORE_CHANGES):
         return _CHANGE.search(text) is not None
     if word.startswith(_BEFORE_ANYTHING):
         return _ANYTHING.search(text) is not None
-    # what begins with a comment or a semicolon may be anything
+    # a statement after a comment or a semicolon can be of any kind
     return word.startswith((*_CHANGES, *_OTHERS)) or not text[:1].isalpha()
 
 
 def may_name_versions(text: str) -> bool:
-    """Whether a statement may read other versions of tables, as far as is known without the parser."""
+    """Whether a statement may read other versions of tables. Decided without the parser."""
     return _OF_VERSIONS.search(text) is not None
 
 
 def named_versions(text: str) -> str:
-    """Return a statement in which other versions of tables have names that catalogs know."""
+    """Return a statement in which other versions of tables have names that catalogs can resolve."""
     with imports_finished():
         from lance_df.sql.time_travel import with_versions
 
@@ -142,7 +143,7 @@ def named_versions(text: str) -> str:
 
 
 def with_selects(text: str) -> str:
-    """Return a statement in which each query that begins with FROM has a SELECT."""
+    """Return a statement with a SELECT added to each query that begins with FROM and has none."""
     may_begin = _BEGINS_WITH_FROM.search(text) is not None or _INSERT.search(text) is not None
     if not may_begin and (_WITH.search(text) is None or _AFTER_TABLES.search(text) is None):
         return text
@@ -153,12 +154,12 @@ def with_selects(text: str) -> str:
 
 
 def external_source(external: CreateExternalTable, storage_options: Mapping[str, Any] | None) -> TableSource:
-    """Return the source of an external table, which has been opened once.
+    """Open an external table and return its source.
 
     Raises
     ------
     LanceError
-        It cannot be opened.
+        The table cannot be opened.
     """
     options = {key.removeprefix("format."): value for key, value in external.options}
     version = options.pop("version", None)

@@ -1,4 +1,4 @@
-"""Where the tables of a schema are found, live: folders, rows of a directory's ``__manifest``, members."""
+"""Find the tables of a schema at each use: in folders, rows of a directory's ``__manifest``, and members."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ _NOT_IN_NAMES: Final = frozenset('/\\$\0:*?"<>|')
 
 
 class _Kind(Enum):
-    """What a folder is that is a table in SQL."""
+    """The kind of a folder that is a table in SQL."""
 
     TABLE = auto()
     NAMESPACE = auto()
     DAMAGED = auto()
-    """A namespace, perhaps, that cannot be read."""
+    """Possibly a namespace, but it cannot be read."""
 
 
 class Tables(Protocol):
-    """Tables with names."""
+    """A collection of named tables."""
 
     def names(self) -> list[str]:
-        """Return the names that are there now."""
+        """Return the names of the current tables."""
 
     def namespaces(self) -> list[str]:
-        """Return those of partitioned namespaces."""
+        """Return the names of the partitioned namespaces."""
 
     def source(self, name: str) -> TableSource | PartSource | None:
-        """Return the table called ``name``, or the one that differs only in case when SQL lower-cased it.
+        """Return the table ``name``, or the one that differs only in case if SQL lower-cased the name.
 
         Raises
         ------
         InvalidInputError
-            Several tables differ only in case, and none is spelt like ``name``.
+            Several tables differ only in case, and none is spelt exactly like ``name``.
         """
 
 
 class TableFolder:
-    """The tables of one folder, live: ``x`` is sub-folder ``x.lance``, or ``x`` when it holds a table.
+    """The current tables of one folder. ``x`` is sub-folder ``x.lance``, or ``x`` if that holds a table.
 
-    Where the folder has a ``__manifest``, the tables that this names in its root come first.
+    If the folder has a ``__manifest``, the tables in the root of the manifest take precedence.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class TableFolder:
         return [name for name, kind in self._kinds_among(others).items() if kind is not _Kind.TABLE]
 
     def subfolders(self) -> list[str]:
-        """Return the names of the folders that are no tables: they are schemas."""
+        """Return the names of the folders that are not tables. They are schemas."""
         _, others, _ = self._listing()
         tables = set(self._tables_among(others))
         return [name for name in others if name not in tables]
@@ -108,7 +108,7 @@ class TableFolder:
         return self._source(match + SUFFIX if match in marked else match)
 
     def free_caches(self) -> None:
-        """Free what is cached of the tables here and below."""
+        """Free the caches of the tables in this folder and its sub-folders."""
         with self._lock:
             sources, folders = list(self._sources.values()), list(self._subfolders.values())
         for source in sources:
@@ -125,7 +125,7 @@ class TableFolder:
             return self._sources[folder]
 
     def stored(self, name: str) -> Location | None:
-        """Return the folder of a table that stands for itself, without a row that names it."""
+        """Return the folder of a table that no row of a ``__manifest`` names."""
         marked, others, rows = self._listing()
         match = spelt_like(name, list(dict.fromkeys([*rows, *marked, *self._tables_among(others)])))
         if match is None or match in rows:
@@ -133,26 +133,26 @@ class TableFolder:
         return self.location / (match + SUFFIX if match in marked else match)
 
     def link(self) -> Location | None:
-        """Return the symbolic link that leads here from the folder of the session; None if none does."""
+        """Return the symbolic link nearest to here on the path from the session's folder, or None."""
         if self._above is None:
             return None
         return self.location if self.location.is_link else self._above.link()
 
     def forget(self, folder: str) -> None:
-        """Forget a folder that is gone."""
+        """Forget a deleted folder."""
         with self._lock:
             self._sources.pop(folder, None)
             self._kinds.pop(folder, None)
 
     def _is_marked(self, name: str) -> bool:
-        """Whether a local folder is called so, with the suffix, and comes first: no list is needed then."""
+        """Whether the local folder ``name.lance`` exists and takes precedence, so no listing is needed."""
         if not self.location.is_local or "/" in name:
             return False
         here = self.location.path
         return os.path.isdir(f"{here}/{name}{SUFFIX}") and not os.path.isdir(f"{here}/{MANIFEST_FOLDER}")
 
     def subfolder(self, name: str) -> TableFolder | None:
-        """Return the folder ``name``, or ``a/b`` for one that is deeper, found as tables are."""
+        """Return the sub-folder ``name``, or ``a/b`` for a deeper one. Case is treated as for tables."""
         first, slash, rest = name.partition("/")
         as_written = type(name)
         match = spelt_like(as_written(first), self._listing()[1])
@@ -162,15 +162,15 @@ class TableFolder:
         return folder.subfolder(as_written(rest)) if slash else folder
 
     def folder_called(self, name: str) -> TableFolder:
-        """Return a folder right in this one, which need not be there yet."""
+        """Return a direct sub-folder, which need not exist yet."""
         with self._lock:
-            # the same one each time, so that a statement has one source for one table
+            # always the same object, so that a statement has one source for each table
             if name not in self._subfolders:
                 self._subfolders[name] = TableFolder(self.location / name, self.storage_options, self)
             return self._subfolders[name]
 
     def _listing(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the names of what is marked as a table by its suffix, the other folders, and rows."""
+        """Return the names of tables with the suffix, of other folders, and of tables in ``__manifest``."""
         folders = [entry.name for entry in self.location.list() if entry.is_directory]
         rows: list[str] = []
         if MANIFEST_FOLDER in folders:
@@ -184,7 +184,7 @@ class TableFolder:
         return list(self._kinds_among(folders))
 
     def _kinds_among(self, folders: list[str]) -> dict[str, _Kind]:
-        """Return the tables among some folders, by name; whoever names a damaged one gets the error."""
+        """Return the tables among some folders, by name. Opening a damaged one raises its error."""
         unknown = [name for name in folders if name not in self._kinds]
         answers = map_reads(lambda name: _kind_or_damage(self.location / name), unknown, where=self.location)
         new = {name: kind for name, kind in zip(unknown, answers, strict=True) if kind is not None}
@@ -194,7 +194,7 @@ class TableFolder:
 
 
 class DirectoryRows:
-    """The namespaces and tables that the ``__manifest`` of a folder names, but no members of partitions."""
+    """The namespaces and tables in a folder's ``__manifest``, without members of partitioned namespaces."""
 
     def __init__(self, root: Location, storage_options: Mapping[str, Any] | None) -> None:
         self._root = root
@@ -204,7 +204,7 @@ class DirectoryRows:
         self._lock = new_lock()
 
     def namespaces(self) -> list[str]:
-        """Return the ids of the namespaces at every depth."""
+        """Return the ids of the namespaces at all levels."""
         manifest = self._manifest()
         if manifest is None:
             return []
@@ -214,7 +214,7 @@ class DirectoryRows:
         return [name for name in ids if not manifest.is_of_partitions(name)]
 
     def tables(self, parent: Parts) -> list[str]:
-        """Return the names of the tables right in a namespace."""
+        """Return the names of the tables directly in a namespace."""
         manifest = self._manifest()
         from lance_df.namespace.directory.names import joined
         from lance_df.namespace.manifest_table import TABLE
@@ -224,13 +224,13 @@ class DirectoryRows:
         return manifest.children(parent, TABLE)
 
     def folders(self) -> frozenset[str]:
-        """Return the folders of the root that hold tables of rows."""
+        """Return the top-level folders that contain tables of the ``__manifest``."""
         manifest = self._manifest()
         locations: Iterable[str] = () if manifest is None else manifest.locations().values()
         return frozenset(location.split("/", 1)[0] for location in locations)
 
     def source(self, parts: Parts) -> TableSource | None:
-        """Return the table of an id."""
+        """Return the table with the given id."""
         from lance_df.namespace.directory.names import folder_at, joined
 
         manifest = self._manifest()
@@ -242,7 +242,7 @@ class DirectoryRows:
             return self._sources.setdefault(uri, TableSource(uri, storage_options=self._storage_options))
 
     def free_caches(self) -> None:
-        """Free what is cached of the tables."""
+        """Free the caches of the tables."""
         with self._lock:
             sources = list(self._sources.values())
         for source in sources:
@@ -260,7 +260,7 @@ class DirectoryRows:
 
 
 class DirectoryTables:
-    """The tables right in one namespace of a directory."""
+    """The tables directly in one namespace of a directory."""
 
     def __init__(self, directory: DirectoryRows, parent: Parts) -> None:
         self._directory = directory
@@ -278,7 +278,7 @@ class DirectoryTables:
 
 
 class MemberTables:
-    """The members of a partitioned namespace, called by their ids. They are not listed among tables."""
+    """The members of a partitioned namespace, named by their ids. Listings of tables omit them."""
 
     def __init__(self, whole: TableSource) -> None:
         self._whole = whole
@@ -294,13 +294,13 @@ class MemberTables:
 
 
 class SeveralTables:
-    """Tables from several places; the first that has a name wins."""
+    """Tables from several collections. The first collection that has a name takes precedence."""
 
     def __init__(self, schemas: Iterable[Tables]) -> None:
         self._schemas = tuple(schemas)
 
     def folders(self) -> list[TableFolder]:
-        """Return those that are folders."""
+        """Return the collections that are folders."""
         return [tables for tables in self._schemas if isinstance(tables, TableFolder)]
 
     def names(self) -> list[str]:
@@ -317,8 +317,8 @@ class SeveralTables:
 def tables_of_schema(root: TableFolder, name: str) -> Tables | None:
     """Return the tables of a schema below a folder; None if there is no such schema.
 
-    ``a$b`` is a namespace that the ``__manifest`` of the folder names, ``a/b`` a sub-folder, and the name of
-    a partitioned namespace stands for its members.
+    ``a$b`` is a namespace in the ``__manifest`` of the folder, and ``a/b`` a sub-folder. The name of a
+    partitioned namespace is a schema of its members.
     """
     schemas: list[Tables] = []
     namespace = spelt_like(name, root.directory.namespaces())
@@ -334,12 +334,12 @@ def tables_of_schema(root: TableFolder, name: str) -> Tables | None:
 
 
 def folder_for_tables(tables: Tables | None) -> TableFolder:
-    """Return the folder in which statements make tables.
+    """Return the folder in which statements create tables.
 
     Raises
     ------
     UnsupportedFeatureError
-        There is none, or it is a directory whose ``__manifest`` names its tables.
+        The schema has no folder, or the ``__manifest`` of its directory names its tables.
     """
     folder = next(iter(_folders_of(tables)), None)
     if folder is None or (folder.location / MANIFEST_FOLDER).exists():
@@ -351,7 +351,7 @@ def folder_for_tables(tables: Tables | None) -> TableFolder:
 
 
 def stored_folder(tables: Tables | None, name: str) -> tuple[TableFolder, Location] | None:
-    """Return the folder of a table, and the one that it is in; None where a table has none of its own."""
+    """Return the parent folder of a table and the table's own folder; None if it has no folder of its own."""
     for folder in _folders_of(tables):
         if (location := folder.stored(name)) is not None:
             return folder, location
@@ -359,7 +359,7 @@ def stored_folder(tables: Tables | None, name: str) -> tuple[TableFolder, Locati
 
 
 def check_folder_name(name: str, what: str) -> None:
-    """Raise `InvalidInputError` if what a statement makes in a folder cannot have a name."""
+    """Raise `InvalidInputError` if ``name`` is not a valid name for a folder that a statement creates."""
     if not name or name[0] in "._" or name.endswith(SUFFIX) or not _NOT_IN_NAMES.isdisjoint(name):
         raise InvalidInputError(
             f"{name!r} cannot be the name of a {what}: it is that of a folder, which has no "
@@ -374,14 +374,14 @@ def _folders_of(tables: Tables | None) -> list[TableFolder]:
 
 
 def holds_table(folder: Location) -> bool:
-    """Whether a folder is a Lance table, or a partitioned namespace, which is one table in SQL."""
+    """Whether a folder is a Lance table or a partitioned namespace. Both are tables in SQL."""
     return _kind(folder) is not None
 
 
 def spelt_like(name: str, names: list[str]) -> str | None:
-    """Return the one of ``names`` that SQL's ``name`` means; SQL lower-cases what is not quoted.
+    """Return the one of ``names`` that ``name`` refers to in SQL, which lower-cases unquoted names.
 
-    A `QuotedName` means what is spelt like it alone.
+    A `QuotedName` matches only the exact spelling.
     """
     if name in names:
         return str(name)
@@ -396,7 +396,7 @@ def spelt_like(name: str, names: list[str]) -> str | None:
 
 
 def _kind_or_damage(folder: Location) -> _Kind | None:
-    """Return what `_kind` does, or that a namespace is damaged: others in its folder are not."""
+    """Return the kind of a folder, or that it is a damaged namespace. Other folders stay usable."""
     try:
         return _kind(folder)
     except (CorruptDataError, UnsupportedFeatureError):
@@ -404,7 +404,7 @@ def _kind_or_damage(folder: Location) -> _Kind | None:
 
 
 def _kind(folder: Location) -> _Kind | None:
-    """Return what a folder is; None if it is neither a table nor a partitioned namespace."""
+    """Return the kind of a folder; None if it is neither a table nor a partitioned namespace."""
     if (folder / VERSIONS_DIR).exists():
         return _Kind.TABLE
     return _Kind.NAMESPACE if holds_namespace(folder) else None

@@ -1,4 +1,4 @@
-"""The schemas of ours that a context has, how they get into it, and how tables get names in them."""
+"""The Lance schemas of a context, and the registration of tables in them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Names:
-    """The Lance names of one context. Holds no reference to the context, which holds it in turn."""
+    """The Lance names of one context. Holds no reference to the context, because the context holds this."""
 
     def __init__(self) -> None:
         self.lenient = False
@@ -30,22 +30,22 @@ class Names:
         self._folder: TableFolder | None = None
 
     def resolve(self, ctx: PlainSessionContext, name: tuple[str, ...]) -> tuple[LanceSchema, str]:
-        """Return the schema for a table name of one to three parts, and the last part."""
+        """Return the schema for a table name of one to three parts, and the last part of the name."""
         catalog, schema = (*default_schema_name(ctx)[: 3 - len(name)], *name[:-1])
         return self.schema(ctx, catalog, schema), name[-1]
 
     def existing(self, ctx: PlainSessionContext, qualifier: tuple[str, ...]) -> LanceSchema | None:
-        """Return the schema of ours that the first parts of a name mean; None where there is none."""
+        """Return the Lance schema that a qualifier refers to; None if there is none."""
         catalog, schema = (*default_schema_name(ctx)[: 2 - len(qualifier)], *qualifier)
         return self._known(catalog, schema)
 
     def schema(self, ctx: PlainSessionContext, catalog: str, schema: str) -> LanceSchema:
-        """Return a schema of ours of that name, put over DataFusion's, or made, when first asked for.
+        """Return a Lance schema. At its first use, create it or wrap the DataFusion schema of that name.
 
         Raises
         ------
         DatasetNotFoundError
-            There is no such catalog.
+            The catalog does not exist.
         """
         known = self._known(catalog, schema)
         if known is None:
@@ -60,19 +60,19 @@ class Names:
     def _known(self, catalog: str, schema: str) -> LanceSchema | None:
         if self._folders is None or catalog != self._folders[0]:
             return self._schemas.get((catalog, schema))
-        # a statement may have dropped what was there before
+        # a statement may have dropped the schema that existed before
         inner = self._folders[1].schema(schema)
         return inner if isinstance(inner, LanceSchema) else None
 
     def free_caches(self) -> None:
-        """Free what is cached of all tables that have a name here."""
+        """Free the caches of all tables that have a name in the context."""
         for schema in list(self._schemas.values()):
             schema.free_caches()
         if self._folder is not None:
             self._folder.free_caches()
 
     def use_folder(self, ctx: PlainSessionContext, folder: TableFolder) -> None:
-        """Make the default schema show the tables of ``folder``, and its sub-folders the other schemas."""
+        """Use the tables of ``folder`` as the default schema, and its sub-folders as the other schemas."""
         self._folder = folder
         catalog, schema = default_schema_name(ctx)
         inner = _catalog(ctx, catalog)
@@ -84,7 +84,7 @@ class Names:
 
 
 def _catalog(ctx: PlainSessionContext, name: str) -> Catalog:
-    """Return a catalog of DataFusion's; the default one is made if the context was created without one."""
+    """Return a DataFusion catalog. The default catalog is created if the context has none."""
     if name not in ctx.catalog_names():
         if name != default_schema_name(ctx)[0]:
             raise DatasetNotFoundError(f"no catalog {name!r}; there are {sorted(ctx.catalog_names())}")
@@ -96,7 +96,7 @@ _all_names: WeakKeyDictionary[PlainSessionContext, Names] = WeakKeyDictionary()
 
 
 def names_of(ctx: PlainSessionContext) -> Names:
-    """Return the names of ``ctx``, which keeps them as long as it lives."""
+    """Return the names of ``ctx``. They live as long as the context."""
     if not isinstance(ctx, PlainSessionContext):
         raise InvalidInputError(f"a datafusion.SessionContext is needed, not {type(ctx).__name__}")
     return _all_names.setdefault(ctx, Names())
@@ -153,7 +153,7 @@ def register(
 
 
 def add_source(ctx: PlainSessionContext, name: tuple[str, ...], source: TableSource) -> None:
-    """Give a table that can be opened the name that these parts are."""
+    """Register a table that can be opened under a name that is given as parts."""
     source.open()
     schema, table = names_of(ctx).resolve(ctx, name)
     schema.add(table, source)

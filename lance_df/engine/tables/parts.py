@@ -1,4 +1,4 @@
-"""What a partitioned namespace has besides itself: tables about it, and its members, each as one table."""
+"""The tables that a partitioned namespace provides besides its rows: metadata tables, and its members."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class PartSource:
-    """A part of a namespace, in the version of the namespace that a statement sees."""
+    """A part of a namespace, in the version of the namespace that a statement reads."""
 
     extra_columns: tuple[str, ...] = ()
 
@@ -37,16 +37,16 @@ class PartSource:
         self._is_member = name.endswith(SEPARATOR + MEMBER_NAME)
 
     def current(self) -> Part:
-        """Return the part in the version of the namespace that is current."""
+        """Return the part in the current version of the namespace."""
         return self.of(self.parent.current())
 
     def of(self, whole: object) -> Part:
-        """Return the part of a version.
+        """Return the part in the given version.
 
         Raises
         ------
         DatasetNotFoundError
-            It is none of a namespace, or has no such part.
+            ``whole`` is not a namespace, or has no such part.
         """
         namespace = namespace_of(whole)
         if namespace is None:
@@ -56,12 +56,12 @@ class PartSource:
         return self._make(namespace)
 
     def listed_schema(self) -> pa.Schema:
-        """Return the columns, for lists: those of a member without opening it, for all have the same."""
+        """Return the columns, for listings. All members have the same columns, so a member is not opened."""
         return (self.parent if self._is_member else self).current().arrow_schema
 
 
 class NamespaceParts:
-    """The parts of one namespace: for each name the same source as long as this lives."""
+    """The parts of one namespace. The source for a name stays the same object."""
 
     def __init__(self, parent: TableSource) -> None:
         self._parent = parent
@@ -69,7 +69,7 @@ class NamespaceParts:
         self._lock = new_lock()
 
     def source(self, name: str) -> PartSource | None:
-        """Return the member of an id, whose last part may be left out."""
+        """Return the member with an id. The last part of the id is optional."""
         whole = self._parent.namespace()
         if whole is None:
             return None
@@ -79,7 +79,7 @@ class NamespaceParts:
         return self._part(object_id, lambda snapshot: _member(snapshot, object_id))
 
     def table(self, kind: str) -> PartSource | None:
-        """Return a table about the namespace: ``partitions``, ``specs``, ``files`` or ``history``."""
+        """Return a metadata table of the namespace: ``partitions``, ``specs``, ``files`` or ``history``."""
         table = _tables().get(kind.lower())
         return None if table is None else self._part(SEPARATOR + kind.lower(), table)
 
@@ -89,7 +89,7 @@ class NamespaceParts:
 
 
 def metadata_names(name: str) -> list[str]:
-    """Return the names of the tables about a namespace."""
+    """Return the names of a namespace's metadata tables."""
     return [f"{name}{SEPARATOR}{kind}" for kind in _tables()]
 
 

@@ -1,10 +1,10 @@
-"""What a context of DataFusion's own, whose statements nobody sees but itself, gets for a table.
+"""The table that a plain DataFusion context gets, whose statements lance_df does not see.
 
-DataFusion's binding joins the conditions that a scan is asked for from left to right with Python's ``&``.
-pyarrow has that for expressions only, and a condition that is a literal (``NULL``, where the statement has
-``ON NULL``) becomes a scalar: as the first of several it fails. What is given here is therefore not the scan,
-but a view of it that has a condition already, a column that is always TRUE: DataFusion adds conditions behind
-those that a scan has (in releases 51 to 55; tests/engine/test_null_conditions.py holds it).
+DataFusion's binding combines the conditions of a scan from left to right with Python's ``&``. pyarrow
+supports this for expressions only. A literal condition (``NULL``, where the statement has ``ON NULL``)
+becomes a scalar, and fails if it is the first of several conditions. The table is therefore not the scan
+itself, but a view of it that already has a condition, a column that is always TRUE. DataFusion appends
+conditions to those that a scan has (in releases 51 to 55; tests/engine/test_null_conditions.py checks this).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRUE = "__true"
 
 
 def plain_table(source: Scannable) -> Table:
-    """Return a version of a table, as any context can scan it where its conditions are literals."""
+    """Return a version of a table that any context can scan, even with literal conditions."""
     names = source.arrow_schema.names
     true_column = _TRUE
     while true_column in names:
@@ -32,7 +32,7 @@ def plain_table(source: Scannable) -> Table:
     provider = LanceTableProvider(SourceScan(source=source), true_column=true_column)
     scan = context.read_table(Table(provider))
     frame = scan.filter(col(true_column)).select(*(col(quote_identifier(name)) for name in names))
-    # optimized, the condition is one of the scan's
+    # the optimizer moves the condition into the scan
     return as_view(context.create_dataframe_from_logical_plan(frame.optimized_logical_plan()))
 
 

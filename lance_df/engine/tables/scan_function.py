@@ -16,12 +16,12 @@ from lance_df.errors import InvalidInputError, LanceError
 from lance_df.table.metadata.refs import VersionRef
 
 SCAN_FUNCTION = "lance_scan"
-# what plans call the table that a call stands for
+# the name in plans of a table that a call returns
 _SCANNED = f"{SCAN_FUNCTION}()"
 
 
 def register_scan_function(ctx: PlainSessionContext, storage_options: Mapping[str, Any] | None) -> None:
-    """Register ``lance_scan('path')`` and ``lance_scan('path', version)``; a version is a number or a tag."""
+    """Register ``lance_scan('path')`` and ``lance_scan('path', version)`` with a version number or a tag."""
 
     def lance_scan(*arguments: Any) -> Any:
         statement = current_statement()

@@ -1,4 +1,4 @@
-"""Where a name in SQL leads: to one version of a table, or to whatever is newest."""
+"""The table that a name in SQL refers to: one version of it, or always the newest version."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 
 class TableSource:
-    """A table or a partitioned namespace by its location, opened when first needed and kept up to date.
+    """A table or a partitioned namespace by its location. It is opened at its first use and kept up to date.
 
     Parameters
     ----------
     location
-        A path, a URL, or what was opened already: that is followed if it is its branch's newest version; an
-        older one stays what it is.
+        A path, a URL, or an opened object. An opened object follows new versions if it is the newest version
+        of its branch; otherwise it stays at its version.
     version
         A version number, a tag, or (branch, version) to stay at; ``None`` to follow new versions.
     storage_options
-        For the store; they appear in no message.
+        Options for the store. Messages do not contain them.
     is_pinned
-        Whether what was opened already stays at its version, also where that is the newest.
+        Whether an opened object stays at its version even if it is the newest version.
     extra_columns
         Names of system columns that statements see as columns.
 
     Raises
     ------
     NotFoundError
-        From :meth:`current`: there is no such table or version.
+        From :meth:`current`: the table or version does not exist.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TableSource:
 
     @property
     def is_namespace(self) -> bool:
-        """Whether it is a partitioned namespace; it is opened unless it was."""
+        """Whether the source is a partitioned namespace. This opens it if necessary."""
         return self.open().is_partitioned
 
     def namespace(self) -> NamespaceSnapshot | None:
@@ -77,24 +77,24 @@ class TableSource:
         return namespace_of(self.current())
 
     def listed_schema(self) -> pa.Schema:
-        """Return the columns; for lists."""
+        """Return the columns, for listings."""
         return self.current().arrow_schema
 
     @cached_property
     def parts(self) -> NamespaceParts:
-        """The tables about a partitioned namespace, and its members."""
+        """The metadata tables and members of a partitioned namespace."""
         return NamespaceParts(self)
 
     def open(self) -> Source:
-        """Return the version that was seen last; opens what nobody has opened.
+        """Return the version that was read last. If there is none, open the source.
 
-        Whoever gives a table a name only wants to know that it is there. Each statement asks for what is
-        newest by itself: a version that was seen before it began may have been followed by another since.
+        Code that registers a table only needs to know that it exists. Each statement requests the newest
+        version itself, because a newer version may exist by then.
         """
         return self._opened or self.current()
 
     def free_cache(self) -> None:
-        """Free what is cached of the table; it is read again when it is needed."""
+        """Free the table's cache. The table is read again when it is needed."""
         with self._lock:
             opened = self._opened
         if opened is not None:
@@ -102,18 +102,18 @@ class TableSource:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it stays at its version."""
+        """Whether the source stays at its version."""
         return self._is_pinned
 
     def at(self, ref: VersionText) -> TableSource:
-        """Return the source that stays at another version.
+        """Return a source that stays at another version.
 
         Raises
         ------
         NotFoundError
-            There is no such version, or none is as old as a time.
+            The version does not exist, or no version is as old as the given time.
         InvalidInputError
-            A namespace has no tags, or a time is none.
+            The reference is a tag but the source is a namespace, or the time is invalid.
         """
         opened = self.current()
         version: VersionRef = ref.value
@@ -139,7 +139,7 @@ class TableSource:
             return self._opened
 
     def _is_replaced(self, opened: Source) -> bool:
-        """Whether the name stands for another table than the one that was opened by it."""
+        """Whether the location now contains a different table than the one that was opened."""
         if not self._is_named or self._is_pinned or not is_table(opened):
             return False
         return opened.location.is_replaced
@@ -161,19 +161,19 @@ def _open(
 
 
 def is_ours(source: object) -> bool:
-    """Whether it is an open table or namespace, an object of ours around one, or a source."""
+    """Whether ``source`` is an open table or namespace, a lance_df object around one, or a `TableSource`."""
     return isinstance(source, TableSource) or opened_in(source) is not None
 
 
 def as_source(
     source: object, *, version: VersionRef | None = None, storage_options: Mapping[str, Any] | None = None
 ) -> TableSource:
-    """Return the source for what a user may name: a path, a URL, or an object of ours around an open table.
+    """Return the source for a path, a URL, or a lance_df object around an open table.
 
     Raises
     ------
     InvalidInputError
-        It is none of these.
+        ``source`` is none of these.
     """
     if isinstance(source, TableSource):
         return source

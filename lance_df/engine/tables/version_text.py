@@ -1,4 +1,4 @@
-"""Names of versions of tables: what time travel in a statement leads to."""
+"""Versions of tables as text, for time travel in statements."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 
 VERSION_MARK: Final = "$at "
-"""Between the name of a table and the version that is meant."""
+"""The separator between the name of a table and a version."""
 
 
 class VersionKind(StrEnum):
-    """How a version is named."""
+    """The way in which a version is named."""
 
     NUMBER = "version"
     TAG = "tag"
@@ -23,7 +23,7 @@ class VersionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VersionText:
-    """A version by its number, its tag or a time, as text.
+    """A version as text: its number, its tag or a time.
 
     >>> VersionText.of("version 3")
     VersionText(kind=<VersionKind.NUMBER: 'version'>, value='3')
@@ -34,12 +34,12 @@ class VersionText:
 
     @classmethod
     def of(cls, text: str) -> VersionText:
-        """Read what `str` of one gives.
+        """Parse the result of `str`.
 
         Raises
         ------
         InvalidInputError
-            It is none.
+            ``text`` does not name a version.
         """
         kind, _, value = text.partition(" ")
         if kind not in set(VersionKind):
@@ -50,12 +50,12 @@ class VersionText:
         return f"{self.kind.value} {self.value}"
 
     def time(self) -> dt.datetime:
-        """Return the time, which is in UTC where it names no zone.
+        """Return the time. It is in UTC if it has no time zone.
 
         Raises
         ------
         InvalidInputError
-            It is no time.
+            The value is not a time.
         """
         try:
             time = dt.datetime.fromisoformat(self.value.strip())

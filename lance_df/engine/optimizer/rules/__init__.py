@@ -1,1 +1,1 @@
-"""The rules of the optimizer, one module each: functions from a planned statement to another, or None."""
+"""The optimizer rules. Each module has a function from a planned statement to another one, or to None."""

@@ -1,4 +1,4 @@
-"""The path from the lowest aggregate of a plan down to a scan, and the columns of the scan that it sees."""
+"""The path from the lowest aggregate of a plan down to a scan, and the scan's columns at the aggregate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lance_df.engine.plans.nodes import Aggregate, Filter, Join, PlanNode, Proje
 from lance_df.engine.plans.walks import Path, chain, nodes_with_paths
 from lance_df.records import dataclass
 
-# the inputs of a join that have each row as often as the other side matches it
+# the inputs of a join whose rows occur in the result as often as the other side matches them
 _SIDES: Final[Mapping[str, tuple[int, ...]]] = {
     "Inner": (0, 1),
     "Left": (0,),
@@ -29,13 +29,14 @@ class AggregatePath:
     Attributes
     ----------
     path
-        To the aggregate, from the root of a plan.
+        The path from the root of the plan to the aggregate.
     node
         The aggregate.
     down
-        From the input of the aggregate to the scan.
+        The path from the input of the aggregate to the scan.
     columns
-        The columns of the table that the aggregate sees: positions in the table's schema, by the names there.
+        The columns of the table that reach the aggregate: positions in the table's schema, by the names at
+        the aggregate.
     """
 
     path: Path
@@ -45,10 +46,10 @@ class AggregatePath:
 
     @classmethod
     def of(cls, plan: PlanNode, table: tuple[str | None, str]) -> AggregatePath | None:
-        """Return the path from the lowest aggregate; None if a node on it treats some rows in another way.
+        """Return the path from the lowest aggregate; None if a node on it does not treat all rows equally.
 
-        Filters, projections, and joins that have a row as often as the other side matches it treat all rows
-        in the same way.
+        Filters and projections treat all rows equally, and so do joins in which a row occurs as often as the
+        other side matches it.
         """
         paths = [
             path for path, node in nodes_with_paths(plan) if isinstance(node, Scan) and node.table == table

@@ -1,8 +1,8 @@
-"""Leave out conjuncts above scans of namespaces that partition values decide.
+"""Remove conjuncts above scans of namespaces if partition values decide them.
 
-What DataFusion does not push into a scan it applies to the rows that come out of it. Where such a conjunct is
-a function of partition values, the scan need only read the partitions for which it is true, and nothing is
-left to be asked of their rows: the filter is built anew without it.
+DataFusion applies conjuncts that it does not push into a scan to the rows that the scan returns. If such a
+conjunct is a function of partition values, the scan only needs to read the partitions for which it is true,
+and the rows need no check. The filter is rebuilt without this conjunct.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 def decided_filters(planned: Planned, context: Context) -> Planned | None:
-    """Leave out conjuncts that partition values decide, and read only the members for which they are true."""
+    """Remove conjuncts that partition values decide, and read only the members for which they are true."""
     undecided = without_decided_filters(context.session, planned.optimized, planned.lone_scans())
     if undecided is None:
         return None
     frame, scans = undecided
-    if frame.schema() != planned.frame.schema():  # of what may be NULL releases of DataFusion differ
+    if frame.schema() != planned.frame.schema():  # nullability depends on the DataFusion release
         raise DoesNotApplyError("the columns of the result would differ in what may be NULL")
     return planned.replanned(frame, tables=planned.requesting(scans))
 
@@ -49,31 +49,31 @@ def decided_filters(planned: Planned, context: Context) -> Planned | None:
 def without_decided_filters(
     session: PlainSessionContext, plan: PlanNode, scans: Iterable[tuple[LogicalScan, PlannedTable]]
 ) -> tuple[DataFrame, dict[int, SourceScan]] | None:
-    """Return a frame with the same rows that does not evaluate what partition values decide.
+    """Return a frame with the same rows that does not evaluate conjuncts that partition values decide.
 
-    None where nothing is to be left out.
+    None if there are no such conjuncts.
 
     Parameters
     ----------
     plan
         An optimized plan.
     scans
-        Scans of the plan, each with the table that it alone reads.
+        Scans of the plan, each with its table. No other scan reads the table.
 
     Returns
     -------
-    The frame, and which members the scans of tables read for it, by the keys of these.
+    The frame, and scans that only read the needed members, by the keys of their tables.
 
     Raises
     ------
     NotRebuiltError
-        The plan cannot be built without it.
+        The plan cannot be rebuilt without the conjuncts.
     """
     replacements: dict[Path, DataFrame] = {}
     subsets: dict[int, SourceScan] = {}
     for scan, table in scans:
         snapshot = table.scan.source
-        # not one of those that stand for other tables
+        # a source that wraps a snapshot does not qualify
         if not scan.above or type(snapshot) is not NamespaceSnapshot:
             continue
         above = next(_filters(plan, scan.path), None)
@@ -107,7 +107,7 @@ class _Decided:
         self.members: np.ndarray | None = None
 
     def takes(self, conjunct: Any) -> bool:
-        """Return whether partition values decide a conjunct."""
+        """Return whether partition values decide a conjunct. If so, keep only the members that match."""
         term = to_term(conjunct, self._names.__contains__, self._projections)
         if term is None:
             return False
@@ -120,7 +120,7 @@ class _Decided:
 
 
 def _filters(plan: PlanNode, path: Path) -> Iterator[tuple[Path, Filter, tuple[Mapping[str, Any], ...]]]:
-    """Yield the filters right above a scan, the nearest first, and the projections below each."""
+    """Yield the filters directly above a scan, nearest first, with the projections below each filter."""
     nodes = chain(plan, path)
     projections: tuple[Mapping[str, Any], ...] = ()
     for depth in range(len(path) - 1, -1, -1):

@@ -1,9 +1,9 @@
-"""Leave rows out of the scan of a large table that a join with a filtered smaller one drops.
+"""Skip rows in the scan of a large table that a join with a smaller, filtered table drops.
 
-A row of one side of an inner join is in no result unless the other side has its key. Where the table that the
-other side's keys come from is small, and filtered, the scan gets a `JoinFilter`: it reads these keys when it
-begins, which prunes pages. To look up the key of each row takes as long as to join it with a small table, so
-that is done where other work on the rows is saved. The join stays as it is.
+In an inner join, a row of one side is in no result row unless the other side has its key. If the table with
+the other side's keys is small and filtered, the scan gets a `JoinFilter`: it reads the keys when it begins,
+and prunes pages with them. Looking up the key of each row takes as long as joining it with a small table, so
+the scan only does this if it saves other work on the rows. The join itself does not change.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from lance_df.engine.plans.walks import Path
     from lance_df.engine.statement import PlannedTable
 
-# with fewer rows a scan takes less than to read keys
+# with fewer rows, scanning takes less time than reading keys
 _LEAST_ROWS: Final = 50_000
-# the smaller table has at most so many rows, or this part of those of the larger one
+# the smaller table has at most this many rows, or this share of the rows of the larger table
 _FEW_ROWS: Final = 100_000
 _MOST_OF_FEW: Final = 1 / 4
 _MOST_OF_ROWS: Final = 1 / 16
 _FOLLOWED: Final = (Scan, Filter, Projection, SubqueryAlias, Sort, Limit, Aggregate, Join)
-_MAX_DEPTH: Final = 3  # of keys that are filtered by keys
-# by kind of join, the sides (0 is the left one) of which rows that the other has no key for are in no result
+_MAX_DEPTH: Final = 3  # for keys that are filtered by other keys
+# for each kind of join, the sides (0 is left) of which rows without a key on the other side are in no result
 _FILTERED_SIDES: Final = {
     "Inner": (0, 1),
     "Left": (1,),
@@ -56,7 +56,7 @@ _FILTERED_SIDES: Final = {
     "LeftSemi": (0, 1),
     "RightSemi": (0, 1),
 }
-# and those of which each row is in the result, or is not, whatever other rows of its side are
+# for each kind of join, the sides of which a row is in the result or not regardless of other rows of its side
 _PRESERVED_SIDES: Final = {
     "Inner": (0, 1),
     **dict.fromkeys(("Left", "LeftSemi", "LeftAnti"), (0,)),
@@ -65,7 +65,7 @@ _PRESERVED_SIDES: Final = {
 
 
 def join_keys(planned: Planned, context: Context) -> Planned | None:  # noqa: ARG001 - as all rules
-    """Let scans leave out rows by the keys of other tables."""
+    """Let scans skip rows by the keys of other tables."""
     known = [(table, scan) for table, scans in planned.scans_of_tables() for scan in scans]
     finder = _Finder({scan.path: (table, scan) for table, scan in known})
     finder.find(planned.optimized)
@@ -73,7 +73,7 @@ def join_keys(planned: Planned, context: Context) -> Planned | None:  # noqa: AR
     for table, scans in planned.scans_of_tables():
         filters = _of_all([finder.filters.get(scan.path, {}) for scan in scans])
         output = table.scan.request.output
-        # rows that each stand for several have one key
+        # all rows that a returned row stands for have the same key
         if filters and (isinstance(output, Rows) or all(each.column in output.keys for each in filters)):
             changed[table.key] = replace(table.scan, join_filters=filters)
     if not changed:
@@ -82,7 +82,7 @@ def join_keys(planned: Planned, context: Context) -> Planned | None:  # noqa: AR
 
 
 def _of_all(by_scan: Sequence[Mapping[str, JoinFilter]]) -> tuple[JoinFilter, ...]:
-    """Return conditions on rows that any of some scans of one table returns."""
+    """Return the conditions that hold for a row if any of several scans of one table needs it."""
     if not by_scan:
         return ()
     columns = [column for column in by_scan[0] if all(column in each for each in by_scan)]
@@ -98,16 +98,16 @@ def _of_all(by_scan: Sequence[Mapping[str, JoinFilter]]) -> tuple[JoinFilter, ..
 
 
 class _Part:
-    """A node of a plan with what is asked of it again and again.
+    """A plan node with cached properties.
 
     Attributes
     ----------
     node, path, inputs
-        The node, the path that leads to it, and its inputs.
+        The node, its path, and its inputs.
     columns
-        Names of its columns; none of a kind of node that is not looked through.
+        The names of the columns; empty for kinds of nodes that are not traversed.
     pairs
-        Of a join: its keys.
+        The keys of a join.
     """
 
     __slots__ = ("columns", "inputs", "node", "pairs", "path")
@@ -124,7 +124,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """The column of a scan that a column of a node is, and the joins on the way, each with the side."""
+    """The scan column that a column of a node comes from, and the joins on the path, each with the side."""
 
     path: Path
     column: str
@@ -133,12 +133,12 @@ class _Origin:
 
 
 class _Finder:
-    """Finds what filters scans.
+    """Finds join filters for scans.
 
     Attributes
     ----------
     filters
-        For each scan, by columns, the keys that its rows may have.
+        For each scan, the join filters by column.
     """
 
     def __init__(self, scans: Mapping[Path, tuple[PlannedTable, LogicalScan]]) -> None:
@@ -148,7 +148,7 @@ class _Finder:
         self._conditions: dict[Path, Predicate | None] = {}
 
     def find(self, plan: PlanNode) -> None:
-        """Find the keys of all joins of a plan, each before those below it."""
+        """Find the keys of all joins of a plan, from top to bottom."""
         if not any(rows is not None and rows >= _LEAST_ROWS for rows in self._rows.values()):
             return
         pending = [_Part(plan)]
@@ -171,7 +171,7 @@ class _Finder:
             filters.setdefault(filtered.column, JoinFilter(filtered.column, (keys,), applies))
 
     def _keys(self, side: _Part, key: Any, filtered: _Origin, depth: int) -> JoinKeys | None:
-        """Return the keys of one side of a join if something leaves out some of them, and they are few."""
+        """Return the keys of one side of a join, if they are few and a condition removes some of them."""
         rows = self._rows.get(filtered.path)
         origin = _origin(side, key, commutes=False)
         if origin is None or rows is None or origin.path not in self._scans or depth == _MAX_DEPTH:
@@ -182,7 +182,7 @@ class _Finder:
         if (fewer is not None and fewer > most) or not self._is_same_type(filtered, origin):
             return None
         predicate = self._condition(origin.path)
-        # what joins above have found holds for the scan too, and has been found without these keys
+        # the filters from joins above also hold for this scan, and were found without these keys
         above = self.filters.get(origin.path, {})
         filters = (*above.values(), *self._nested(origin, depth + 1))
         if predicate is None and not filters:
@@ -192,16 +192,16 @@ class _Finder:
         return None if fewer is None or fewer > most else keys
 
     def _condition(self, path: Path) -> Predicate | None:
-        """Return what is known to hold for the rows of a scan."""
+        """Return the known condition on the rows of a scan."""
         if path not in self._conditions:
             table, scan = self._scans[path]
-            # values of partitions may have decided what the plan said before
+            # partition values may have decided conjuncts that the plan contained before
             said = (scan_condition(scan, table.stored_schema), table.scan.request.pruning_predicate)
             self._conditions[path] = _known(And(tuple(each for each in said if each is not None)))
         return self._conditions[path]
 
     def _nested(self, origin: _Origin, depth: int) -> Iterator[JoinFilter]:
-        """Yield what joins below say of the rows of the scan that has keys."""
+        """Yield the join filters that joins below imply for the scan that contains the keys."""
         for part, side in origin.joins:
             if not isinstance(part.node, Join) or side not in _FILTERED_SIDES.get(part.node.how, ()):
                 continue
@@ -214,13 +214,13 @@ class _Finder:
                     yield JoinFilter(filtered.column, (keys,))
 
     def _is_costly(self, filtered: _Origin) -> bool:
-        """Whether rows of a scan are grouped, built on, or joined with many, before they are left out."""
+        """Whether rows of a scan are grouped, built on, or joined with many rows before a join drops them."""
         return filtered.is_grouped or any(
             side == 0 or self._may_be_large(part.inputs[1 - side].path) for part, side in filtered.joins
         )
 
     def _may_be_large(self, above: Path) -> bool:
-        """Whether a part of the plan scans a table of many rows."""
+        """Whether a part of the plan scans a table with many rows."""
         rows = [each for path, each in self._rows.items() if path[: len(above)] == above]
         return not rows or any(each is None or each >= _FEW_ROWS for each in rows)
 
@@ -230,12 +230,12 @@ class _Finder:
 
 
 def _origin(part: _Part, key: Any, *, commutes: bool) -> _Origin | None:
-    """Return the column of a scan that the key of a join is; None if it is computed, or that is not known.
+    """Return the scan column that a join key comes from; None if it is computed or not known.
 
     Parameters
     ----------
     commutes
-        Whether rows that are left out above, by that column, can be left out of the scan.
+        Whether the scan must be able to skip the rows that the join drops because of this column.
     """
     name = qualified_name(key) if is_column(key) else None
     joins: list[tuple[_Part, int]] = []
@@ -275,7 +275,7 @@ def _origin(part: _Part, key: Any, *, commutes: bool) -> _Origin | None:
 
 
 def _known(condition: Predicate | None) -> Predicate | None:
-    """Return what a condition says that can be evaluated; None for nothing."""
+    """Return the parts of a condition that can be evaluated; None if there are none."""
     match condition:
         case And(parts):
             known = tuple(each for each in map(_known, parts) if each is not None)
@@ -290,12 +290,12 @@ def _known(condition: Predicate | None) -> Predicate | None:
 
 
 def _type_of(table: PlannedTable, column: str) -> pa.DataType | None:
-    stored = table.scan.source.arrow_schema  # without system columns, which no predicate names
+    stored = table.scan.source.arrow_schema  # without system columns, which predicates do not refer to
     return stored.field(column).type if stored.names.count(column) == 1 else None
 
 
 def _is_comparable(data_type: pa.DataType | None) -> bool:
-    """Whether values of a type are equal if and only if their bytes are."""
+    """Whether values of a type are equal if and only if their bytes are equal."""
     return data_type is not None and (
         pa.types.is_integer(data_type)
         or pa.types.is_date(data_type)

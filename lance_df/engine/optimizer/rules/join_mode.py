@@ -1,8 +1,8 @@
-"""Whether hash joins collect the side that they build on, or divide both sides by a hash of the keys.
+"""Decide whether hash joins collect their build side or partition both sides by a hash of the keys.
 
-To divide a side costs about as much for each row as to build on it, so where the other side is the larger one
-a join takes less if only what it builds on is gathered. DataFusion does so where statistics say that it is
-small, which it gets none of through Python.
+Partitioning a side costs about as much per row as building on it. If the other side is larger, a join is
+therefore faster if only the build side is collected. DataFusion does this if statistics show that the build
+side is small, but it does not receive statistics through Python.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from lance_df.engine.optimizer.planned import Context, Planned
     from lance_df.engine.statement import PlannedTable
 
-# one array has room for so many strings, and guesses are rough
+# one array can hold this many strings; estimates are rough
 _MOST_BUILT_ROWS: Final = 2_000_000
 
 
 def join_mode(planned: Planned, context: Context) -> Planned | None:
-    """Let joins collect what they build on, where that pays."""
+    """Let joins collect their build side if this is faster."""
     settings = context.settings()
     num_partitions = int(settings.get(TARGET_PARTITIONS, "1"))
     if settings.get(REPARTITION_JOINS) != "true" or num_partitions == 1:
         return None
     if planned.read.has_subquery:
-        return None  # what is joined in there is not known, and would be collected too
+        return None  # the joins inside expressions are not known, and would also collect their build side
     if not _Joins(tuple(planned.tables.values()), num_partitions).are_better_collected(planned.optimized):
         return None
-    # The partition whose thread finishes building goes on without a pause, and the one that it wakes last
-    # waits for that thread: only with one more are all cores busy.
+    # The partition whose thread finishes building continues without a pause, and the partition that it wakes
+    # last waits for that thread. All cores are only busy if there is one more partition than cores.
     scans = {
         key: replace(table.scan, num_partitions=num_cores() + 1) for key, table in planned.tables.items()
     }
@@ -50,7 +50,7 @@ class _Joins:
     num_partitions: int
 
     def are_better_collected(self, plan: PlanNode) -> bool:
-        """Return whether there are joins by keys in a plan, and all of them build on few enough rows."""
+        """Return whether a plan has joins by keys and all of them build on few enough rows."""
         verdicts: list[bool] = []
         self._judge(plan, verdicts)
         return bool(verdicts) and all(verdicts)
@@ -67,5 +67,5 @@ class _Joins:
     def _is_better_collected(self, built: Size | None, other: Size | None) -> bool:
         if built is None or other is None or built.rows > _MOST_BUILT_ROWS:
             return False
-        # one thread builds what others would build in parts
+        # one thread builds what several threads would otherwise build in parts
         return built.rows * (self.num_partitions - 2) <= other.rows

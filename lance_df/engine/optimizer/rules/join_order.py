@@ -1,7 +1,7 @@
-"""The order in which tables that are joined by equal keys are best joined: what leaves few rows comes first.
+"""Find a join order for tables with equal keys that keeps intermediate results small.
 
-Rows are guessed from those of tables. Columns that are equal to each other have no more values than the
-smallest of their tables has rows, whichever of them is joined first.
+The number of rows is estimated from those of the tables. Columns that are equal to each other have at most as
+many distinct values as the smallest of their tables has rows, in any join order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# guesses are rough, and to build a plan anew takes time
+# estimates are rough, and rebuilding a plan takes time
 _CLEARLY_LESS: Final = 0.7
 _MAX_INPUTS: Final = 12
 
@@ -27,11 +27,11 @@ class Edge:
     Attributes
     ----------
     inputs
-        The numbers of the inputs that they come from.
+        The numbers of the inputs that contain the columns.
     columns
-        Their names.
+        The names of the columns.
     table_rows
-        The rows of the tables that they come from.
+        The number of rows of the tables that contain the columns.
     """
 
     inputs: tuple[int, int]
@@ -41,7 +41,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A join of two inputs, or of what is joined already. In a better order ``one`` is not the larger one."""
+    """A join of two inputs or joins. In the orders of `better_order`, ``one`` is the smaller side."""
 
     one: Order
     other: Order
@@ -51,19 +51,19 @@ Order: TypeAlias = int | Pair
 
 
 def inputs_of(order: Order) -> frozenset[int]:
-    """Return the numbers of the inputs that are joined."""
+    """Return the numbers of the joined inputs."""
     return frozenset((order,)) if isinstance(order, int) else inputs_of(order.one) | inputs_of(order.other)
 
 
 def better_order(rows: Sequence[float], edges: Sequence[Edge], written: Order) -> Order | None:
-    """Return an order that takes clearly less than the one that is written; None if none is known.
+    """Return an order that costs clearly less than the order as written; None if none is known.
 
     Parameters
     ----------
     rows
-        Of each input.
+        The number of rows of each input.
     edges
-        They connect all inputs.
+        The equal columns, which connect all inputs.
     """
     if len(rows) > _MAX_INPUTS:
         return None
@@ -82,7 +82,7 @@ def better_order(rows: Sequence[float], edges: Sequence[Edge], written: Order) -
 
 
 class _Guess:
-    """Estimates how many rows joins have."""
+    """Estimates the number of rows of joins."""
 
     def __init__(self, rows: Sequence[float], edges: Sequence[Edge]) -> None:
         self._edges = edges
@@ -96,14 +96,14 @@ class _Guess:
         if isinstance(order, Pair) and order not in self._rows:
             between = list(self._between(order.one, order.other))
             keys = {self._values[edge.columns[0]] for edge in between}
-            # several columns have no more values together than their table has rows
+            # several columns have at most as many distinct combinations as their table has rows
             most = max((min(edge.table_rows) for edge in between), default=1.0)
             values = max(1.0, min(prod(number for _, number in keys), most))
             self._rows[order] = max(1.0, self.rows(order.one) * self.rows(order.other) / values)
         return self._rows[order]
 
     def cost(self, pair: Pair) -> float:
-        """Return what a join takes: rows that come out of it, and that are kept to look up."""
+        """Return the cost of a join: the rows of its result, and the rows of its build side."""
         return self.rows(pair) + min(self.rows(pair.one), self.rows(pair.other))
 
     def whole_cost(self, order: Order) -> float:
@@ -126,7 +126,7 @@ class _Guess:
 
 
 def _numbers_of_values(edges: Sequence[Edge]) -> Mapping[str, tuple[str, float]]:
-    """Return for each column how many values it may have in the end, and which columns have the same ones."""
+    """Return for each column a representative of its equal columns, and their number of distinct values."""
     columns: dict[str, tuple[str, float]] = {}
     for edge in edges:
         for column, rows in zip(edge.columns, edge.table_rows, strict=True):

@@ -1,9 +1,9 @@
-"""Give the hash joins of a statement an order that leaves few rows, and their smaller side to build on.
+"""Rebuild the hash joins of a statement in an order with few rows, with the smaller side as build side.
 
-DataFusion builds the left side of a join in memory and swaps sides where statistics ask for it, which it gets
-none of through Python. So the plan is built anew with the sides swapped, with semi joins applied to the table
-that they say something of, before that is joined with others, and with inner joins in an order that takes
-clearly less than the one that is written.
+DataFusion builds on the left side of a join in memory. It swaps the sides if statistics ask for it, but it
+does not receive statistics through Python. This rule therefore rebuilds the plan: it swaps sides, moves semi
+joins down to the table that has their keys, and puts inner joins in an order that costs clearly less than the
+order as written.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
 
 _SWAPPED: Final = {"Inner": "inner", "Left": "right", "Right": "left", "Full": "full"}
 _MATCHED: Final = "__lance_df_matched"
-# guesses are rough, and to build a plan anew takes time
+# estimates are rough, and rebuilding a plan takes time
 _CLEARLY_SMALLER: Final = 0.7
-# the plan has been optimized, and only its joins have changed; one pass leaves columns that nobody reads
+# only the joins of the optimized plan have changed; after a single pass, unused columns would remain
 _PASSES: Final = "2"
 
 
 def join_side(planned: Planned, context: Context) -> Planned | None:
-    """Let joins build on what is smaller, in an order that leaves few rows."""
+    """Let joins build on the smaller side, in an order with few rows."""
     tables = tuple(planned.tables.values())
     schema = frame_of(context.session, planned.optimized).schema()
     built = with_small_sides_built(context.session, tables, schema, planned.optimized)
     if built is None:
         return None
     frame, optimized = built
-    # of grouping sets an optimized plan knows better what is never NULL
+    # with grouping sets, the nullability in an optimized plan is more precise
     is_as_written = frame.schema() == planned.frame.schema()
     return planned.replanned(frame if is_as_written else planned.frame, optimized)
 
@@ -61,32 +61,32 @@ def join_side(planned: Planned, context: Context) -> Planned | None:
 def with_small_sides_built(
     ctx: PlainSessionContext, tables: Sequence[PlannedTable], schema: pa.Schema, plan: PlanNode
 ) -> tuple[DataFrame, PlanNode] | None:
-    """Return a frame with the same rows, in which joins build on what is smaller, and its optimized plan.
+    """Return a frame with the same rows whose joins build on the smaller side, and its optimized plan.
 
-    None if nothing changes, or DataFusion cannot plan it.
+    None if nothing changes or DataFusion cannot plan it.
 
     Parameters
     ----------
     tables
-        Those that the plan reads.
+        The tables that the plan reads.
     schema, plan
-        An optimized plan, and the columns of its rows.
+        The schema of the rows, and an optimized plan.
     """
     tree = _chosen(_ordered(_semi_joins_below(_tree(ctx, plan, tables))))
     if not tree.is_changed:
         return None
     try:
         anew = _frame(with_settings(ctx, {OPTIMIZER_PASSES: _PASSES}), tree)
-        # what it cannot plan it says when asked to, and not before
+        # DataFusion only reports a failure when it optimizes the plan
         optimized = optimized_plan_of(anew)
-    except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
+    except Exception:  # noqa: BLE001 - if DataFusion rejects the new plan, the statement stays unchanged
         return None
     return (anew, optimized) if anew.schema() == schema else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """Two columns of inputs, by their numbers, that are equal."""
+    """Two equal columns of different inputs, with the numbers of the inputs."""
 
     inputs: tuple[int, int]
     columns: tuple[Any, Any]
@@ -94,7 +94,7 @@ class _Key:
 
 @dataclass(frozen=True, slots=True)
 class _Condition:
-    """What else is true for rows that match, of inputs by their numbers."""
+    """An additional condition for matching rows, with the numbers of the inputs that it reads."""
 
     inputs: frozenset[int]
     predicate: Any
@@ -102,11 +102,11 @@ class _Condition:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A node of a plan, perhaps over other inputs than it has there.
+    """A plan node, possibly with other inputs than in the plan.
 
-    ``joins_inner`` says that it joins rows that match, and may do so before or after others are joined.
-    ``semi_on`` has the keys of a semi join of ``inputs``, which stands in for the node and has its columns.
-    With an ``order``, inner joins of all ``inputs`` by keys, ``joined_on``, and ``conditions`` do.
+    ``joins_inner`` states that the node is an inner join that may change places with other joins. ``semi_on``
+    contains the keys of a semi join of ``inputs``, which replaces the node and has its columns. If ``order``
+    is set, inner joins of all ``inputs``, with the keys ``joined_on`` and ``conditions``, replace the node.
     """
 
     node: PlanNode
@@ -125,7 +125,7 @@ class _Tree:
         return self.node.columns
 
     def over(self, inputs: tuple[_Tree, ...]) -> _Tree:
-        """Return the node over other inputs of the same columns."""
+        """Return the node with other inputs that have the same columns."""
         if all(one is other for one, other in zip(inputs, self.inputs, strict=True)):
             return self
         is_changed = self.is_changed or any(each.is_changed for each in inputs)
@@ -143,7 +143,7 @@ def _tree(ctx: PlainSessionContext, node: PlanNode, tables: Sequence[PlannedTabl
 
 
 def _may_move(ctx: PlainSessionContext, join: Join) -> bool:
-    """Whether the filter of a join, if there is one, raises no error for rows of another order."""
+    """Whether a join has no filter, or one that raises no errors if rows arrive in another order."""
     if join.filter is None:
         return True
     below = [frame_of(ctx, each).schema() for each in join.inputs]
@@ -158,7 +158,7 @@ def _size(node: PlanNode, inputs: Sequence[_Tree]) -> Size | None:
 
 
 def _semi_joins_below(tree: _Tree) -> _Tree:
-    """Apply semi joins as far below as their keys come from, where that is not larger."""
+    """Move semi joins down to the inputs that have their keys, unless these inputs are larger."""
     tree = tree.over(tuple(map(_semi_joins_below, tree.inputs)))
     join = tree.node
     if not isinstance(join, Join) or join.how != "LeftSemi" or join.filter is not None:
@@ -170,7 +170,7 @@ def _semi_joins_below(tree: _Tree) -> _Tree:
         return tree
     on = tuple(join.on)
     ordered = _semi_joined(left, right, on, {qualified_name(key) for key, _ in on})
-    # the semi join stays where it is if no other is better
+    # the semi join stays where it is if no other position is better
     return ordered if ordered.inputs != tree.inputs or _builds_right(left, right) else tree
 
 
@@ -193,7 +193,7 @@ def _semi_joined(left: _Tree, right: _Tree, on: tuple[tuple[Any, Any], ...], key
 
 
 def _lets_through(tree: _Tree) -> bool:
-    """Whether rows that a semi join leaves out above the node can be left out below it."""
+    """Whether a semi join above the node can be moved below it."""
     if tree.semi_on:
         return False
     match tree.node:
@@ -206,7 +206,7 @@ def _lets_through(tree: _Tree) -> bool:
 
 
 def _ordered(tree: _Tree) -> _Tree:
-    """Give inner joins by columns another order where it takes clearly less."""
+    """Reorder inner joins by columns if the new order costs clearly less."""
     if not _is_inner(tree):
         return tree.over(tuple(map(_ordered, tree.inputs)))
     inputs: list[_Tree] = []
@@ -229,12 +229,12 @@ def _ordered(tree: _Tree) -> _Tree:
 
 
 def _is_inner(tree: _Tree) -> bool:
-    """Whether a node joins rows that match, and does nothing else."""
+    """Whether a node is a movable inner join."""
     return not tree.semi_on and tree.joins_inner
 
 
 def _is_passed(tree: _Tree) -> bool:
-    """Whether a node is one of those between inner joins: a choice of columns."""
+    """Whether a node is a selection of columns between inner joins."""
     return (
         isinstance(tree.node, Projection)
         and _lets_through(tree)
@@ -243,7 +243,7 @@ def _is_passed(tree: _Tree) -> bool:
 
 
 def _joined_inputs(tree: _Tree, leaves: list[_Tree]) -> Order:
-    """Add what inner joins join to a list, and return the order in which they do."""
+    """Append the inputs of nested inner joins to a list, and return the order in which they are joined."""
     if _is_passed(tree):
         return _joined_inputs(tree.inputs[0], leaves)
     if _is_inner(tree):
@@ -254,14 +254,14 @@ def _joined_inputs(tree: _Tree, leaves: list[_Tree]) -> Order:
 
 
 def _over_inputs(tree: _Tree, inputs: Iterator[_Tree]) -> _Tree:
-    """Return inner joins over other inputs, in the order of `_joined_inputs`."""
+    """Return nested inner joins with other inputs, given in the order of `_joined_inputs`."""
     if _is_passed(tree) or _is_inner(tree):
         return tree.over(tuple(_over_inputs(each, inputs) for each in tree.inputs))
     return next(inputs)
 
 
 def _matched(tree: _Tree, inputs: Sequence[_Tree]) -> tuple[tuple[_Key, ...], tuple[_Condition, ...]] | None:
-    """Return all keys of inner joins, and their filters; None if it is not clear of which inputs they are."""
+    """Return all keys and filters of nested inner joins; None if their inputs are ambiguous."""
     owners: dict[str, int] = {}
     for number, each in enumerate(inputs):
         for name in each.columns:
@@ -300,7 +300,7 @@ def _edge(key: _Key, sizes: Sequence[Size]) -> Edge:
 
 
 def _chosen(tree: _Tree) -> _Tree:
-    """Swap the sides of joins of which the right one is clearly smaller."""
+    """Swap the sides of joins if the right side is clearly smaller."""
     tree = tree.over(tuple(map(_chosen, tree.inputs)))
     join = tree.node
     if not isinstance(join, Join) or tree.semi_on or tree.order is not None:
@@ -312,7 +312,7 @@ def _chosen(tree: _Tree) -> _Tree:
 
 
 def _is_plain_anti(join: Join) -> bool:
-    """Whether a join has the rows of its left side whose keys, columns, the right one does not have."""
+    """Whether a join is a left anti join on plain columns, without a filter and NULL-aware keys."""
     return (
         join.how == "LeftAnti"
         and join.filter is None
@@ -359,16 +359,16 @@ def _semi_frame(tree: _Tree, left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 def _groups_as_joins(keys: DataFrame) -> bool:
-    """Whether values are equal in groups where they are in joins, which may not be so for zeros and NaNs."""
+    """Whether grouping and joining agree on which values are equal; they may differ for zeros and NaNs."""
     types = [field.type for field in keys.schema()]
     return not any(pa.types.is_floating(each) or pa.types.is_nested(each) for each in types)
 
 
 def _anti_frame(tree: _Tree, join: Join, left: DataFrame, right: DataFrame) -> DataFrame | None:
-    """Return the rows of the left side without a match, by an outer join that builds on the right side.
+    """Return the rows of the left side without a match, with an outer join that builds on the right side.
 
-    Frames have no anti join that does. One that builds on the left side returns all rows in one thread.
-    None for keys that cannot be made distinct.
+    Frames have no anti join that builds on the right side, and one that builds on the left side returns all
+    rows in one thread. None if the keys cannot be made distinct.
     """
     conditions = [Expr(one) == Expr(other) for one, other in join.on]
     keys = right.select(*(Expr(key) for _, key in join.on))
@@ -401,14 +401,14 @@ def _joined_frame(tree: _Tree, order: Order, inputs: Sequence[DataFrame]) -> Dat
     ]
     left, right = (_joined_frame(tree, each, inputs) for each in (order.one, order.other))
     joined = left.join_on(right, *conditions, how="inner")
-    # DataFusion gives joins that follow each other an order of its own, but not across a projection, which
-    # it removes unless that changes something
+    # DataFusion reorders consecutive joins, but not across a projection, which it removes unless the
+    # projection changes something
     columns = columns_of(joined)
     return joined.select(*(Expr.column(str(column)) for column in reversed(columns)))
 
 
 def _is_unique(tree: _Tree, num_keys: int) -> bool:
-    """Whether no two rows of the right side of a semi join, whose columns are all keys, are equal."""
+    """Whether the rows of a semi join's right side are distinct, with all of its columns being keys."""
     columns = tree.columns
     if len(columns) != num_keys:
         return False

@@ -1,4 +1,4 @@
-"""What aggregates become over partial aggregates of rows, instead of single rows."""
+"""Rewrite aggregates over single rows as aggregates over partial aggregates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lance_df.scan.request import AggregateCall, AggregateFunction
 from lance_df.scan.runs import summed_type
 from lance_df.sql.splice import quote_identifier
 
-# they give the same however often a row is there
+# the result does not depend on how often a row occurs
 _OF_VALUES: Final = frozenset({"bit_and", "bit_or", "bool_and", "bool_or", "max", "min"})
 _MAX_FACTOR_DIGITS: Final = 18
 _AVERAGED: Final = (
@@ -25,14 +25,14 @@ _AVERAGED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MergedCall:
-    """What is computed for an aggregate: ``totals``, or without any the aggregate itself."""
+    """The expressions that replace an aggregate: ``totals``, or without totals the aggregate itself."""
 
     data_type: pa.DataType
     totals: tuple[Expr, ...] = ()
     is_count: bool = False
 
     def result(self, totals: Sequence[Expr]) -> Expr:
-        """Return what the aggregate gives."""
+        """Return the result of the aggregate, computed from the totals."""
         first, *others = totals
         if self.is_count:
             return functions.coalesce(first, Expr.literal(0))
@@ -42,14 +42,14 @@ class MergedCall:
 
 
 class MergedColumns:
-    """The columns below an aggregate, by the names that it has for them.
+    """The columns below an aggregate, by their names there.
 
     Parameters
     ----------
     typed, known
-        Those of the table that is aggregated by its scan, and all.
+        The columns of the table whose scan aggregates, and all columns.
     names
-        That new columns must not have.
+        Names that new columns must not have.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class MergedColumns:
 
     @property
     def calls(self) -> tuple[AggregateCall, ...]:
-        """What the scan has to return."""
+        """The calls that the scan has to compute."""
         return tuple(self._calls.values())
 
     def call(self, expr: Any, data_type: pa.DataType) -> MergedCall | None:
-        """Return what an aggregate of a type becomes; None if it cannot be merged."""
+        """Return the replacement of an aggregate with the type ``data_type``; None if it cannot be merged."""
         call = aggregate_call(expr)
         if call is None:
             return None
@@ -92,29 +92,29 @@ class MergedColumns:
         return None
 
     def _is_discrete(self, operand: Any) -> bool:
-        """Whether an operand is a column without floats, so that DataFusion always finds the same values.
+        """Whether an operand is a column without floats, for which DISTINCT always gives the same result.
 
-        It may group by what is distinct, where -0.0 is 0.0, or collect it, where they differ. Which of both
-        depends on the other aggregates.
+        For a DISTINCT aggregate, DataFusion either groups the values, where -0.0 equals 0.0, or collects
+        them, where they differ. The choice depends on the other aggregates.
         """
         field = self._known.get(_name(operand)) if operand.variant_name() == "Column" else None
         return field is not None and not pa.types.is_nested(field.type) and not _is_float(field.type)
 
     def _count(self, operand: Any) -> Expr:
-        """Return the number of values of a column that are not NULL."""
+        """Return an expression for the number of values of a column that are not NULL."""
         field = self._typed.get(_name(operand))
         if field is not None and summed_type(field.type) is not None:
             return self._added_up(field, pa.int64(), counts=True)
         return functions.sum(functions.when(Expr(operand).is_null(), Expr.literal(0)).otherwise(self._rows))
 
     def _sum(self, operand: Any) -> Expr | None:
-        """Return the sum of a column; None of what has none."""
+        """Return an expression for the sum of a column; None if the sum cannot be merged."""
         name = _name(operand)
         if (field := self._typed.get(name)) is not None:
             kind = summed_type(field.type)
             return None if kind is None else self._added_up(field, kind)
         kind = None if (field := self._known.get(name)) is None else field.type
-        # a float times a number is no sum of as many
+        # for floats, a value times a count differs from the sum of that many values
         is_exact = kind is not None and (
             pa.types.is_signed_integer(kind)
             or (pa.types.is_decimal128(kind) and kind.precision <= _MAX_FACTOR_DIGITS)
@@ -122,7 +122,7 @@ class MergedColumns:
         return functions.sum(Expr(operand) * self._rows) if is_exact else None
 
     def _is_averaged(self, operand: Any) -> bool:
-        """Whether DataFusion divides a sum of floats, which is as exact where it is one of integers."""
+        """Whether DataFusion averages a column with a sum of floats; a sum of integers is as exact."""
         field = self._known.get(_name(operand))
         return field is not None and field.type in _AVERAGED
 
@@ -143,7 +143,7 @@ class MergedColumns:
 
 
 def is_mergeable(expr: Any) -> bool:
-    """Whether an expression of an Aggregate node is a call over all rows of a group."""
+    """Whether an aggregate expression is a plain call over all rows of a group."""
     call = aggregate_call(expr)
     return call is not None and call.is_plain
 

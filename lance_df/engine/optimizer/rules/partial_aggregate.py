@@ -1,11 +1,12 @@
-"""Let a scan return partial aggregates where the statement merges them anyway.
+"""Let a scan return partial aggregates if the statement can merge them.
 
-Three kinds of statements need less than rows. Where only extremes of columns over all rows are wanted, a
-scan returns those of slices of rows. Where strings are grouped that are stored as dictionaries, and at most
-counted, it returns the groups of a window. And where rows with equal keys lie next to each other, the items
-of an order, say, it returns runs of rows that are equal in all that is asked for, with their number and sums.
-The aggregate then adds these up: ``count(*)`` becomes the sum of the numbers, ``sum`` that of the sums, and
-of columns of other tables that of their values times the numbers.
+Three kinds of statements do not need single rows. For statements that only need extremes of columns over all
+rows, a scan returns the extremes of slices of rows. For statements that group strings that are stored as
+dictionaries, and at most count rows, it returns the groups of each window. If rows with equal keys are stored
+next to each other, such as the items of an order, it returns runs of rows that are equal in all requested
+columns, with their number and sums. The aggregate then merges these results: ``count(*)`` becomes the sum of
+the numbers, ``sum`` the sum of the sums, and a sum of a column of another table the sum of its values times
+the numbers.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from lance_df.engine.statement import PlannedTable
 
 EXTREMES: Final = frozenset({"max", "min"})
-# for fewer rows, to plan a statement anew takes longer than it saves
+# for fewer rows, planning a statement again takes longer than it saves
 _WORTH_GROUPED_ROWS: Final = 100_000
 _WORTH_ROWS: Final = 200_000
 _WORTH_MEMBER_ROWS: Final = 4096
@@ -54,12 +55,12 @@ _WORTH_RUN_ROWS: Final = 1.5
 
 
 def partial_aggregate(planned: Planned, context: Context) -> Planned | None:
-    """Let scans return partial aggregates where that takes less time."""
+    """Let scans return partial aggregates if this takes less time."""
     return _of_extremes(planned) or _of_groups(planned, context) or _of_runs(planned, context)
 
 
 def _of_extremes(planned: Planned) -> Planned | None:
-    """Let the only scan return the extremes of its columns, if nothing else is wanted of it."""
+    """Let the only scan return the extremes of its columns, if the statement needs nothing else from it."""
     if len(planned.scans) != 1 or planned.scans[0].pushed or planned.scans[0].above:
         return None
     nodes = chain(planned.optimized, planned.scans[0].path)
@@ -105,7 +106,7 @@ def _with_output(planned: Planned, table: PlannedTable, output: PartialAggregate
 
 def _of_groups(planned: Planned, context: Context) -> Planned | None:
     """Let the only scan group strings that are stored as dictionaries, and count the rows of each group."""
-    # with a filter there may be few rows of each window, which are grouped sooner as views
+    # with a filter, there may be few rows in each window, which are grouped faster as views
     if len(planned.scans) != 1 or planned.scans[0].above or planned.scans[0].pushed:
         return None
     nodes = chain(planned.optimized, planned.scans[0].path)
@@ -132,7 +133,7 @@ def _of_groups(planned: Planned, context: Context) -> Planned | None:
 
 
 def _has_dictionaries(table: PlannedTable, keys: Collection[str]) -> bool:
-    """Whether keys of a large table are strings that are stored as dictionaries."""
+    """Whether the keys are strings of a large table that are stored as dictionaries."""
     schema, source = table.stored_schema, table.scan.source
     if not source.is_local or not all(schema.field(key).type == pa.string() for key in keys):
         return False
@@ -149,7 +150,7 @@ def _of_runs(planned: Planned, context: Context) -> Planned | None:
     if not any(node.groups for node in planned.aggregates):
         return None
     if may_call(planned.optimized, VOLATILE_FUNCTIONS.union(context.registered)):
-        return None  # they give something else for each row of a run
+        return None  # they return another value for each row of a run
     for scan, table in _large_first(planned):
         aggregate = _Aggregate.of(planned, context, scan, table)
         if aggregate is None or not aggregate.has_runs(_projection(planned.optimized, scan)):
@@ -158,7 +159,7 @@ def _of_runs(planned: Planned, context: Context) -> Planned | None:
         if merged is None:
             return None
         scans = [each for each in merged.scans if each.table == scan.table]
-        # what is summed may be asked for besides, and so end runs
+        # the statement may also use summed columns elsewhere; their values then end runs
         if len(scans) != 1 or not aggregate.has_runs(
             _projection(merged.optimized, scans[0]), keys_are_summed=False
         ):
@@ -168,7 +169,7 @@ def _of_runs(planned: Planned, context: Context) -> Planned | None:
 
 
 def _large_first(planned: Planned) -> Iterator[tuple[LogicalScan, PlannedTable]]:
-    """Yield local tables that are scanned once and may be large."""
+    """Yield local tables that are scanned exactly once and may be large, the largest first."""
     known = []
     for scan, table in planned.lone_scans():
         rows = table.estimated_rows() if table.scan.source.is_local else 0
@@ -180,7 +181,7 @@ def _large_first(planned: Planned) -> Iterator[tuple[LogicalScan, PlannedTable]]
 
 @dataclass(frozen=True, slots=True)
 class _Aggregate:
-    """The lowest aggregate above a scan, which can merge partial aggregates of that."""
+    """The lowest aggregate above a scan, which can merge partial aggregates of the scan."""
 
     context: Context
     scan: LogicalScan
@@ -193,13 +194,13 @@ class _Aggregate:
     def of(
         cls, planned: Planned, context: Context, scan: LogicalScan, table: PlannedTable
     ) -> _Aggregate | None:
-        """Return the aggregate, if it can merge what the scan returns then."""
+        """Return the aggregate; None if it cannot merge what the scan would return."""
         plan = plan_of(planned.frame)
         path = AggregatePath.of(plan, scan.table)
         if path is None:
             return None
         node = path.node
-        # one group of all rows takes as long as to find runs
+        # a single group of all rows takes as long as finding runs
         if not node.groups or node.has_grouping_sets or node.has_subquery:
             return None
         if not all(map(is_mergeable, node.aggregates)):
@@ -223,14 +224,14 @@ class _Aggregate:
         return cls(context, scan, table, output, path, known)
 
     def has_runs(self, columns: Sequence[str] | None, *, keys_are_summed: bool = True) -> bool:
-        """Whether rows come in runs, in a table or in the first member of a namespace.
+        """Whether the rows of a table, or of the first member of a namespace, are stored in runs.
 
         Parameters
         ----------
         columns
-            What the scan returns; None for all columns.
+            The columns that the scan returns; None for all columns.
         keys_are_summed
-            Whether columns that are summed are among these for that alone.
+            Whether summed columns are only in ``columns`` because they are summed.
         """
         calls = self.output.calls
         apart = {call.column for call in calls} if keys_are_summed else {call.name for call in calls}
@@ -239,10 +240,10 @@ class _Aggregate:
         if not keys or not all(are_compared(schema.field(name).type) for name in keys):
             return False
         if any(_fixes(scoped.expr, keys) for scoped in self.scan.pushed):
-            return False  # few rows are left, which are sooner read than planned for
+            return False  # few rows remain; reading them takes less time than planning for them
         source = self.table.scan.source
         sample = source.sample(self.table.scan.request.pruning_predicate)
-        # small members of a namespace are scanned each on its own
+        # small members of a namespace are scanned separately
         if sample is None or (sample.num_rows is not None and sample.num_rows < _WORTH_MEMBER_ROWS):
             return False
         return sample.rows_per_run(keys) >= _WORTH_RUN_ROWS
@@ -296,7 +297,7 @@ class _Aggregate:
 
 
 def _names_below(path: AggregatePath, planned: Planned) -> set[str]:
-    """Return the names that columns have from the input of an aggregate down, and those of all tables."""
+    """Return the column names between the scan and the aggregate, and those of all tables."""
     names = {name for each in planned.tables.values() for name in each.stored_schema.names}
     for node in chain(path.node.inputs[0], path.down):
         for column in node.columns:
@@ -311,7 +312,7 @@ def _projection(plan: PlanNode, scan: LogicalScan) -> list[str]:
 
 
 def _fixes(condition: Any, keys: Collection[str]) -> bool:
-    """Whether a condition wants one of some columns to have a value, or one of a few."""
+    """Whether a condition restricts one of some columns to one value or a few values."""
     if condition.variant_name() == "InList":
         operands = [condition.to_variant().expr()]
     else:

@@ -1,10 +1,10 @@
-"""Join the results of scalar subqueries, so that the joins inside them are optimized with the others.
+"""Join the results of scalar subqueries, so that the optimizer handles the joins inside them.
 
-DataFusion 55 leaves subqueries that refer to nothing outside in expressions, of which Python gets no plan:
-their joins stay as they are written, and those around them are divided because of them. With a setting it
-joins their results instead, as earlier releases do. It then compares each row outside with a result by a
-nested loop, and does not notice if there are several: so results are joined where groups are compared with
-them, and where they are aggregates without groups.
+DataFusion 55 leaves uncorrelated subqueries in expressions, and Python cannot access their plans. The joins
+inside them stay as they are written, and prevent the best mode for the joins around them. With a setting,
+DataFusion joins the results of the subqueries instead, as earlier releases do. It then compares each outer
+row with a result in a nested loop, and does not detect that a subquery returns several rows. Results are
+therefore only joined if they are compared with groups and if they are aggregates without groups.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ALIAS: Final = "__scalar_sq_"
 
 
 def scalar_subqueries(planned: Planned, context: Context) -> Planned | None:
-    """Join the results of subqueries that have joins, where few rows are compared with them."""
+    """Join the results of subqueries that contain joins, if few rows are compared with them."""
     settings = joined_subqueries_settings()
     before = planned.read.nodes
     around = [node for node in before if node.has_subquery]
@@ -58,19 +58,19 @@ def scalar_subqueries(planned: Planned, context: Context) -> Planned | None:
     schemas = [frame_of(context.session, each).schema() for each in (planned.optimized, optimized)]
     if schemas[0] != schemas[1]:
         raise DoesNotApplyError("the columns of the result would differ in what may be NULL")
-    # the frame stays as it is: what is derived from it may have subqueries of several rows
+    # the frame stays unchanged, because frames derived from it may have subqueries with several rows
     return planned.replanned(planned.frame, optimized)
 
 
 def _is_above_groups(node: PlanNode) -> bool:
-    """Return whether rows of a node are groups."""
+    """Return whether the rows of a node are groups."""
     while isinstance(node, Filter | Projection | Sort | SubqueryAlias):
         (node,) = node.inputs
     return isinstance(node, Aggregate)
 
 
 def _results(plan: Iterable[PlanNode]) -> tuple[int, int]:
-    """Count the joined results of subqueries that may have several rows, and those of one."""
+    """Count the joined subquery results that may have several rows, and those with one row."""
     results = [node for node in plan if isinstance(node, SubqueryAlias) and node.name.startswith(_ALIAS)]
     one = sum(map(has_one_row, results))
     return len(results) - one, one

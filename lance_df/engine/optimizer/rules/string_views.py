@@ -1,10 +1,10 @@
-"""Strings that are grouped or aggregated, as views: DataFusion takes half the time for short ones.
+"""Scan strings as views if they are grouped or aggregated: DataFusion needs half the time for short ones.
 
-Comparing those that do not lie within views themselves takes it a quarter longer.
+Comparing strings that do not fit into the views takes a quarter longer.
 
-The types of the result stay what they are: what has become a view is cast back at the end. Where the
-statement orders its rows that is below the sort, or below another one of the few rows that a limit leaves
-(see `lance_df.engine.plans.order`).
+The result keeps its types: columns that became views are cast back at the end. If the statement sorts its
+rows, the cast is below the sort, or, if a limit leaves few rows, below another sort of these rows (see
+`lance_df.engine.plans.order`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from lance_df.engine.statement import PlannedTable
 
-# Statements that do something else than to return rows are left alone.
+# The root nodes of statements that return rows. Other statements do not change.
 _QUERIES: Final = (Aggregate, Distinct, Filter, Limit, Projection, Sort, SubqueryAlias, Union)
-# for less, to plan a statement anew takes longer than views save
+# with fewer rows, planning a statement again takes longer than views save
 _WORTH_ROWS: Final = 100_000
 
 
@@ -51,7 +51,7 @@ def string_views(planned: Planned, context: Context) -> Planned | None:
     nodes = planned.read.nodes
     if not isinstance(nodes[0], _QUERIES) or len(set(schema.names)) < len(schema.names):
         return None
-    if any(node.kind == "RecursiveQuery" for node in nodes):  # its steps have to agree in types
+    if any(node.kind == "RecursiveQuery" for node in nodes):  # its steps must have the same types
         return None
     aggregates = planned.aggregates
     views = {}
@@ -65,7 +65,7 @@ def string_views(planned: Planned, context: Context) -> Planned | None:
     viewed = planned.plan(tables)
     typed = with_types_of_rows(
         context.session, viewed.frame
-    )  # unions of views and strings have rows of views
+    )  # the rows of unions of views and strings are views
     wanted = plan_of(planned.frame) if typed is viewed.frame else planned.optimized
     try:
         frame = _with_types_of(context.session, wanted, typed)
@@ -77,9 +77,9 @@ def string_views(planned: Planned, context: Context) -> Planned | None:
 
 
 def _worth_viewing(table: PlannedTable, aggregates: list[Aggregate]) -> frozenset[str]:
-    """Return the columns of a large table that take less time as views.
+    """Return the columns of a large table that are processed faster as views.
 
-    These are short strings; of longer ones, those that are not compared, and that are stored one by one.
+    These are short strings, and longer strings that are neither compared nor stored as dictionaries.
     """
     import pyarrow as pa
 
@@ -99,7 +99,7 @@ def _worth_viewing(table: PlannedTable, aggregates: list[Aggregate]) -> frozense
     if not names or (rows is not None and rows < _WORTH_ROWS):
         return frozenset()
     source = table.scan.source
-    if not source.is_local:  # a sample takes as long as reading
+    if not source.is_local:  # sampling takes as long as reading
         return frozenset(names)
     sample = source.sample(table.scan.request.pruning_predicate)
     sampled = None if sample is None else sample.strings(names)
@@ -111,14 +111,14 @@ def _worth_viewing(table: PlannedTable, aggregates: list[Aggregate]) -> frozense
 
 
 def _with_types_of(ctx: PlainSessionContext, plan: PlanNode, anew: DataFrame) -> DataFrame:
-    """Return ``anew`` with the types that a plan of the same statement has.
+    """Return ``anew`` with its columns cast to the types of a plan of the same statement.
 
     Raises
     ------
     ValueError
-        It has other columns.
+        ``anew`` has other columns.
     NotRebuiltError
-        What is above the casts cannot be built.
+        The nodes above the casts cannot be rebuilt.
     """
     if anew.schema() == frame_of(ctx, plan).schema():
         return anew
@@ -130,7 +130,7 @@ def _with_types_of(ctx: PlainSessionContext, plan: PlanNode, anew: DataFrame) ->
     wanted = frame_of(ctx, node_at(plan, path)).schema()
     if limit is None:
         cast = _cast(ctx, below, wanted)
-    else:  # few rows are left to cast, and to sort again
+    else:  # few rows are left to cast and to sort again
         sort = node_at(logical, path)
         assert isinstance(sort, Sort)
         keys = sort.sort_exprs
@@ -139,7 +139,7 @@ def _with_types_of(ctx: PlainSessionContext, plan: PlanNode, anew: DataFrame) ->
 
 
 def _limit_above(plan: PlanNode, path: Path) -> int | None:
-    """Return how many rows are needed of the node that a path leads to; None for all."""
+    """Return how many rows of the node at a path are needed; None for all."""
     for depth in range(len(path) - 1, -1, -1):
         node = node_at(plan, path[:depth])
         if isinstance(node, Limit):
@@ -149,7 +149,7 @@ def _limit_above(plan: PlanNode, path: Path) -> int | None:
 
 
 def _cast(ctx: PlainSessionContext, frame: DataFrame, wanted: pa.Schema) -> DataFrame:
-    """Return a frame whose columns have other types, and the same names and tables."""
+    """Return a frame with the same columns and tables, cast to other types."""
     columns = columns_of(frame)
     names = list(map(numbered_name, range(len(columns))))
     cast = [

@@ -1,13 +1,13 @@
 """Find the parts of a logical plan that can be computed partition by partition.
 
-A part is *divisible* by a function of its keys if it can be computed for the rows of one value after the
-other, and the results put together. A scan is divisible by every function of its columns; filters and
-projections stay so; a join does by functions of the columns that it equates, because rows that match have
-one value; an aggregation or a window by functions of the columns that it groups by. A row that an outer join
-fills up with NULLs says nothing of the side that is missing, so only columns of the preserved side say
-afterwards to which value a row belongs.
+A part is *divisible* by a function of its keys if it can be computed separately for the rows of each value of
+the function, and the result is the union of these results. A scan is divisible by every function of its
+columns. Filters and projections preserve this. A join is divisible by functions of the columns that it
+equates, because matching rows have the same value. An aggregation or a window is divisible by functions of
+the columns that it groups by. In a row that an outer join fills with NULLs, the columns of the missing side
+do not show the row's value. Above an outer join, only columns of the preserved side are therefore keys.
 
-Which functions follow from partition values is the question of `lance_df.namespace.joins.compatibility`.
+`lance_df.namespace.joins.compatibility` decides which functions follow from partition values.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class _Rule(NamedTuple):
-    """Which sides of a join still have the key of its rows, and which, when empty, leave nothing of it."""
+    """Which sides of a join still show the keys of its rows, and which sides, if empty, make it empty."""
 
     left: bool
     right: bool
@@ -78,7 +78,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
 
 @dataclass(frozen=True, slots=True)
 class JoinedScan:
-    """A scan of a namespace in a part; ``needed`` are the members that its filters leave."""
+    """A scan of a namespace in a part. ``needed`` marks the members that its filters leave."""
 
     table: PlannedTable
     snapshot: NamespaceSnapshot
@@ -88,7 +88,7 @@ class JoinedScan:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """Columns, one of each scan, that are equal in every row; ``names`` are those that rows still show."""
+    """Columns, one of each scan, that are equal in every row. ``names`` are those that rows still contain."""
 
     columns: tuple[int, ...]
     names: Mapping[str, pa.DataType]
@@ -101,13 +101,15 @@ class Part:
     Attributes
     ----------
     is_empty
-        From whether each scan is empty in each group to whether the part is.
+        A function that returns whether the part is empty in each group, given whether each scan is empty in
+        each group.
     joins, groupings
-        The joins in it, and the aggregations and windows, as the plan shows them.
+        DataFusion's texts of its joins, and of its aggregations and windows.
     grouped_by
-        Columns of its first scan by which the first aggregation groups, but nested ones; empty without one.
+        The columns of the first scan by which the first aggregation groups, without nested columns; empty if
+        there is no aggregation.
     grouping, sides
-        Groups of the members of each namespace, and for each scan the number of its namespace.
+        The groups of the members of each namespace, and for each scan the number of its namespace.
     """
 
     path: Path
@@ -123,13 +125,13 @@ class Part:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """What it does, as the plan shows it: its joins, or else what groups the rows of one namespace."""
+        """DataFusion's texts of its joins, or, if there are none, of its last aggregation or window."""
         return self.joins or self.groupings[-1:]
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What can be computed partition by partition, and the other steps with the reasons why not."""
+    """The divisible parts of a plan, and the other steps with the reasons why they are not divisible."""
 
     parts: tuple[Part, ...]
     refused: tuple[tuple[str, str], ...]
@@ -143,16 +145,16 @@ def divisible_parts(
     *,
     not_in: bool,
 ) -> Analysis:
-    """Return the largest divisible parts of an optimized plan that hold a join, an aggregation or a window.
+    """Return the largest divisible parts of an optimized plan that contain a join, aggregation or window.
 
     Parameters
     ----------
     tables
-        Those that the plan reads.
+        The tables that the plan reads.
     scans
         All scans of the plan.
     not_in
-        Whether the statement may hold a ``NOT IN (SELECT …)`` that the optimized plan does not show.
+        Whether the statement may contain a ``NOT IN (SELECT …)`` that the optimized plan does not show.
     """
     walk = _Walk(ctx, tables, {scan.path: scan for scan in scans}, not_in)
     walk.close(walk.visit(plan, ()))
@@ -175,14 +177,14 @@ class _Walk:
         self.refused: list[tuple[str, str]] = []
 
     def close(self, part: Part | None) -> None:
-        """End a part: what is above it is not divisible."""
+        """End a part, because the node above it is not divisible."""
         if part is not None and part.steps:
             self.parts.append(part)
 
     def visit(self, node: PlanNode, path: Path) -> Part | None:
         inputs = [self.visit(child, (*path, number)) for number, child in enumerate(node.inputs)]
         part = None
-        if not node.has_subquery:  # it may read tables that are not to be divided
+        if not node.has_subquery:  # a subquery may read tables that must not be divided
             if isinstance(node, Scan):
                 part = self._scan(node, path)
             elif isinstance(node, Join) and len(inputs) == 2:
@@ -269,7 +271,7 @@ class _Walk:
         return self._limited(node, _renamed(part, [(name, name) for name in common if name is not None]))
 
     def _limited(self, node: PlanNode, part: Part) -> Part | None:
-        """Return the part, if it is divisible by functions of the keys that it shows."""
+        """Return the part if it is divisible by functions of the keys that it still shows."""
         shown = replace(part, keys=tuple(key for key in part.keys if key.names))
         grouped = self._grouped(shown)
         if isinstance(grouped, str):
@@ -278,7 +280,7 @@ class _Walk:
         return replace(grouped, groupings=(*part.groupings, node.shown))
 
     def _refuse(self, node: PlanNode, part: Part, why: str) -> None:
-        """Record why the rows of a namespace are not grouped by partition; joins record their own reasons."""
+        """Record why a namespace's rows are not grouped by partition. Joins record their own reasons."""
         if not part.steps:
             self.refused.append((node.shown, why))
 
@@ -296,7 +298,7 @@ class _Walk:
         if isinstance(matched, str):
             self.refused.append((shown, matched))
             return None
-        # a NULL in any partition then decides on all rows
+        # a NULL in any partition then affects all rows
         is_null_aware = rule.null_free or node.may_be_null_aware(self._not_in)
         if is_null_aware and self._may_meet_null(matched, node):
             self.refused.append(
@@ -335,7 +337,7 @@ class _Walk:
         return self._grouped(replace(part, joins=joins, groupings=(*left.groupings, *right.groupings)))
 
     def _key(self, expr: Any, part: Part) -> tuple[_Key, list[pa.DataType]] | None:
-        """Return the key that an expression is, and the types from its column to the expression."""
+        """Return the key that an expression refers to, and the types from its column to the expression."""
         column, casts = uncast(expr)
         name = qualified_name(column)
         key = next((key for key in part.keys if name in key.names), None)
@@ -369,9 +371,10 @@ class _Walk:
 
 
 def _without_emptied(snapshot: NamespaceSnapshot, needed: Flags) -> Flags:
-    """Leave out members of older specs that have no rows, such as a repartition leaves behind.
+    """Leave out members of older specs that have no rows, which a repartition leaves behind.
 
-    Their specs would count, and share less with those of other namespaces than the newest does.
+    Otherwise their specs would count, and these have less in common with the specs of other namespaces than
+    the newest spec has.
     """
     older = spec_numbers(snapshot.manifest) != snapshot.manifest.specs.current.id
     older &= needed
@@ -381,7 +384,7 @@ def _without_emptied(snapshot: NamespaceSnapshot, needed: Flags) -> Flags:
 
 
 def _sides(scans: Sequence[JoinedScan], keys: Sequence[_Key]) -> tuple[list[JoinSide], tuple[int, ...]] | str:
-    """Return the namespaces of some scans, each once, and for each scan the number of its namespace."""
+    """Return the distinct namespaces of some scans, and for each scan the number of its namespace."""
     numbers: dict[int, int] = {}
     sides: list[JoinSide] = []
     for position, scan in enumerate(scans):
@@ -398,7 +401,7 @@ def _sides(scans: Sequence[JoinedScan], keys: Sequence[_Key]) -> tuple[list[Join
 
 
 def _renamed(part: Part, names: Sequence[tuple[str, str]]) -> Part:
-    """Return the part with the names that its columns have now; those not listed are gone."""
+    """Return the part with the new names of its columns. Columns that are not listed are dropped."""
     new_names = [new for _, new in names]
 
     def renamed(key: _Key) -> _Key:
@@ -411,7 +414,7 @@ def _renamed(part: Part, names: Sequence[tuple[str, str]]) -> Part:
 
 
 def needed_groups(part: Part) -> Iterator[int]:
-    """Yield the groups that may hold rows of the part."""
+    """Yield the groups in which the part may have rows."""
     grouping = part.grouping
     if grouping is None:
         return

@@ -1,4 +1,4 @@
-"""Whether it takes less time to compute a part of a plan partition by partition: a guess, from little."""
+"""Estimate whether computing a part of a plan partition by partition takes less time."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
     from lance_df.engine.optimizer.rules.partitioned_join.analysis import JoinedScan, Part
 
-# Fewer rows take longer by partition, because of the planning; groups gain more than joins do.
+# Fewer rows take longer by partition because of the planning. Groups gain more than joins.
 _WORTH_JOINED_ROWS: Final = 4_000_000
 _WORTH_GROUPED_ROWS: Final = 800_000
-# Fewer groups are merged so soon that nothing is left to be saved.
+# Merging fewer groups is so fast that nothing can be saved.
 _WORTH_GROUPS: Final = 50_000
-# The rows of more members are estimated from some of them: to open them takes time.
+# With more members, the rows are estimated from some of them, because opening members takes time.
 _COUNTED_MEMBERS: Final = 16
 
 
 def sooner_as_a_whole(part: Part, num_rows: int) -> str | None:
-    """Return that so many rows take less time as a whole; None if they do not."""
+    """Return the reason if so many rows take less time as a whole; otherwise None."""
     has_groups = groups_rows(part.node)
     if num_rows >= (_WORTH_GROUPED_ROWS if has_groups else _WORTH_JOINED_ROWS):
         return None
@@ -34,7 +34,7 @@ def sooner_as_a_whole(part: Part, num_rows: int) -> str | None:
 
 
 def grouped_sooner_as_a_whole(part: Part) -> str | None:
-    """Return why a part that groups the rows of one namespace takes less time as a whole; None if not so."""
+    """Return the reason if grouping the rows of one namespace takes less time as a whole; otherwise None."""
     [scan] = part.scans
     rows = _counted_rows(scan)
     counted = int(np.count_nonzero(rows)) or 1
@@ -48,7 +48,7 @@ def grouped_sooner_as_a_whole(part: Part) -> str | None:
 
 
 def expected_groups(part: Part) -> int:
-    """Return about how many groups a part makes of the rows of one namespace, 0 where that is unknown."""
+    """Return the estimated number of groups of one namespace's rows; 0 if unknown."""
     scan = part.scans[0]
     if part.joins or not part.grouped_by or not scan.snapshot.root.is_local:
         return 0
@@ -57,7 +57,7 @@ def expected_groups(part: Part) -> int:
 
 
 def _counted_rows(scan: JoinedScan) -> npt.NDArray[np.int64]:
-    """Return the rows of some members, by their places; 0 for the others."""
+    """Return the number of rows of some members, by position; 0 for the other members."""
     members = np.flatnonzero(scan.needed)
     counted = np.zeros(len(scan.needed), bool)
     counted[members[:: -(-len(members) // _COUNTED_MEMBERS)]] = True

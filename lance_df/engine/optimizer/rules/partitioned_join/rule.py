@@ -1,9 +1,9 @@
 """Storage-partitioned joins: join namespaces, and group the rows of one, partition by partition.
 
-The statement is planned again for each unit of partitions, with providers that read only these, and the
-part of that plan that is divisible is taken out of it. The union of these parts stands in for the part of
-the whole plan. So DataFusion plans every step, and nothing is translated; where anything about a plan is not
-known, it stays what it was.
+The statement is planned again for each unit of partitions, with providers that only read this unit. The
+divisible part is extracted from each of these plans. The union of these parts replaces the part in the plan
+of the whole statement. DataFusion therefore plans every step, and nothing is translated. If anything about a
+plan is not known, the plan stays unchanged.
 
 Spec: partitioning, "Storage Partitioned Join" and appendix F.
 """
@@ -64,22 +64,23 @@ if TYPE_CHECKING:
 _ONE_BY_ONE: Final = (
     "datafusion.optimizer.repartition_joins",
     "datafusion.optimizer.enable_round_robin_repartition",
-    # computed from the first table of a join for the second, whose scan takes none
+    # computed from the first table of a join for the second table, whose scan does not use it
     "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
 )
 _BATCH_SIZE: Final = "datafusion.execution.batch_size"
 _PARTITIONS: Final = "datafusion.execution.target_partitions"
 _BATCH_ROWS: Final = 32 * 1024
-# a group has some batches in memory, of what its join computes and of what waits for who takes it
+# a group has some batches in memory: those that its join computes, and those that wait for the consumer
 _STREAMED_BATCH_ROWS: Final = 16 * 1024
-# Buckets leave gaps between keys, so DataFusion's own bound lets it look up none of them in an array. At this
-# density an array takes four times as much as a hash table, so there is a bound for what all take together.
+# Buckets leave gaps between keys, so with DataFusion's own bound no keys are looked up in an array. At this
+# density an array takes four times as much memory as a hash table, so there is a bound for all arrays
+# together.
 _MIN_KEY_DENSITY: Final = 0.025
 _DEFAULT_KEY_DENSITY: Final = 0.15
 _KEY_SLOT_BYTES: Final = 4
 _KEY_ARRAY_BYTES: Final = 256 * 1024 * 1024
 _MIN_KEY_ARRAY_BYTES: Final = 32 * 1024 * 1024
-# DataFusion sorts the inputs of a union, and then does not know any more that columns of these are equal
+# DataFusion sorts the inputs of a union, and then no longer knows that some columns are equal
 _SORTS_EACH: Final = "datafusion.optimizer.repartition_sorts"
 _REPARTITIONED: Final = (
     "datafusion.optimizer.repartition_aggregations",
@@ -122,14 +123,14 @@ def partitioned_join(planned: Planned, context: Context) -> Planned | None:
 
 
 def _is_sorted_above(plan: PlanNode, path: Path) -> bool:
-    """Return whether rows of a part are sorted above it, before they are aggregated."""
+    """Return whether the rows of a part are sorted above it before they are aggregated."""
     above = reversed(chain(plan, path)[:-1])
     first = next((node for node in above if isinstance(node, Aggregate | Sort | Window)), None)
     return first is not None and not isinstance(first, Aggregate)
 
 
 def _may_be_divided(node: PlanNode) -> bool:
-    """Return whether a node is a join, an aggregation by some columns or a window."""
+    """Return whether a node is a join, a window, or an aggregation by some columns."""
     return isinstance(node, Join | Window) or (isinstance(node, Aggregate) and bool(node.groups))
 
 
@@ -145,7 +146,7 @@ def _chosen(
 
 
 def _groups_are_joined(plan: PlanNode, part: Part, options: JoinOptions) -> str | None:
-    """Return why a part that groups rows is left to the rules that choose how its groups are joined."""
+    """Return the reason if a grouping part is left to the rules for joins above it; otherwise None."""
     if part.joins or options.partitioned_joins == "always" or options.join_memory_limit is not None:
         return None
     is_joined = any(isinstance(node, Join) for node in chain(plan, part.path)[:-1])
@@ -179,7 +180,7 @@ class _Rewriting:
         memory_rows = sum(units.memory_rows for part, units in chosen if part.joins)
         changes = dict.fromkeys(settings, "false") | _execution(memory_rows, limit, has_groups)
         if any(has_node(part.node, Window) for part, _ in chosen):
-            # what is sorted is merged from batches, of which larger ones are sorted for longer
+            # sorted rows are merged from batches, and sorting larger batches takes longer
             changes.pop(_BATCH_SIZE, None)
         session = with_settings(self._ctx, changes)
         replacements = dict(self._stand_in(session, part, units) for part, units in chosen)
@@ -189,7 +190,7 @@ class _Rewriting:
         return self._planned.replanned(frame, is_final=True).with_settings(changes)
 
     def _stand_in(self, ctx: PlainSessionContext, part: Part, units: Units) -> tuple[Path, DataFrame]:
-        """Return where something else stands in, and what: for a part, or for the aggregate above it."""
+        """Return the path of the part, or of the aggregate above it, and the frame that replaces it."""
         aggregate = None
         if units.at_once is not None and part.path:
             aggregate = PartialAggregate.of(ctx, node_at(self._plan, part.path[:-1]))
@@ -229,12 +230,12 @@ class _Rewriting:
         frame: Callable[[Mapping[int, Any]], DataFrame],
         at_once: int,
     ) -> DataFrame:
-        """Return the rows of all units, of which few are computed at a time.
+        """Return the rows of all units, of which only some are computed at a time.
 
         Parameters
         ----------
         frame
-            Returns the rows of a unit, whose tables it is given by their keys.
+            A function that returns the rows of a unit, given the tables of the unit by their keys.
         """
         turns = Turns()
         providers = list(self._providers(part, units))
@@ -252,7 +253,7 @@ class _Rewriting:
         return streamed(ctx, [shared] * count, at_once, release, _width(ctx, at_once), turns)
 
     def _providers(self, part: Part, units: Units) -> Iterator[dict[int, LanceTableProvider]]:
-        """Yield what each unit reads, by the keys of tables."""
+        """Yield the providers of each unit, by the keys of the tables."""
         num_partitions = 1 if units.at_once is not None else num_cores()
         num_threads = 1 if units.at_once is None else _threads_each(units.at_once)
         for unit in units.units:
@@ -261,7 +262,7 @@ class _Rewriting:
             yield providers
 
     def _planned_over(self, stand_ins: Mapping[int, Any], path: Path) -> PlanNode:
-        """Return the node at ``path`` of the statement, planned over other tables."""
+        """Return the node at ``path`` of the statement's plan over other tables."""
         self._statement.stand_ins.update(stand_ins)
         try:
             whole = optimized_plan_of(self._planned.plan(self._planned.tables).frame)
@@ -279,31 +280,31 @@ def _threads_each(at_once: int) -> int:
 
 
 def _width(ctx: PlainSessionContext, at_once: int) -> Width | None:
-    """Return how units are computed if there are more cores than units at a time."""
+    """Return the settings for computing a unit with several threads; None if there are no spare cores."""
     num_threads = _threads_each(at_once)
     if num_threads < 2:
         return None
-    # one partition more than threads, as in `join_mode`
+    # one more partition than threads, as in `join_mode`
     partitions = num_threads + 1
     return Width(with_settings(ctx, {_PARTITIONS: str(partitions)}), partitions)
 
 
 def _numbered(frame: DataFrame, plan: PlanNode) -> DataFrame:
-    """Return the rows of a plan with other names; those without any column get one of no meaning."""
+    """Return the rows of a plan with numbered column names. A plan without columns gets a dummy column."""
     if not plan.columns:
         return frame.select(Expr.literal(True).alias(numbered_name(0)))
     return with_numbered_columns(frame, plan)
 
 
 def _execution(memory_rows: int, limit: int | None, has_groups: bool) -> dict[str, str]:
-    """Return settings for joins that keep so many rows in memory at a time, and may group what they join."""
+    """Return settings for joins that keep ``memory_rows`` rows in memory, and may group their results."""
     if limit is None:
         changes = {_BATCH_SIZE: str(_BATCH_ROWS)}
         arrays = _KEY_ARRAY_BYTES
     else:
         changes = {
             _BATCH_SIZE: str(_STREAMED_BATCH_ROWS),
-            # in one thread, that of who takes the result: it may wait for units, DataFusion's may not
+            # in one thread, that of the consumer: it may wait for units, but DataFusion's threads may not
             _PARTITIONS: "1",
         }
         arrays = min(_KEY_ARRAY_BYTES, max(_MIN_KEY_ARRAY_BYTES, limit // 2))

@@ -1,7 +1,7 @@
-"""Shares of a group of partitions that is too large to be joined at once: its rows by a hash of the key.
+"""Shares of a group of partitions that is too large to join at once, by a hash of the key.
 
-A share is what finer buckets would be: rows with equal keys are in the same one, whatever the join is. Each
-reads the partitions of the group again, and keeps only its own rows.
+A share acts like a finer bucket: rows with equal keys are in the same share, for all kinds of joins. Each
+share reads the partitions of the group again, and keeps only its own rows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-# Rows of a bucket have hashes with equal remainders: the product's upper bits depend on all bits.
+# The hashes of a bucket's rows have equal remainders. The upper bits of the product depend on all bits.
 _MIXER: Final = np.uint32(0x9E3779B1)
 _UPPER_BITS: Final = np.uint32(16)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The rows whose keys have one of ``count`` numbers; those without a key have the first."""
+    """One of ``count`` sets of rows, by a hash of their keys. Rows without a key are in the first set."""
 
     number: int
     count: int
@@ -41,12 +41,12 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class ShareFilter:
-    """The rows of one share of a table: a `RowFilter`.
+    """A `RowFilter` that keeps the rows of one share of a table.
 
     Attributes
     ----------
     key
-        The column that shares are made by.
+        The column whose hash determines the share.
     """
 
     key: str
@@ -54,7 +54,7 @@ class ShareFilter:
 
     @property
     def columns(self) -> set[str]:
-        """The key."""
+        """The key column."""
         return {self.key}
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:

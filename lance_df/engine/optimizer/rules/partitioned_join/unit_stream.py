@@ -1,8 +1,8 @@
 """The rows of several frames, computed one after the other, as one DataFusion table.
 
-DataFusion starts all inputs of a union at once, and a hash join does not spill: all of their build sides
-would be in memory together. Here a few threads compute one frame each, start the next one when it is done,
-and wait when nobody takes their batches.
+DataFusion starts all inputs of a union at once, and a hash join does not spill, so all build sides would be
+in memory at the same time. Here, a few threads each compute one frame, start the next frame when it is done,
+and wait if the consumer does not take their batches.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from lance_df.exits import busy, check_exit
 from lance_df.forks import Origin, new_lock
 
 _POLL_SECONDS: Final = 0.1
-# A thread of DataFusion's that waits here longer might be the one that a frame needs to go on.
+# If a DataFusion thread waits here for longer, it may be the one that a frame needs to continue.
 _PATIENCE_SECONDS: Final = 0.005
 
 
-# the number of a frame, and what begins to compute it
+# the number of a frame, and a function that starts its computation
 _Planned: TypeAlias = tuple[int, Callable[[], Iterator[Any]]]
 
 
 class Width(NamedTuple):
-    """By how many threads a frame is computed: the context that plans it, and the partitions of its scans."""
+    """The context that plans a frame, and the number of partitions of its scans."""
 
     ctx: PlainSessionContext
     num_partitions: int
@@ -50,28 +50,29 @@ def streamed(
     wide: Width | None = None,
     turns: Turns | None = None,
 ) -> DataFrame:
-    """Return a frame with the rows of all ``frames``, which have one schema.
+    """Return a frame with the rows of all ``frames``, which have the same schema.
 
     Parameters
     ----------
     frames
-        With ``turns``, one frame may be there for each unit.
+        With ``turns``, all units may share one frame.
     at_once
-        How many are computed at a time.
+        The number of frames that are computed at the same time.
     done
-        Called with the number of each frame when all of its rows have been computed.
+        Called with the number of a frame when all of its rows have been computed.
     wide
-        Lets several threads compute one frame, where none of these waits for the rows.
+        The settings with which several threads compute one frame, if none of these threads waits for the
+        rows.
     turns
-        Called with the number of each frame that is planned.
+        Records the number of the frame that is being planned.
     """
-    # a filter does not pass a LIMIT: the table need not apply any
+    # a filter cannot pass a LIMIT, so the table need not apply filters
     table = Table(_Stream(Width(ctx, 1), frames, at_once, done, wide, turns or Turns()))
     return PlainSessionContext.read_table(ctx, table).limit(NO_LIMIT)
 
 
 class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """What DataFusion asks of a Dataset; see `lance_df.engine.provider`."""
+    """The pyarrow dataset interface that DataFusion uses; see `lance_df.engine.provider`."""
 
     def __init__(
         self,
@@ -138,13 +139,14 @@ class _Scan:
 
 
 class _Run:
-    """One execution: threads that put batches into a queue.
+    """One execution, with threads that put batches into a queue.
 
     Parameters
     ----------
     may_stream
-        Whether a frame may need threads of DataFusion's, as a stream does to begin. Where these take the
-        batches, all of them may wait here, so that none is left: then a frame is computed whole.
+        Whether a frame may use DataFusion's threads, which a stream needs to start. If DataFusion's threads
+        consume the batches, all of them may wait here, so that none is left for a stream. In that case, a
+        frame is computed as a whole.
     """
 
     def __init__(
@@ -170,7 +172,7 @@ class _Run:
             threading.Thread(target=self._work, name="lance_df-join", daemon=True).start()
 
     def next_batch(self, patience: float | None) -> pa.RecordBatch | None:
-        """Return the next batch, None at the end; an empty one when none is there after ``patience``."""
+        """Return the next batch, None at the end, or an empty one if ``patience`` seconds have passed."""
         while self._running:
             self._origin.check()
             try:
@@ -188,7 +190,7 @@ class _Run:
         return None
 
     def stop(self) -> None:
-        """Let the threads end: nobody takes batches any more."""
+        """Stop the threads, because the consumer needs no more batches."""
         self._stopped.set()
 
     def _work(self) -> None:
@@ -199,7 +201,7 @@ class _Run:
                     if not self._compute(begin):
                         return
                     self._done(number)
-        except BaseException as err:  # noqa: BLE001 - raised again by who takes batches
+        except BaseException as err:  # noqa: BLE001 - raised again in the consumer
             self._put(err)
         finally:
             self._put(None)
@@ -214,7 +216,7 @@ class _Run:
             yield number, partial(self._begun, number, frame)
 
     def _planned_ahead(self) -> Generator[_Planned]:
-        """Yield each frame with how to begin it, and plan the next one meanwhile."""
+        """Yield each frame with the function that starts it, and plan the next frame in the meantime."""
         with ThreadPoolExecutor(1, "lance_df-join-plan") as planner:
 
             def planned() -> Future[_Planned] | None:
@@ -228,14 +230,14 @@ class _Run:
                 yield current
 
     def _planned(self, number: int, frame: DataFrame) -> _Planned:
-        # to begin a plan of several partitions begins each of them: the limit makes one of them
+        # starting a plan of several partitions would start each of them; the limit combines them into one
         whole = self._how.ctx.create_dataframe_from_logical_plan(frame.limit(NO_LIMIT).logical_plan())
         with self._turns.of(number, self._how.num_partitions):
             plan = whole.execution_plan()
         return number, lambda: iter(self._how.ctx.execute(plan, 0))
 
     def _begun(self, number: int, frame: DataFrame) -> Iterator[Any]:
-        # a frame keeps the hash tables of what it has computed: one that goes away takes them along
+        # a frame keeps the hash tables of its computation; discarding this copy frees them
         frame = self._how.ctx.create_dataframe_from_logical_plan(frame.logical_plan())
         if self._may_stream:
             with self._turns.alone(number, self._how.num_partitions):
@@ -244,7 +246,7 @@ class _Run:
             return iter(frame.collect())
 
     def _compute(self, begin: Callable[[], Iterator[Any]]) -> bool:
-        """Put all batches of a frame; return False if nobody takes them."""
+        """Queue all batches of a frame; return False if the consumer needs no more batches."""
         batches: Iterator[Any] | None = None
         while True:
             with busy():

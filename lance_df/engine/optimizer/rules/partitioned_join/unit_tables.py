@@ -1,6 +1,6 @@
 """Tables of a plan that is executed for one unit of partitions after the other.
 
-What a scan reads is decided when DataFusion makes a physical plan, so one logical plan does for all units.
+DataFusion decides what a scan reads when it creates a physical plan, so all units share one logical plan.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Turn(NamedTuple):
-    """The number of a unit, and by how many partitions to scan it, None for as many as a table wants."""
+    """The number of a unit, and the number of partitions of its scans; None for the table's default."""
 
     number: int
     num_partitions: int | None
 
 
 class Turns:
-    """Which unit the scans that are planned now are to read."""
+    """Determines which unit the scans read that are being planned."""
 
     def __init__(self) -> None:
         self._here = threading.local()
@@ -37,7 +37,7 @@ class Turns:
 
     @contextmanager
     def of(self, number: int, num_partitions: int | None = None) -> Iterator[None]:
-        """Let scans read a unit that this thread plans."""
+        """Let the scans that this thread plans read a unit."""
         self._here.turn = Turn(number, num_partitions)
         try:
             yield
@@ -46,7 +46,7 @@ class Turns:
 
     @contextmanager
     def alone(self, number: int, num_partitions: int | None = None) -> Iterator[None]:
-        """Let scans read a unit that this thread plans, or one for it; no other unit is planned."""
+        """Let the scans that any thread plans read a unit. Meanwhile no other call of `alone` can start."""
         with self._lock, self.of(number, num_partitions):
             self._anywhere = self._here.turn
             try:
@@ -56,12 +56,12 @@ class Turns:
 
     @property
     def current(self) -> Turn:
-        """Whose turn it is.
+        """The unit that is being planned.
 
         Raises
         ------
         RuntimeError
-            It is nobody's.
+            No unit is being planned.
         """
         here: Turn | None = getattr(self._here, "turn", None)
         turn = self._anywhere if here is None else here
@@ -71,12 +71,12 @@ class Turns:
 
 
 class UnitTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """What DataFusion asks of a Dataset; see `lance_df.engine.provider`.
+    """The pyarrow dataset interface that DataFusion uses; see `lance_df.engine.provider`.
 
     Parameters
     ----------
     providers
-        What is read for each unit.
+        The provider of each unit.
     """
 
     def __init__(self, providers: Sequence[LanceTableProvider], turns: Turns) -> None:

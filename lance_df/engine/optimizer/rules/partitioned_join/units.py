@@ -1,4 +1,4 @@
-"""Cut a divisible part of a plan into units: groups of partitions that are computed together."""
+"""Divide a part of a plan into units: groups of partitions that are computed together."""
 
 from __future__ import annotations
 
@@ -29,35 +29,37 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 _MIN_UNIT_ROWS: Final = 64 * 1024
-# More than there are cores are planned for longer, and look keys up in arrays of which less is used.
+# More units than cores take longer to plan, and their keys are looked up in sparser arrays.
 _MIN_UNITS: Final = 2
-# A unit that has so much more than a core's share of all rows is read by one core more.
+# If a unit exceeds a core's share of all rows by this much, one more core reads it.
 _MORE: Final = 0.15
 _MAX_UNITS: Final = 64
-# Tables of more groups are looked up for longer: they leave the caches of a processor.
+# Lookups in tables with more groups take longer, because the tables do not fit into the caches of a
+# processor.
 _UNIT_GROUPS: Final = 256 * 1024
 _MAX_SUCCESSIVE_UNITS: Final = 1024
-# of what a join keeps in memory: tables that fit into a processor's cache are looked up in half the time
+# of memory that a join uses: lookups in tables that fit into a processor's cache take half the time
 _SUCCESSIVE_UNIT_BYTES: Final = 8 * 1024 * 1024
-# Smaller shares of a group would cost more to read than they save.
+# Reading smaller shares of a group would cost more than it saves.
 _MIN_SHARE_BYTES: Final = 64 * 1024 * 1024
 _MAX_SHARES: Final = 64
-# Of a hash table, for each row; and what is assumed of values of variable length.
+# For each row of a hash table; and the assumed size of values of variable length.
 _ROW_OVERHEAD_BYTES: Final = 32
 _VARIABLE_BYTES: Final = 32
-# Each window costs calls, so narrow rows are read in larger ones than usual: each unit has one in memory.
+# Each window costs calls, so narrow rows are read in larger windows than usual. Each unit holds one window in
+# memory.
 _WINDOW_ROWS: Final = 256 * 1024
 _WINDOW_BYTES: Final = 8 * 1024 * 1024
-# What several threads read is cut into so many windows for each of them, which keeps all busy.
+# What several threads read is cut into this many windows per thread, which keeps all of them busy.
 _WINDOWS_EACH: Final = 3
 _MIN_WINDOW_ROWS: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Some groups of partitions. ``members`` are those of each namespace, by the number of the side.
+    """Some groups of partitions. ``members`` marks the members of each namespace, by the number of the side.
 
-    ``share`` is the part of their rows that is meant, None for all.
+    ``share`` restricts the unit to a part of the rows; None for all rows.
     """
 
     members: tuple[npt.NDArray[np.bool_], ...]
@@ -67,18 +69,18 @@ class Unit:
     def providers(
         self, part: Part, num_rows: int, num_partitions: int, *, num_threads: int = 1
     ) -> Iterator[tuple[int, LanceTableProvider]]:
-        """Yield what stands for each namespace of a part, with its key.
+        """Yield the provider of each namespace of a part, with the key of its table.
 
-        A large unit of few is read by several cores.
+        If there are few units, several cores read a large unit.
 
         Parameters
         ----------
         num_rows
-            Of all units that are computed at the same time.
+            The number of rows of all units that are computed at the same time.
         num_partitions
-            By how many partitions so many rows are scanned.
+            The number of partitions with which these rows are scanned.
         num_threads
-            How many compute a unit in any case.
+            The minimum number of threads that compute a unit.
         """
         share = math.ceil(self.num_rows * num_partitions / max(1, num_rows) - _MORE)
         num_partitions = min(num_partitions, max(1, share))
@@ -87,7 +89,7 @@ class Unit:
             subset = MemberSubset(scan.snapshot, self.members[side])
             is_local = scan.snapshot.root.is_local
             most_rows = _WINDOW_ROWS
-            if num_threads > 1 and is_local:  # of a store, each window would ask for the file's end again
+            if num_threads > 1 and is_local:  # in a store, each window would request the file's end
                 most_rows = self.num_rows // (_WINDOWS_EACH * num_threads)
             source_scan = dataclasses.replace(
                 scan.table.scan.requesting(window_rows=_window_rows(scan, most_rows)),
@@ -102,7 +104,7 @@ class Unit:
             yield scan.table.key, provider
 
     def release_pages(self, part: Part) -> None:
-        """Give back the memory of what has been read of local files."""
+        """Release the memory of the pages that were read from local files."""
         for side, scan in first_scans(part).items():
             MemberSubset(scan.snapshot, self.members[side]).release_pages()
 
@@ -114,9 +116,9 @@ class Units:
     Attributes
     ----------
     at_once
-        How many may be computed at a time; None for all.
+        The number of units that may be computed at the same time; None for all.
     memory_rows
-        How many rows joins and groups keep in memory at a time.
+        The number of rows that joins and groups keep in memory at the same time.
     """
 
     units: tuple[Unit, ...]
@@ -127,7 +129,7 @@ class Units:
 
 
 def first_scans(part: Part) -> dict[int, JoinedScan]:
-    """Return a scan of each namespace of a part, by the number of the side."""
+    """Return one scan of each namespace of a part, by the number of the side."""
     scans: dict[int, JoinedScan] = {}
     for scan, side in zip(part.scans, part.sides, strict=True):
         scans.setdefault(side, scan)
@@ -135,7 +137,7 @@ def first_scans(part: Part) -> dict[int, JoinedScan]:
 
 
 def units_of(part: Part, options: JoinOptions) -> Units | str:
-    """Return the units that a part is worth being cut into, or the reason why it is not."""
+    """Return the units into which a part is divided, or the reason why dividing it does not pay."""
     grouping = part.grouping
     if grouping is None:
         return "there are no groups"
@@ -173,14 +175,14 @@ def units_of(part: Part, options: JoinOptions) -> Units | str:
 
 
 def _shares(num_bytes: int, limit: int | None) -> list[Share | None]:
-    """Return the shares that a unit is cut into, each of which reads all of it."""
+    """Return the shares of a unit. Each of them reads the whole unit."""
     bound = None if limit is None else max(limit, _MIN_SHARE_BYTES)
     count = 1 if bound is None else min(_MAX_SHARES, -(-num_bytes // bound))
     return [None] if count < 2 else [Share(number, count) for number in range(count)]
 
 
 def _shared_key(part: Part, side: int) -> str:
-    """Return the column of a namespace by which shares are made."""
+    """Return the column of a namespace whose hash determines the share."""
     index = part.sides.index(side)
     columns = part.scans[index].snapshot.manifest.schema.columns
     return columns.by_id()[part.keys[0].columns[index]].name
@@ -194,7 +196,7 @@ def _wanted(part: Part, num_rows: int, num_groups: int, options: JoinOptions) ->
 
 
 def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Return rows of each group; of these those in memory, all but the last scan of joins; and its bytes."""
+    """Return for each group the number of rows, of rows in memory (all but a join's last scan), and bytes."""
     grouping = part.grouping
     rows, memory_rows, memory_bytes = (np.zeros(num_groups, np.int64) for _ in range(3))
     for number, (scan, side) in enumerate(zip(part.scans, part.sides, strict=True)):
@@ -212,7 +214,7 @@ def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _window_rows(scan: JoinedScan, most_rows: int) -> int | None:
-    """Return how many rows to read at once, None for as many as scans do otherwise."""
+    """Return how many rows to read at once; None for the default of scans."""
     if _WINDOW_ROWS * _row_bytes(scan) > _WINDOW_BYTES or most_rows < _MIN_WINDOW_ROWS:
         return None
     return min(_WINDOW_ROWS, most_rows)
@@ -231,7 +233,7 @@ def _value_bytes(data_type: pa.DataType) -> int:
 
 
 def _evenly(rows: Numbers, count: int) -> Numbers:
-    """Return a number for each group, so that each number has about as many rows."""
+    """Return a unit number for each group, so that the units have about the same number of rows."""
     total = max(1, int(rows.sum()))
     middle = np.cumsum(rows) - rows / 2
     numbers = np.minimum(count - 1, (middle * count / total).astype(np.int64))
@@ -239,7 +241,7 @@ def _evenly(rows: Numbers, count: int) -> Numbers:
 
 
 def _bounded(sizes: Numbers, limit: int) -> tuple[Numbers, int]:
-    """Return a number for each group, and how many numbers may be in memory at a time within the limit."""
+    """Return a unit number for each group, and how many units fit into memory within the limit."""
     largest = int(sizes.max(initial=1))
     at_once = max(1, min(num_cores(), limit // max(1, largest)))
     bound = max(min(limit // at_once, _SUCCESSIVE_UNIT_BYTES), -(-int(sizes.sum()) // _MAX_SUCCESSIVE_UNITS))
