@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Part: TypeAlias = Table | MetadataTable
 
-# More members than these have names, but are in no list.
-
 
 class PartSource:
     """A part of a namespace, in the version of the namespace that a statement reads."""
