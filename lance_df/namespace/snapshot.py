@@ -377,7 +377,7 @@ class NamespaceSnapshot:
 
 
 def _is_of_members(request: ScanRequest) -> bool:
-    """Whether a scan refers to fragments, row ids or addresses, which are those of the members' own tables."""
+    """Whether a scan refers to fragments, row ids or addresses, which belong to the members' own tables."""
     wants_addresses = request.with_row_id or request.with_row_address
     per_fragment = request.fragment_ids is not None or Promise.PER_FRAGMENT in request.requires
     return wants_addresses or per_fragment or not SYSTEM_NAMES.isdisjoint(request.columns or ())
