@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 Source: TypeAlias = "Table | NamespaceSnapshot"
-"""What a path names."""
+"""An open table or namespace."""
 
 
 def namespace_of(source: object) -> NamespaceSnapshot | None:

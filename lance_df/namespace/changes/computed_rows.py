@@ -50,7 +50,7 @@ class ComputedRows:
 
 
 Compute: TypeAlias = "Callable[[NamespaceManifest, Sequence[DraftMember]], ComputedRows]"
-"""Finds rows of some members at their versions, and writes files. None is left when that fails."""
+"""Finds rows of members at their versions, and writes files. If that fails, no file is left."""
 
 
 class RowsComputed(RowsReplaced):

@@ -16,7 +16,7 @@ from lance_df.namespace.spec.partition_values import as_partition_value, express
 from lance_df.sql.literals import literal_sql
 
 MAX_ROWS: Final = 3
-"""For so many rows literals are evaluated sooner than columns are, and are short enough to be read."""
+"""Up to this many rows, literals are evaluated faster than columns, and are short enough to read."""
 
 
 def with_literals(field: PartitionField, sources: Sequence[pa.Array], *, typed: bool) -> list[str]:
