@@ -135,7 +135,7 @@ class TableCache:
             return sum(entry.num_bytes for entry in self._entries.values())
 
     def oldest(self) -> int | None:
-        """Return when the entry was used that was not used for longest."""
+        """Return the last use of the least recently used entry."""
         with self._lock:
             entry = next(iter(self._entries.values()), None)
             return None if entry is None else entry.used

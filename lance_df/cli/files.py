@@ -122,7 +122,7 @@ class FileTables:
                 self._ctx.register_dataset(quoted, _dataset(paths, kind))
         except LanceError:
             raise
-        except Exception as err:  # DataFusion raises nothing narrower
+        except Exception as err:  # DataFusion raises no narrower error
             reason = " ".join(str(err).split())
             raise InvalidInputError(f"{name}: cannot be read as {kind.kind}: {reason}") from err
         self.names.add(name)

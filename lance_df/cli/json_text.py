@@ -22,7 +22,7 @@ _CONTROL: Final = tuple(range(0x20))
 
 
 def json_text(column: pa.Array) -> pa.Array:
-    """Return an array of type ``large_string``, NULL where ``column`` is."""
+    """Return the JSON texts of a column, as ``large_string``, NULL where ``column`` is."""
     column = plain(column)
     data_type = column.type
     if types.is_null(data_type) or types.is_boolean(data_type) or types.is_integer(data_type):

@@ -23,7 +23,7 @@ _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def value_text(column: pa.Array) -> pa.Array:
-    """Return an array of type ``large_string``, NULL where ``column`` is."""
+    """Return the texts of a column, as ``large_string``, NULL where ``column`` is."""
     column = plain(column)
     data_type = column.type
     if is_text(data_type) or types.is_null(data_type):

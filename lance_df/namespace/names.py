@@ -1,4 +1,4 @@
-"""Names in a namespace: object ids, generated names of partitions, folders of tables.
+"""Names in a namespace: object ids, generated names of partitions, and folders of tables.
 
 Spec: partitioning, "Physical Layout and Naming"; directory namespace, V2.
 """

@@ -57,7 +57,7 @@ _FRAGMENT_BYTES: Final = 256
 
 
 class NamespaceSnapshot:
-    """What a query sees of a namespace: every member at one version. Safe to share between threads."""
+    """The state that a query sees: every member at one version. Safe to share between threads."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class NamespaceSnapshot:
             return self._planned(request)
         try:
             known = self._plans.find(request)
-        except TypeError:  # it holds a list of values
+        except TypeError:  # the request contains a list of values, which has no hash
             return self._planned(request)
         if known is not None:
             return known

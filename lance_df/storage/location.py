@@ -452,17 +452,18 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     Parameters
     ----------
     uri
-        A local path (relative ones are made absolute), or ``scheme://…`` for any scheme that fsspec knows;
-        of ``file://`` percent-encoded characters are decoded, and the host is ``localhost`` or empty.
+        A local path (relative ones are made absolute), or ``scheme://…`` for any scheme of fsspec. In
+        ``file://`` URLs, percent-encoded characters are decoded, and the host must be ``localhost`` or empty.
     storage_options
-        Passed to the fsspec filesystem: credentials, endpoint, region … ``allowed_base_schemes`` are kinds of
-        URLs that files below may name, see :func:`lance_df.storage.schemes.check_stored`.
+        Passed to the fsspec filesystem: credentials, endpoint, region … ``allowed_base_schemes`` are the URL
+        schemes that files below may refer to; see :func:`lance_df.storage.schemes.check_stored`.
 
     Raises
     ------
     InvalidInputError
-        The scheme is unknown, the URL is malformed, ``allowed_base_schemes`` are no names, or S3 has no such
-        option, or none of this type; or a local path cannot be encoded, or its URL names another machine.
+        The scheme is unknown, the URL is malformed, ``allowed_base_schemes`` are not names, S3 does not have
+        an option or its value has the wrong type, a local path cannot be encoded, or its URL names another
+        machine.
     MissingDependencyError
         The scheme needs an extra that is not installed.
     StorageError
@@ -505,7 +506,7 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
     except OSError as err:  # some filesystems send requests when they are created
         reason = os.strerror(err.errno) if err.errno else type(err).__name__
         raise StorageError(f"{scheme}:// cannot be opened: {reason}") from None
-    except Exception:  # noqa: BLE001 - of any library
+    except Exception:  # noqa: BLE001 - any library may raise it
         # The text of these errors may contain the storage options.
         raise InvalidInputError(
             f"{scheme}:// cannot be opened: unknown scheme, malformed URL or invalid storage options"

@@ -39,7 +39,7 @@ class Unsynced:
         self._syncing = new_lock()
 
     def make_folders(self, folder: str) -> None:
-        """Make a folder, and those above it."""
+        """Create a folder and those above it."""
         made = _made_folders(folder)
         with self._lock:
             self._folders.update(os.path.dirname(each) for each in made)

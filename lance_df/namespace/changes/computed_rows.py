@@ -59,7 +59,7 @@ class RowsComputed(RowsReplaced):
     Parameters
     ----------
     candidates, text
-        As for every change of this kind.
+        See `RowsReplaced`.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ def with_new_spec(
     InvalidInputError, ColumnNotFoundError
         The fields do not fit the schema, earlier spec versions, or a column left by a crashed writer.
     RetryableConflictError
-        Others were faster again and again.
+        Other writers were faster again and again.
     """
     for _ in range(_ATTEMPTS):
         fields = resolve_all(partition_by, manifest.schema, manifest.specs)

@@ -126,7 +126,7 @@ class PendingChanges:
         Raises
         ------
         InvalidInputError
-            Rows that do not fit the schema, or for which a partition expression fails.
+            Rows do not fit the schema, or a partition expression fails for them.
         """
         self._add(self._written(data_schema, batches, statistics), replaces=False)
 

@@ -93,7 +93,7 @@ class MoveJob:
     id: uuid.UUID
 
     def stage(self, rows: Sequence[OldRows]) -> StagedPartitions:
-        """Write rows into data files of the partitions that they are to belong to."""
+        """Write rows into data files of their new partitions."""
         manifest = NamespaceManifest.open(self.root, self.version)
         schema = manifest.schema
         with files_named_for(self.id):

@@ -32,7 +32,7 @@ class RowMerge(RowsRewritten):
     compute
         Computes the changes of rows, given the tables of all members.
     text
-        As for every change of this kind.
+        See `RowsReplaced`.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ def with_changed_columns(
     LanceError
         The change does not fit the schema, or the rows of a member.
     RetryableConflictError
-        Others were faster again and again.
+        Other writers were faster again and again.
     CommitStateUnknownError
         It is not known whether the change was published.
     """

@@ -93,7 +93,7 @@ def stage_partitions(
     Raises
     ------
     InvalidInputError
-        Rows that do not fit the schema, or for which a partition expression fails. No file is left.
+        Rows do not fit the schema, or a partition expression fails for them. No file is left.
     """
     spec = manifest.specs.current
     index = PartitionIndex(root, manifest, spec, names=JobNames(job))

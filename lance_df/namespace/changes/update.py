@@ -108,7 +108,7 @@ class RowsRewritten(RowsReplaced):
     spec
         The spec that partitions the rows.
     candidates, text
-        As for every change of this kind.
+        See `RowsReplaced`.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class RowUpdate(RowsRewritten):
         Yields positions in a sequence of tables, with the new values of the columns and the ``_rowaddr`` of
         rows there.
     spec, candidates, text
-        As for every change of this kind.
+        See `RowsRewritten`.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ class Directory:
         NotFoundError
             There is none.
         InvalidInputError
-            It is the root, or something is in it.
+            The namespace is the root or is not empty.
         """
         if not parts:
             raise InvalidInputError(f"{self.root.uri}: the root cannot be dropped")
@@ -166,7 +166,7 @@ class Directory:
         Raises
         ------
         RetryableConflictError
-            Others were faster again and again.
+            Other writers were faster again and again.
         CommitStateUnknownError
             It is not known whether the change was published.
         """

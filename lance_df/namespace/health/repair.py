@@ -104,7 +104,7 @@ def repair_namespace(root: Location, options: RepairOptions, *, spread: Spread =
     UnsupportedFeatureError
         Writing the namespace needs features that this release does not have.
     RetryableConflictError
-        Others were faster again and again.
+        Other writers were faster again and again.
     CommitStateUnknownError
         It is not known whether the repair was published. It is safe to repair again.
     """

@@ -77,7 +77,7 @@ def selected_members(
     Raises
     ------
     CorruptDataError
-        A member belongs to no spec version, or is there twice.
+        A member belongs to no spec version, or is duplicated.
     """
     asked = conjuncts(simplify(predicate)) if predicate is not None else ()
     pruning = conjuncts(simplify(pruning_predicate)) if pruning_predicate is not None else ()
@@ -115,7 +115,7 @@ def judged_members(manifest: NamespaceManifest, predicate: Predicate) -> npt.NDA
     Raises
     ------
     CorruptDataError
-        A member belongs to no spec version, or is there twice.
+        A member belongs to no spec version, or is duplicated.
     """
     matches = np.full(len(manifest.members), Match.CANNOT, dtype=np.int8)
     selected = selected_members(manifest, predicate)

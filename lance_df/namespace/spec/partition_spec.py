@@ -175,7 +175,7 @@ class PartitionSpec:
         CorruptDataError
             It is malformed.
         UnsupportedFeatureError
-            It has a transform or a type that is unknown.
+            A transform or a type is unknown.
         """
         data = parse_json(text, source)
         if not isinstance(data, dict) or type(data.get("id")) is not int or data["id"] < 1:
@@ -198,7 +198,7 @@ class PartitionSpecs:
     Raises
     ------
     InvalidInputError
-        A field id stands for two things, or one thing has two field ids.
+        A field id has two definitions, or a definition has two field ids.
     """
 
     versions: tuple[PartitionSpec, ...]
