@@ -1,4 +1,4 @@
-"""The bytes that the caches of a process may take together, and what goes when they take more."""
+"""The memory budget of all caches of a process, and the eviction of entries when they exceed it."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from weakref import ref
 
 from lance_df.forks import new_lock
 
-# A full budget is cleared by this share at once: to find the oldest entry of many tables takes long.
+# A full budget is cleared by this share at once, as finding the oldest entry of many tables is slow.
 _CLEARED_SHARE: Final = 16
 _MIN_PRUNED: Final = 64
 
 CLOCK: Final = itertools.count()
-"""Counts look-ups: an entry that was used later has a higher number."""
+"""Counts look-ups; an entry that was used later has a higher number."""
 
 
 class Evictable(Protocol):
-    """A cache, as a budget knows it. Methods are called by one thread, which holds the lock of the budget."""
+    """A cache that a budget can evict from. The calling thread holds the lock of the budget."""
 
     def num_bytes(self) -> int:
-        """Return what the entries take together, counted anew."""
+        """Return the total size of the entries, counted again."""
 
     def oldest(self) -> int | None:
-        """Return when the entry was used that was not used for longest."""
+        """Return the last use of the least recently used entry."""
 
     def evict(self, num_bytes: int, until: int | None, evicted: list[Any]) -> tuple[int, int | None]:
-        """Drop the oldest entries, until so many bytes are free or one was used later than ``until``.
+        """Drop the oldest entries until ``num_bytes`` are freed or the next one was used after ``until``.
 
-        Returns the bytes that are free, and when the oldest entry was used that is left. What is dropped is
-        added to ``evicted``.
+        Returns the freed bytes, and the last use of the oldest remaining entry. Dropped entries are added to
+        ``evicted``.
         """
 
 
@@ -38,30 +38,30 @@ C = TypeVar("C", bound=Evictable)
 
 
 class Owner(Protocol[C]):
-    """Has caches."""
+    """An owner of caches."""
 
     def caches(self) -> list[C]:
-        """Return those that are alive."""
+        """Return the caches that are alive."""
 
 
 class Budget(Generic[C]):
-    """The bytes of all caches of the process.
+    """The memory budget of all caches of the process.
 
-    Between evictions the bytes are a running sum, from which an interruption, a fork, or a cache that is
-    garbage may make a difference; they are counted anew before anything is evicted. The lock is taken before
-    that of a cache, never after.
+    Between evictions, the bytes are a running sum, which may be off after an interruption, a fork or the
+    garbage collection of a cache. They are counted again before anything is evicted. The lock of the budget
+    is taken before that of a cache, never after.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._num_bytes = 0
-        # Without callbacks: an interruption that comes while one runs is lost.
+        # Without callbacks, because an interruption during a callback is lost.
         self._owners: list[ref[Owner[C]]] = []
         self._num_pruned = _MIN_PRUNED
         self._lock = new_lock()
 
     def register(self, owner: Owner[C]) -> None:
-        """Count the caches of ``owner`` as long as it is alive."""
+        """Count the caches of ``owner`` for as long as it is alive."""
         with self._lock:
             self._owners.append(ref(owner))
             if len(self._owners) > self._num_pruned:
@@ -69,7 +69,7 @@ class Budget(Generic[C]):
                 self._num_pruned = max(_MIN_PRUNED, 2 * len(self._owners))
 
     def add(self, num_bytes: int) -> None:
-        """Count bytes that a cache takes, or no longer takes if less than 0; evicts what is too much."""
+        """Count bytes that a cache uses, or frees if negative; evict entries if the budget is exceeded."""
         evicted: list[Any] = []
         with self._lock:
             self._num_bytes += num_bytes
@@ -77,7 +77,7 @@ class Budget(Generic[C]):
                 self._evict(self.max_bytes - self.max_bytes // _CLEARED_SHARE, evicted)
 
     def resize(self, max_bytes: int) -> None:
-        """Set the most bytes."""
+        """Set the budget in bytes."""
         evicted: list[Any] = []
         with self._lock:
             self.max_bytes = max_bytes
@@ -90,7 +90,7 @@ class Budget(Generic[C]):
         return [cache for owner in owners for cache in owner.caches()]
 
     def _evict(self, target: int, evicted: list[Any]) -> None:
-        """Evict entries if there are too many, for the caller to free when no lock is held."""
+        """Evict entries if the budget is exceeded; the caller frees them when no lock is held."""
         owners = [owner for known in self._owners if (owner := known()) is not None]
         live = [cache for owner in owners for cache in owner.caches()]
         evicted += [owners, live]

@@ -1,4 +1,4 @@
-"""All caches of this process together."""
+"""The budget and the statistics of all caches of this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lance_df.cache.statistics import CacheStatistics
 
 PROCESS: Final = TableCache()
-"""What is kept of tables and namespaces beyond the objects that are open, for whoever opens them again."""
+"""The cache for tables and namespaces that are opened again after their objects are gone."""
 
 
 def set_cache_bytes(max_bytes: int) -> None:

@@ -10,7 +10,7 @@ from lance_df.records import dataclass
 class CacheKind(StrEnum):
     """A kind of cache entries."""
 
-    # That of enumerations is a function of Python, and each look-up asks for hashes.
+    # The hash of enumerations is a Python function, and each look-up needs hashes.
     __hash__ = str.__hash__
 
     DATA_FILES = "data files"
@@ -23,31 +23,31 @@ class CacheKind(StrEnum):
     SMALL_COLUMNS = "small columns"
     """Decoded columns of small fragments."""
     FRAGMENTS = "fragments"
-    """How the columns of a fragment lie in its data files, for one version of a table."""
+    """The locations of a fragment's columns in its data files, for one version of a table."""
     PLANS = "plans"
-    """Scans that are planned, for one version of a table, and the rows of small ones."""
+    """Planned scans of one version of a table, and the rows of small scans."""
     TAKES = "takes"
-    """The pages of columns of which single rows were read."""
+    """The pages of columns from which single rows were read."""
     MEMBERS = "members"
     """Open tables of members of a namespace."""
     MEMBER_FRAGMENTS = "fragments of members"
-    """Of small members, which are scanned together."""
+    """The fragments of small members, which are scanned together."""
     ROW_COUNTS = "row counts"
     MANIFESTS = "manifests"
-    """The newest manifests that were read or written, for whoever opens their tables again."""
+    """The newest manifests that were read or written, for opening their tables again."""
     NAMESPACES = "namespaces"
-    """The newest ``__manifest`` tables that were read, for whoever opens their namespaces again."""
+    """The newest ``__manifest`` tables that were read, for opening their namespaces again."""
     OPEN_TABLES = "open tables"
-    """Versions that workers of Spark have opened."""
+    """Versions that Spark workers have opened."""
     SCHEMAS = "schemas"
-    """Schemas that manifests of many tables have in common."""
+    """Schemas that manifests of many tables share."""
     COLUMNS = "columns"
-    """What names of columns mean in a schema."""
+    """Resolved column names of a schema."""
     OBSERVED = "observed statistics"
     """Bounds, extremes and samples of values that scans have read."""
     ROW_IDS = "row ids"
     INDICES = "indices"
-    """Open scalar indices, with the bounds and keys that they have in memory."""
+    """Open scalar indices, with their bounds and keys in memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What one open table keeps in memory for later statements."""
+"""The cache of one open table."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ V = TypeVar("V")
 _Name: TypeAlias = "tuple[CacheKind, Hashable]"
 
 DEFAULT_CACHE_BYTES: Final = 512 * 1024 * 1024
-# What an entry takes beside its value: its key, its place in the dictionary, its counters.
+# The memory of an entry besides its value: its key, its dictionary slot and its counters.
 ENTRY_BYTES: Final = 512
 _MIN_PRUNED: Final = 64
-# An entry that was used so many look-ups ago need not move to the end again.
+# An entry that was used at most this many look-ups ago is not moved to the end again.
 _RECENT: Final = 32
 
 
@@ -38,7 +38,7 @@ class _Entry:
 
 
 class _Tally:
-    """Counts of one kind."""
+    """Counters of one kind."""
 
     __slots__ = ("evictions", "hits", "misses")
 
@@ -47,7 +47,7 @@ class _Tally:
 
 
 class _Family:
-    """What a cache and its parts have in common."""
+    """The state that a cache and its parts share."""
 
     __slots__ = ("__weakref__", "_caches", "_num_pruned", "lock", "tallies")
 
@@ -69,12 +69,12 @@ class _Family:
             return [cache for known in self._caches if (cache := known()) is not None]
 
     def tally(self, kind: CacheKind) -> _Tally:
-        """Return the counts of one kind, for who holds the lock."""
+        """Return the counters of one kind; the caller holds the lock."""
         tally = self.tallies.get(kind)
         return self.tallies.setdefault(kind, _Tally()) if tally is None else tally
 
     def counters(self) -> dict[CacheKind, CacheCounters]:
-        """Return what has happened to each kind, without entries and bytes."""
+        """Return the hits, misses and evictions of each kind."""
         with self.lock:
             return {
                 kind: CacheCounters(0, 0, tally.hits, tally.misses, tally.evictions)
@@ -83,11 +83,11 @@ class _Family:
 
 
 BUDGET: Final[Budget[TableCache]] = Budget(DEFAULT_CACHE_BYTES)
-"""That of all tables of the process."""
+"""The budget of all tables of the process."""
 
 
 class TableCache:
-    """The entries of one open table. Safe to share between threads, and wherever an interruption comes."""
+    """The entries of one open table. Safe to share between threads, and safe under interruptions."""
 
     def __init__(self, family: _Family | None = None, max_entries: int | None = None) -> None:
         self._entries: OrderedDict[_Name, _Entry] = OrderedDict()
@@ -99,13 +99,13 @@ class TableCache:
             BUDGET.register(self._family)
 
     def part(self, max_entries: int | None = None) -> TableCache:
-        """Return a cache for what goes with one version of the table, counted with this one's entries.
+        """Return a cache for entries of one version of the table, counted with those of this cache.
 
         Parameters
         ----------
         max_entries
-            The most entries of the part, for those that differ in literals of statements: there is no end of
-            these, and few come again.
+            The most entries of the part. For entries that depend on literals of statements, which are
+            unlimited in number and rarely repeated.
         """
         return TableCache(self._family, max_entries)
 
@@ -114,11 +114,11 @@ class TableCache:
         return Entries(self, kind)
 
     def statistics(self) -> CacheStatistics:
-        """Return what this cache and its parts hold."""
+        """Return the statistics of this cache and its parts."""
         return statistics_of(self._family.caches())
 
     def clear(self) -> None:
-        """Drop all entries of this cache, of that which it is a part of, and of all other parts of that."""
+        """Drop all entries of this cache, of the cache it is a part of, and of all other parts."""
         freed = 0
         dropped: list[_Entry] = []  # freed when no lock is held
         for cache in self._family.caches():
@@ -130,12 +130,12 @@ class TableCache:
         BUDGET.add(-freed)
 
     def num_bytes(self) -> int:
-        """Return what the entries take together."""
+        """Return the total size of the entries."""
         with self._lock:
             return sum(entry.num_bytes for entry in self._entries.values())
 
     def oldest(self) -> int | None:
-        """Return when the entry was used that was not used for longest."""
+        """Return the last use of the least recently used entry."""
         with self._lock:
             entry = next(iter(self._entries.values()), None)
             return None if entry is None else entry.used
@@ -188,7 +188,7 @@ class TableCache:
         return value
 
     def _use(self, entry: _Entry) -> bool:
-        """Count an entry as used; returns whether it is still here."""
+        """Mark an entry as used; return whether it is still cached."""
         now = next(CLOCK)
         if now - entry.used < _RECENT:
             return entry.is_here
@@ -216,13 +216,14 @@ class TableCache:
         BUDGET.add(-entry.num_bytes)
 
     def _remove(self, name: _Name, entry: _Entry) -> None:
-        """Take out an entry, for who holds the lock."""
-        # In this order, as an interruption may come between: what says that it is here must be.
+        """Remove an entry; the caller holds the lock."""
+        # In this order, because an interruption may come in between: an entry marked as cached must be
+        # cached.
         entry.is_here = False
         del self._entries[name]
 
     def _sizes(self) -> dict[CacheKind, tuple[int, int]]:
-        """Return the number of entries of each kind, and their bytes."""
+        """Return the number of entries of each kind, and their size."""
         sizes: dict[CacheKind, tuple[int, int]] = {}
         with self._lock:
             for (kind, _), entry in self._entries.items():
@@ -232,7 +233,7 @@ class TableCache:
 
 
 def statistics_of(caches: Iterable[TableCache]) -> CacheStatistics:
-    """Return what some caches hold, and what has happened to them and their parts."""
+    """Return the statistics of some caches and their parts."""
     caches = list(caches)
     kinds: dict[CacheKind, CacheCounters] = {}
     for family in {id(cache._family): cache._family for cache in caches}.values():
@@ -255,21 +256,21 @@ class Entries(Generic[V]):
         self._kind = kind
 
     def find(self, key: Hashable) -> V | None:
-        """Return the value for ``key`` if it is here."""
+        """Return the value for ``key`` if it is cached, otherwise None."""
         entry = self._cache._find(self._kind, key)
         return None if entry is None else entry.value
 
     def get(self, key: Hashable, make: Callable[[], V], size_of: Callable[[V], int | Footprint] | int) -> V:
-        """Return the value for ``key``, made by ``make`` when it is not here.
+        """Return the value for ``key``; call ``make`` if it is not cached.
 
-        Two threads that miss the same key at once may both make it; one value is kept. What ``make`` raises
-        is raised, and nothing is kept.
+        Two threads that miss the same key at once may both call ``make``; one value is cached. If ``make``
+        raises an error, nothing is cached.
 
         Parameters
         ----------
         size_of
-            The bytes that a value takes, or a function that returns them; or one that returns the `Footprint`
-            of the value, with which the entry then grows.
+            The size of a value, or a function that returns it; or a function that returns the `Footprint` of
+            the value, with which the entry grows.
         """
         entry = self._cache._find(self._kind, key)
         if entry is not None:
@@ -278,30 +279,30 @@ class Entries(Generic[V]):
         return self.put(key, value, size_of(value) if callable(size_of) else size_of)
 
     def put(self, key: Hashable, value: V, size: int | Footprint) -> V:
-        """Return the value that is kept for ``key``: this one, unless there is one already."""
+        """Cache a value for ``key`` unless there is one, and return the cached value."""
         return self._cache._put(self._kind, key, value, size)
 
     def replace(self, key: Hashable, value: V, size: int | Footprint) -> None:
-        """Keep a value for ``key`` instead of any other."""
+        """Cache a value for ``key``, replacing any other."""
         self._cache._drop((self._kind, key))
         self._cache._put(self._kind, key, value, size)
 
     def grow(self, key: Hashable, num_bytes: int) -> None:
-        """Count more bytes of the value for ``key``, if it is here."""
+        """Count more bytes for the value of ``key``, if it is cached."""
         self._cache._grow((self._kind, key), num_bytes)
 
     def drop(self, key: Hashable) -> None:
-        """Forget the value for ``key``."""
+        """Drop the value for ``key``."""
         self._cache._drop((self._kind, key))
 
 
 class Footprint:
-    """Counts the memory of an object that takes more the longer it is used, such as an open file.
+    """Counts the memory of an object that grows with use, such as an open file.
 
     Attributes
     ----------
     num_bytes
-        Its bytes, estimated.
+        The estimated memory of the object.
     """
 
     __slots__ = ("_cache", "_entry", "num_bytes")
@@ -319,15 +320,15 @@ class Footprint:
             cache._grow(entry.name, num_bytes, entry)
 
     def use(self) -> bool:
-        """Count the entry of the object as used; returns whether it has one still.
+        """Mark the entry of the object as used; return whether it still has one.
 
-        Whoever keeps the object for later asks, so that it is counted as long as it is kept.
+        Call this before keeping the object for later, so that it is counted for as long as it is kept.
         """
         cache, entry = self._owners()
         return cache is not None and entry is not None and cache._use(entry)
 
     def count_in(self, cache: TableCache, entry: _Entry) -> None:
-        """Have an entry grow from now on as this grows."""
+        """Make an entry grow together with this footprint from now on."""
         self._cache, self._entry = ref(cache), ref(entry)
 
     def _owners(self) -> tuple[TableCache | None, _Entry | None]:

@@ -1,4 +1,4 @@
-"""The command `lance-df`: parsing of arguments and rendering of results, no logic of tables or queries."""
+"""The command `lance-df`: argument parsing and output, without logic of tables or queries."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 after an error, 2 when the command line is wrong."""
+    """Run one command and return its exit code: 0, 1 after an error, 2 for an invalid command line."""
     try:
         from lance_df.cli.app import run
 
         return run(arguments)
-    except KeyboardInterrupt:  # before a command runs, or once more while it ends
+    except KeyboardInterrupt:  # before a command runs, or again while it ends
         os._exit(130)

@@ -1,4 +1,4 @@
-"""`python -m lance_df.cli` is `lance-df`."""
+"""Run `lance-df` as `python -m lance_df.cli`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command line: sub-commands, and the frame that turns errors into a line and an exit code."""
+"""The command line: sub-commands, and the conversion of errors to one line and an exit code."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Parse, run and return the exit code. Ends the process itself when the command line is wrong."""
-    if sys.stderr is None:  # it was closed by whoever began the process
+    """Parse, run and return the exit code. Ends the process if the command line is invalid."""
+    if sys.stderr is None:  # the parent process closed it
         sys.stderr = io.StringIO()
     options = parser().parse_args(arguments)
     try:
         code: int = options.run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         _leave(OK)
     except KeyboardInterrupt:
         _leave(INTERRUPTED)
-    except Exception as error:  # noqa: BLE001 - the outermost frame
+    except Exception as error:  # noqa: BLE001 - the outermost handler
         return _report(error, debug=options.debug)
     return code
 
@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def subparsers() -> list[tuple[str, str, argparse.ArgumentParser]]:
-    """Return name, summary and parser of each command."""
+    """Return the name, summary and parser of each command."""
     commands = argparse.ArgumentParser().add_subparsers()
     return [(name, *_add(commands, name)) for name in _COMMANDS]
 
@@ -98,7 +98,7 @@ def _report(error: Exception, *, debug: bool) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """End at once: a query may still run in the engine's threads, which an orderly exit would trip over."""
+    """End the process at once, because a normal exit fails while the engine's threads run a query."""
     sys.stderr.flush()
     os._exit(code)
 

@@ -1,4 +1,4 @@
-"""Rows as an Arrow stream or a Parquet file."""
+"""Write rows as an Arrow stream or a Parquet file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[
     except OSError as err:
         if err.errno is not None:
             raise
-        # of a type that Parquet does not have pyarrow says so
+        # pyarrow reports types that Parquet does not support
         raise InvalidInputError(f"Parquet cannot hold the rows: {err}") from err
 
 

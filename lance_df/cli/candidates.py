@@ -1,4 +1,4 @@
-"""What may come next in a statement: keywords, tables, columns, functions, commands and paths."""
+"""Completion candidates: keywords, tables, columns, functions, commands and paths."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FUNCTIONS: Final = "SELECT DISTINCT routine_name FROM information_schema.routin
 class Candidates:
     """Candidates for the end of a text.
 
-    What is asked of the session is asked once, until :meth:`forget`.
+    Names of the session are queried once, until :meth:`forget`.
     """
 
     def __init__(self, session: ShellSession) -> None:
@@ -42,19 +42,19 @@ class Candidates:
         self._columns: dict[str, list[str]] = {}
 
     def forget(self) -> None:
-        """Ask the session anew: a statement may have changed its tables."""
+        """Query the session again, as a statement may have changed its tables."""
         self._tables = None
         self._columns.clear()
 
     def of(self, before: str, whole: str | None = None) -> tuple[str, list[str]]:
-        """Return the beginning that is typed already, and all that may stand in its place.
+        """Return the prefix to complete, and all candidates that may replace it.
 
         Parameters
         ----------
         before
-            What is typed before the cursor.
+            The text before the cursor.
         whole
-            All that is typed, of which tables are read.
+            The whole text, which names the tables.
         """
         if before.startswith("\\"):
             command, space, rest = before.partition(" ")
@@ -89,7 +89,7 @@ class Candidates:
         )
 
     def tables(self) -> list[str]:
-        """Return the tables as statements name them."""
+        """Return the names of tables as written in statements."""
         if self._tables is None:
             try:
                 listed = listed_tables(self._session.ctx, self._session.files.names).to_pylist()
@@ -129,7 +129,7 @@ class Candidates:
         try:
             self._session.files.register_for(f"SELECT * FROM {quoted}")
             return [_as_sql(each) for each in self._session.ctx.table(quoted).schema().names]
-        except Exception:  # noqa: BLE001 - no such table yet, or one that does not open: nothing to offer
+        except Exception:  # noqa: BLE001 - no such table yet, or it cannot be opened: no candidates
             return []
 
 

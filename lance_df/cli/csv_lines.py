@@ -1,4 +1,4 @@
-"""Rows as CSV: NULL is an empty field, an empty string is a quoted one."""
+"""Write rows as CSV: NULL is an empty field, an empty string is a quoted field."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SPECIAL[[ord(char) for char in ',"\n\r']] = True
 
 
 def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[str]) -> None:
-    """Write a line of names, and a line for each row."""
+    """Write a header line and a line for each row."""
     out.write(",".join(map(_field, schema.names)) + "\n")
     for batch in batches:
         out.write(_lines(batch))
@@ -48,12 +48,12 @@ def _lines(batch: pa.RecordBatch) -> str:
 
 
 def _is_as_it_is(data_type: pa.DataType) -> bool:
-    """Whether pyarrow writes values of a type as we do."""
+    """Whether pyarrow and lance_df format values of a type in the same way."""
     return bool(pa.types.is_integer(data_type) or pa.types.is_boolean(data_type))
 
 
 def _without_quotes(columns: list[pa.Array]) -> str:
-    """Return lines by pyarrow, which either quotes every text or none."""
+    """Return lines formatted by pyarrow, without quotes, as it can only quote all strings or none."""
     out = pa.BufferOutputStream()
     rows = pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(columns))])
     pyarrow.csv.write_csv(rows, out, _NO_QUOTES)
@@ -67,7 +67,7 @@ def _field(text: str) -> str:
 
 
 def _quoted(text: pa.Array, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pa.Array:
-    """Return fields, those that are marked in quotes."""
+    """Return fields, with the marked ones in quotes."""
     if not rows.any():
         return text
     fields = pc.replace_substring(text.filter(pa.array(rows)), '"', '""')
@@ -75,7 +75,7 @@ def _quoted(text: pa.Array, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) ->
 
 
 def _in_quotes(text: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which rows are empty, begin or end with white space, or hold what CSV separates by."""
+    """Return which rows need quotes: empty, with outer white space, or containing CSV delimiters."""
     offsets, data = bytes_of(text)
     first, end = offsets[:-1], offsets[1:]
     rows = first == end

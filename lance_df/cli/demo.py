@@ -34,7 +34,7 @@ EXAMPLES = """examples:
 
 PARTITIONED = "flights_by_month"
 
-_ROWS_PER_FILE = 32 * 1024  # a few files, so that there are some to skip
+_ROWS_PER_FILE = 32 * 1024  # several files, so that some can be skipped
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write what is missing, run every example, and say what to type next."""
+    """Write missing tables, run every example, and print a command to try next."""
     from lance_df.engine.session import connect
 
     root = Path(options.root)
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def write_tables(root: Path) -> None:
-    """Write the tables that are not below ``root`` yet."""
+    """Write the tables that do not exist below ``root``."""
     import lance_df
     from lance_df.cli.flights import load_tables
 
@@ -88,7 +88,7 @@ def write_partitioned(root: Path, flights: pa.Table) -> None:
     by_month = lance_df.partition.month("time_hour")
     try:
         namespace = lance_df.PartitionedNamespace.create(root, flights.schema, [by_month])
-    except AlreadyExistsError:  # of a run that did not end
+    except AlreadyExistsError:  # left by an interrupted run
         namespace = lance_df.PartitionedNamespace.open(root)
         namespace.delete("true")
     is_early = pc.less(flights["month"], 7)
@@ -98,7 +98,7 @@ def write_partitioned(root: Path, flights: pa.Table) -> None:
 
 
 def _is_complete(root: Path) -> bool:
-    """Whether everything is there; the partitions, which come last, with all their rows."""
+    """Whether all tables exist, and the partitions, which are written last, have all their rows."""
     import lance_df
     from lance_df.cli.flights import TABLES
 
@@ -116,7 +116,7 @@ def _print_written(name: str, num_rows: int, began: float) -> None:
 
 
 def show(ctx: SessionContext, example: Example) -> None:
-    """Run an example; print its question, its SQL, the answer, the time, and what was read."""
+    """Run an example; print its question, its SQL, the result, the time, and what was read."""
     print(f"{example.name[:2]}  {example.title}")
     print(f"    {example.shows}\n")
     print("\n".join(f"    {line}" for line in example.sql.splitlines()) + "\n")

@@ -1,4 +1,4 @@
-"""The files of `sql_examples`: a title, what they show, and one SQL statement each."""
+"""Load the files of `sql_examples`, each with a title, a description and one SQL statement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Example:
 
     @classmethod
     def parse(cls, name: str, text: str) -> Self:
-        """Take the text of a file apart.
+        """Parse the text of a file.
 
         Raises
         ------
@@ -43,7 +43,7 @@ class Example:
 
 
 def load_examples(folder: Path | None = None) -> list[Example]:
-    """Return the examples of a folder in the order of their names; those of this package unless one is given.
+    """Return the examples of a folder, by default those of this package, in the order of their names.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Files as tables: what stands in quotes in FROM is read from where it lies.
+"""Files as tables: a quoted path in FROM is read in place.
 
-A path is relative to the working directory, and may be a pattern such as ``raw/*.parquet``. It gets the path
-itself as its name, so that columns, plans and errors name it as the user does.
+A path is relative to the working directory, and may be a pattern such as ``raw/*.parquet``. The path is also
+the table name, so that columns, plans and errors use the name that the user wrote.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KINDS: Final = {
     ".ipc": "arrow",
 }
 _MAX_LISTED: Final = 5
-# columns and types of JSON: DataFusion cuts values of rows that it has not looked at
+# rows of JSON to sample for columns and types: DataFusion truncates values in rows outside the sample
 _ALL_ROWS: Final = 2**31
 _COMPRESSIONS: Final = (".gz", ".bz2", ".zst")
 
@@ -62,12 +62,12 @@ class _FileKind:
 
 
 class FileTables:
-    """The files that statements of a session read.
+    """Registers the files that statements of a session read.
 
     Parameters
     ----------
     storage_options
-        Of Lance tables.
+        Storage options of Lance tables.
     """
 
     def __init__(self, ctx: SessionContext, storage_options: Mapping[str, Any] | None = None) -> None:
@@ -76,7 +76,7 @@ class FileTables:
         self.names: set[str] = set()
 
     def register_for(self, statement: str) -> None:
-        """Give each file that a statement reads its name in the session, as it is now.
+        """Register each file that a statement reads in the session, with its current content.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class FileTables:
     def _is_known(self, name: str) -> bool:
         try:
             return bool(self._ctx.table_exist(quote_identifier(name)))
-        except Exception:  # noqa: BLE001 - a table that cannot be opened has its name all the same
+        except Exception:  # noqa: BLE001 - the name exists even if the table cannot be opened
             return False
 
     def _register(self, name: str, kind: _FileKind) -> None:
@@ -122,7 +122,7 @@ class FileTables:
                 self._ctx.register_dataset(quoted, _dataset(paths, kind))
         except LanceError:
             raise
-        except Exception as err:  # DataFusion raises nothing narrower
+        except Exception as err:  # DataFusion raises no narrower error
             reason = " ".join(str(err).split())
             raise InvalidInputError(f"{name}: cannot be read as {kind.kind}: {reason}") from err
         self.names.add(name)
@@ -147,7 +147,7 @@ class FileTables:
 
 
 def _kind_of(name: str) -> _FileKind | None:
-    """Return what a path is, or None where it is the name of a table."""
+    """Return the kind of file of a path, or None if it is the name of a table."""
     lowered = name.lower().rstrip("/")
     compression = next((each for each in _COMPRESSIONS if lowered.endswith(each)), "")
     lowered = lowered.removesuffix(compression)
@@ -158,7 +158,7 @@ def _kind_of(name: str) -> _FileKind | None:
 
 
 def _paths(name: str, kind: _FileKind) -> list[str]:
-    """Return the files that a path or a pattern means.
+    """Return the files of a path or a pattern.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def _paths(name: str, kind: _FileKind) -> list[str]:
 
 
 def _location(name: str, paths: Sequence[str]) -> str:
-    """Return what DataFusion reads: an absolute pattern, or a URL, in which nothing is a wildcard."""
+    """Return the location for DataFusion: an absolute pattern, or a URL without wildcards."""
     if len(paths) > 1:
         return absolute_path(os.path.expanduser(name))
     url = Path(absolute_path(paths[0])).as_uri()
@@ -195,12 +195,12 @@ def _location(name: str, paths: Sequence[str]) -> str:
 
 
 def _is_of_folders(name: str, paths: Sequence[str]) -> bool:
-    """Whether wildcards stand in folders, the working directory among them: DataFusion finds other files."""
+    """Return whether a folder of the pattern has wildcards, for which DataFusion would find other files."""
     return len(paths) > 1 and glob.has_magic(os.path.dirname(_location(name, paths)))
 
 
 def _is_json_array(path: str) -> bool:
-    """Whether a file is one array of objects, rather than an object on each line."""
+    """Whether a file is one JSON array, rather than one object on each line."""
     with pa.input_stream(path) as stream:
         return bool(stream.read(4096).lstrip()[:1] == b"[")
 
@@ -230,14 +230,14 @@ def _json_array(path: str) -> pa.Table:
         raise InvalidInputError(
             f"{path}: the array has other values than objects, so that there are no columns"
         )
-    names = dict.fromkeys(name for row in rows for name in row)  # the first row need not have all
+    names = dict.fromkeys(name for row in rows for name in row)  # the first row may lack some columns
     return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
 def _json_lines(path: str) -> pa.Table:
     import pyarrow.json
 
-    # a pyarrow dataset takes a line without a newline for a NULL, and the columns of the first block for all
+    # a pyarrow dataset reads a last line without newline as NULL, and uses only columns of the first block
     with pa.input_stream(path) as stream:
         return pyarrow.json.read_json(stream)
 

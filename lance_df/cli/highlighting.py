@@ -1,4 +1,4 @@
-"""The parts of a statement that are shown in colours."""
+"""Split a statement into parts for syntax highlighting."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PART: Final = re.compile(
 
 
 def parts_of(text: str) -> list[tuple[str, str]]:
-    """Return kind and text of each part, all of ``text`` in its order; kinds are keys of `STYLES`."""
+    """Return the kind and text of all parts of ``text``, in order; kinds are keys of `STYLES`."""
     words = keywords()
     parts, position = [], 0
     for match in _PART.finditer(text):

@@ -33,7 +33,7 @@ EXAMPLES = """examples:
 """
 
 _BAR = 24
-# names of flags that are attributes of the job
+# flags whose names are attributes of the job
 _OF_JOB = (
     "target",
     "sql",
@@ -144,11 +144,11 @@ def run(options: argparse.Namespace) -> int:
     job = job_of(options)
     require_pyspark()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of PySpark, about versions of pandas
+        warnings.simplefilter("ignore", FutureWarning)  # PySpark's warning about versions of pandas
         from lance_df.spark.ingesting.running import ingest
 
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-            logging.getLogger(name).disabled = True  # the error has the same text
+            logging.getLogger(name).disabled = True  # the error contains the same text
         with ProgressLine(sys.stderr, shown=sys.stderr.isatty() and not options.quiet) as line:
             summary = ingest(job, on_progress=line.show if line.shown else None)
     if options.format == "json":
@@ -164,9 +164,9 @@ def job_of(options: argparse.Namespace) -> IngestJob:
     Raises
     ------
     UsageError
-        The flags are not complete, or contradict each other.
+        The flags are incomplete or contradict each other.
     InvalidInputError
-        The file does.
+        The file is incomplete or contradicts itself.
     """
     from lance_df.spark.ingesting.job_file import load_job, make_job
 
@@ -187,7 +187,7 @@ def job_of(options: argparse.Namespace) -> IngestJob:
         return load_job(file, sources=sources, attributes=attributes)
     try:
         return make_job(sources, attributes)
-    except InvalidInputError as err:  # all of it stands in flags
+    except InvalidInputError as err:  # everything is given as flags
         raise UsageError(str(err)) from err
 
 
@@ -227,7 +227,7 @@ def _pair(text: str, form: str) -> tuple[str, str]:
 
 
 def summary_text(summary: IngestSummary) -> str:
-    """Return what an ingest did, for people."""
+    """Return a summary of an ingest as text."""
     rows = f"{summary.rows_in:,} in, {summary.rows_out:,} out, {summary.rows_rejected:,} rejected"
     files = f"{number_text(summary.files, 'file')}, {size_text(summary.bytes)}"
     if summary.partitions is not None:
@@ -245,7 +245,7 @@ def summary_text(summary: IngestSummary) -> str:
 
 
 class ProgressLine:
-    """A line that is written again and again, and is gone in the end."""
+    """A line that is rewritten repeatedly and removed at the end."""
 
     def __init__(self, out: IO[str], *, shown: bool) -> None:
         self.shown = shown
@@ -259,7 +259,7 @@ class ProgressLine:
         self._write("")
 
     def show(self, progress: IngestProgress) -> None:
-        """Show how far an ingest is."""
+        """Show the progress of an ingest."""
         self._write(progress_text(progress))
 
     def _write(self, text: str) -> None:
@@ -270,7 +270,7 @@ class ProgressLine:
 
 
 def progress_text(progress: IngestProgress) -> str:
-    """Return a bar and numbers; what is not known is left out."""
+    """Return a bar and numbers, without unknown values."""
     parts = [f"{progress.seconds:.0f} s"]
     share = 0.0
     if progress.partitions:

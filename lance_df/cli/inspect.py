@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _page_parts(sections: list[Section], location: Location, options: argparse.Namespace) -> Iterator[str]:
-    """Yield what notebooks show of the same thing, and the sections."""
+    """Yield the notebook output of the same object, then the sections."""
     storage, version = session.storage_options(options), _version(options)
     titles = {section.title for section in sections}
     if "namespace" in titles:
@@ -129,7 +129,7 @@ def _is_summary(section: Section) -> bool:
 
 
 def _text(section: Section) -> str:
-    """Return a section as text: one row as lines of name and value, several as a table; nothing for none."""
+    """Return a section as text: one row as lines of names and values, several as a table, none as ""."""
     if not section.rows:
         return ""
     if _is_summary(section):

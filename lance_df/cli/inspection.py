@@ -1,4 +1,4 @@
-"""What `lance-df inspect` shows, as tables of plain values."""
+"""The output of `lance-df inspect` for tables and data files, as tables of plain values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled table. ``left_out`` rows are not in it."""
+    """A titled table, without ``left_out`` further rows."""
 
     title: str
     rows: list[dict[str, Any]]
@@ -42,8 +42,8 @@ def inspect_table(
     Parameters
     ----------
     limit
-        How many versions and fragments to describe; the columns and the statistics of pages are those of the
-        described fragments.
+        How many versions and fragments to describe. Columns and page statistics cover only the described
+        fragments.
     """
     table = open_table(uri, version=version, storage_options=storage)
     fragments = list(itertools.islice(table.fragments, limit))

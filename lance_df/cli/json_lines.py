@@ -1,4 +1,4 @@
-"""Rows as JSON: an array of objects, or one object on each line."""
+"""Write rows as JSON: an array of objects, or one object on each line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_ndjson(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[s
 
 
 def write_json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[str]) -> None:
-    """Write one array; each of its objects is on a line of its own."""
+    """Write one array with one object on each line."""
     names = _unique(schema.names)
     before = "["
     for batch in batches:
@@ -43,7 +43,7 @@ def _objects(batch: pa.RecordBatch, names: Sequence[str], after: str = "") -> pa
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """Return the names, repeated ones with a number: keys of one object differ."""
+    """Return unique names, with numbers added to repeated ones, as keys of an object must differ."""
     unique: dict[str, None] = {}
     for name in names:
         other = name

@@ -1,7 +1,7 @@
 """Columns as JSON text, a column at a time.
 
-Integers and finite floats are numbers. What JSON has no word for is a string: NaN, Infinity and -Infinity,
-decimals, points in time, bytes. An entry of a map is a list of its key and its value.
+Integers and finite floats are numbers. Values that JSON cannot express are strings: NaN, Infinity and
+-Infinity, decimals, dates, times and bytes. An entry of a map is a list of its key and its value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONTROL: Final = tuple(range(0x20))
 
 
 def json_text(column: pa.Array) -> pa.Array:
-    """Return an array of type ``large_string``, NULL where ``column`` is."""
+    """Return the JSON texts of a column, as ``large_string``, NULL where ``column`` is."""
     column = plain(column)
     data_type = column.type
     if types.is_null(data_type) or types.is_boolean(data_type) or types.is_integer(data_type):
@@ -78,7 +78,7 @@ def _structs(column: pa.Array) -> pa.Array:
 
 
 def _field(column: pa.Array, number: int) -> pa.Array:
-    """Return a field of a struct, in the rows of the struct."""
+    """Return a field of a struct, NULL where the struct is."""
     child = column.field(number)
     return child if len(child) == len(column) else child.slice(column.offset, len(column))
 
@@ -86,7 +86,7 @@ def _field(column: pa.Array, number: int) -> pa.Array:
 def _lists(column: pa.Array) -> pa.Array:
     if types.is_list(column.type) or types.is_large_list(column.type):
         offsets, values = column.offsets.cast(pa.int64()), column.values
-    else:  # lists of a fixed size, and views: values of NULL are not among the flat ones
+    else:  # fixed-size lists and list views: flattening omits the values of NULL lists
         lengths = pc.fill_null(pc.list_value_length(column).cast(pa.int64()), 0)
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths.to_numpy())]), pa.int64())
         values = column.flatten()
@@ -103,7 +103,7 @@ def _maps(column: pa.Array) -> pa.Array:
 
 
 def _joined_lists(offsets: pa.Array, values: pa.Array, text_of: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Return each list in brackets; the texts of all values are made at once."""
+    """Return each list in brackets; all values are converted to text at once."""
     bounds = offsets.to_numpy()
     first, last = (int(bounds[0]), int(bounds[-1])) if len(bounds) else (0, 0)
     items = pc.fill_null(text_of(values.slice(first, last - first)), "null")

@@ -1,7 +1,7 @@
-"""Lines that are typed, with editing, completion and a history, by the best library that is there.
+"""Interactive input with editing, completion and history, by the best available library.
 
-With prompt_toolkit a statement of several lines is one entry, in colours; with readline its lines are read
-one by one, and join the history as one.
+With prompt_toolkit, a statement of several lines is one highlighted entry. With readline, its lines are read
+one by one and added to the history as one entry.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 PROMPTS: Final = ("lance> ", "  ...> ")
 
 LineReader: TypeAlias = "Callable[[str], str]"
-"""Returns for a prompt one line or several; raises EOFError, and KeyboardInterrupt to drop what was typed."""
+"""Returns one or more lines for a prompt; raises EOFError, or KeyboardInterrupt to discard the input."""
 
 
 def is_complete(text: str) -> bool:
-    """Whether what is typed can be run: a command, or statements that are finished."""
+    """Whether the input can be run: it is a command or has only finished statements."""
     return is_blank(text) or text.lstrip().startswith("\\") or is_finished(text)
 
 
-def plain_reader(prompt: str) -> str:  # noqa: ARG001 - nobody is there to be prompted
+def plain_reader(prompt: str) -> str:  # noqa: ARG001 - no user to prompt
     """Return a line of stdin.
 
     Raises
     ------
     InvalidInputError
-        It is no text.
+        The line is not valid text.
     """
     try:
         line = "" if sys.stdin is None else sys.stdin.readline()
@@ -49,7 +49,7 @@ def plain_reader(prompt: str) -> str:  # noqa: ARG001 - nobody is there to be pr
 
 
 def line_reader(history: Path, candidates: Candidates) -> LineReader:
-    """Return a reader for a terminal that keeps what was typed in a file."""
+    """Return a reader for a terminal that stores its history in a file."""
     try:
         return _prompt_toolkit_reader(history, candidates)
     except ImportError:
@@ -112,7 +112,7 @@ def _prompt_toolkit_reader(history: Path, candidates: Candidates) -> LineReader:
 
 
 class ReadlineReader:
-    """Reads lines by readline; lines that are no statement yet join the history with the rest of it."""
+    """Reads lines by readline; all lines of a statement are added to the history once it is finished."""
 
     def __init__(self, history: Path, candidates: Candidates) -> None:
         import atexit
@@ -139,18 +139,18 @@ class ReadlineReader:
         self._typed += line + "\n"
         if is_complete(self._typed) and not is_blank(self._typed):
             entry = self._typed.strip()
-            # the file of a history has an entry on each line
+            # the history file has one entry on each line
             self._readline.add_history(entry if "--" in entry else " ".join(entry.splitlines()))
             self._typed = ""
         return line
 
     def complete(self, text: str, state: int) -> str | None:
-        """Return a candidate for what readline completes, or None after the last one."""
+        """Return a candidate for readline, or None after the last one."""
         if state == 0:
             line = self._readline.get_line_buffer()
             before = line[: self._readline.get_endidx()]
             start, names = self._candidates.of(self._typed + before, self._typed + line)
-            # readline replaces its own word, which begins after a delimiter
+            # readline only replaces the word after the last delimiter
             whole = [before[: len(before) - len(start)] + name for name in names]
             self._names = [each[len(before) - len(text) :] for each in whole]
         return self._names[state] if state < len(self._names) else None

@@ -1,4 +1,4 @@
-"""What `lance-df inspect` shows of a partitioned namespace, as tables of plain values."""
+"""The output of `lance-df inspect` for a partitioned namespace, as tables of plain values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.metadata.tables import MetadataTable
     from lance_df.storage import Location
 
-# columns of the partitions that are the same for all, or follow from the id
+# columns that are equal for all partitions, or follow from the id
 _HIDDEN = ("location", "read_branch", "read_tag")
 
 
@@ -65,7 +65,7 @@ def _first(table: MetadataTable, known: pa.Table, limit: int, title: str) -> Sec
 
 
 def _plain(rows: pa.Table, names: list[str]) -> list[dict[str, object]]:
-    """Return rows of what JSON can say: points in time, decimals and bytes as text."""
+    """Return rows of JSON values, with dates, times, decimals and bytes as text."""
     columns = [rows[name] for name in names]
     plain = [column if _is_plain(column.type) else values_as_text(column) for column in columns]
     return list(pa.table(plain, names).to_pylist())

@@ -1,4 +1,4 @@
-"""Where results go: a terminal, a pipe, or a file that appears when it is complete."""
+"""Output to a terminal, a pipe, or a file that appears when it is complete."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MAX_LINKS: Final = 40
 
 
 def screen_of(out: IO[str], hint: str = SHOW_ALL) -> Screen | None:
-    """Return the size of the terminal that ``out`` is, None if it is none.
+    """Return the size of the terminal ``out``, or None if it is not a terminal.
 
     Parameters
     ----------
     hint
-        How to see what does not fit.
+        How to see the rows and columns that do not fit.
     """
     if not out.isatty():
         return None
@@ -34,10 +34,10 @@ def screen_of(out: IO[str], hint: str = SHOW_ALL) -> Screen | None:
 
 @contextlib.contextmanager
 def opened_output(path: str | None) -> Iterator[IO[str]]:
-    """Yield stdout, or a new file that takes the place of ``path`` at the end if nothing is raised.
+    """Yield stdout, or a new file that replaces ``path`` at the end if no error is raised.
 
-    A symbolic link stays, and the file that it leads to is replaced. Devices and pipes are written as they
-    are, also ``/dev/stdout``, wherever that leads.
+    For a symbolic link, its target is replaced. Devices and pipes are written directly, including
+    ``/dev/stdout``, whatever its target.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def opened_output(path: str | None) -> Iterator[IO[str]]:
         return
     try:
         if _is_stream(path) or (os.path.exists(path) and not os.path.isfile(path)):
-            # what a shell has opened to append to keeps what it has
+            # a file that a shell has opened for appending keeps its content
             with open(path, "a", encoding="utf-8", newline="") as out:
                 yield out
             return
@@ -77,7 +77,7 @@ def opened_output(path: str | None) -> Iterator[IO[str]]:
 
 
 def _is_stream(path: str) -> bool:
-    """Whether a path, or a link that it leads through, is one of the system's devices or open files."""
+    """Whether a path, or a link in its chain, is a device or an open file of the system."""
     for _ in range(_MAX_LINKS):
         path = os.path.abspath(path)
         if path.startswith(("/dev/", "/proc/")):

@@ -1,4 +1,4 @@
-"""``--html``: what a command shows, as a page for a browser."""
+"""The option ``--html``, which writes the output of a command as an HTML page."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def add_argument(command: argparse._ActionsContainer) -> None:
 
 
 def write_page(file: str, title: object, parts: Iterable[str]) -> None:
-    """Write a page to a file, which appears when it is complete, or to stdout."""
+    """Write a page to stdout, or to a file that appears when it is complete."""
     page = whole_page(title, parts)
     with opened_output(None if file == _STDOUT else file) as out:
         out.write(page)
 
 
 def _file_name(text: str) -> str:
-    # what follows --html may be meant as the next argument, a table that must not be overwritten
+    # the word after --html may be meant as the next argument: a table, which must not be overwritten
     if text != _STDOUT and not text.lower().endswith((".html", ".htm")):
         raise argparse.ArgumentTypeError(
             f"the file ends with .html, got {text!r}; without a file, --html comes last"

@@ -1,4 +1,4 @@
-"""Output that goes to a pager where it is longer than the terminal."""
+"""Send output to a pager if it is longer than the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def pager_command() -> str | None:
-    """Return the command of ``LANCE_DF_PAGER`` or ``PAGER``, or less if it is there; None without any."""
+    """Return the command of ``LANCE_DF_PAGER`` or ``PAGER``, or ``less`` if available, or None."""
     command = os.environ.get("LANCE_DF_PAGER", os.environ.get("PAGER"))
     if command is None:
         return "less -SR" if shutil.which("less") else None
@@ -23,12 +23,12 @@ def pager_command() -> str | None:
 
 
 class PagedOutput(io.TextIOBase):
-    """Holds what fits on a screen; starts a pager for what is longer.
+    """Buffers output that fits on a screen, and starts a pager for longer output.
 
     Parameters
     ----------
     command
-        A command of the system's shell.
+        A shell command.
     """
 
     def __init__(self, command: str, screen: Screen) -> None:
@@ -45,19 +45,19 @@ class PagedOutput(io.TextIOBase):
         return self._process is not None
 
     def write(self, text: str) -> int:
-        """Write to the pager, if there is one already.
+        """Buffer text, or write it to the pager once it is started.
 
         Raises
         ------
         BrokenPipeError
-            The user has left it.
+            The user has closed the pager.
         """
         if self._process is None:
             self._held.append(text)
             columns = max(1, self._screen.columns)
             self._lines += sum(max(1, -(-len(line) // columns)) for line in text.splitlines())
             if self._lines > self._screen.lines - 2:
-                # the shell's Ctrl-C is not the pager's
+                # a Ctrl-C in lance-df must not end the pager
                 self._process = subprocess.Popen(
                     self._command, shell=True, stdin=subprocess.PIPE, text=True, encoding="utf-8"
                 )
@@ -67,7 +67,7 @@ class PagedOutput(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Print what was held, or wait until the user leaves the pager: there is no more."""
+        """Print the buffered output, or wait until the user closes the pager, at the end of the output."""
         if self._process is None:
             sys.stdout.write("".join(self._held))
             sys.stdout.flush()
@@ -78,7 +78,7 @@ class PagedOutput(io.TextIOBase):
         while True:
             try:
                 self._process.wait()
-            except KeyboardInterrupt:  # it is for the pager
+            except KeyboardInterrupt:  # the Ctrl-C is meant for the pager
                 continue
             return
 

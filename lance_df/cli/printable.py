@@ -1,4 +1,4 @@
-"""Text that is safe to print on a terminal, and the columns that it takes up there."""
+"""Make text safe to print on a terminal, and compute its width there."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import unicodedata
 
 
 def printable(text: str) -> str:
-    """Return ``text`` on one line and without characters that command a terminal."""
+    """Return ``text`` on one line and without terminal control characters."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def width_of(text: str) -> int:
-    """Return the columns that ``text`` takes up on a terminal."""
+    """Return the width of ``text`` on a terminal, in columns."""
     if text.isascii():
         return len(text)
     return sum(

@@ -1,4 +1,4 @@
-"""A line on the terminal while something takes more than a second: rows, bytes and time."""
+"""A progress line on the terminal for work that takes more than a second: rows, bytes and time."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _EVERY_SECONDS: Final = 0.25
 
 
 class Progress:
-    """Writes to stderr, if that is a terminal, as long as somebody waits.
+    """Shows progress on stderr, if it is a terminal, while the user waits.
 
     Parameters
     ----------
     rows_read
         Returns how many rows scans have read so far; called on another thread.
     what
-        Comes first on the line, and may change.
+        The first text on the line, which may change.
     is_quiet
-        Returns whether the terminal belongs to another program now.
+        Returns whether another program currently uses the terminal.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Progress:
 
     @contextlib.contextmanager
     def away(self) -> Iterator[None]:
-        """Keep the line away while something is printed."""
+        """Hide the line while something is printed."""
         self._wait(False)
         try:
             yield
@@ -69,7 +69,7 @@ class Progress:
             self._wait(True)
 
     def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches; the line is away while they are written."""
+        """Yield batches, hiding the line while they are written."""
         waited = iter(batches)
         while True:
             self._wait(True)

@@ -1,4 +1,4 @@
-"""Batches of rows as text or bytes, in one of the formats."""
+"""Write batches of rows as text or bytes, in one of the output formats."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ def render(
     max_cell_width: int | None = None,
     max_rows: int | Screen | None = None,
 ) -> int:
-    """Write rows as they come and return how many there were; memory does not grow with their number.
+    """Write rows as they arrive and return their number; memory does not grow with it.
 
     Parameters
     ----------
     style
-        One of `lance_df.cli.formats.FORMATS`. ``"json"`` is an array, ``"ndjson"`` one object a line.
+        One of `lance_df.cli.formats.FORMATS`. ``"json"`` is an array, ``"ndjson"`` one object on each line.
         ``"arrow"`` (an IPC stream) and ``"parquet"`` need an ``out`` with a ``buffer`` of bytes.
     max_cell_width
-        Longer values are cut, in a table only; on a screen all that do not fit are.
+        The width to which values are cut, in tables only. On a screen, all values that do not fit are cut.
     max_rows
-        Rows beyond are counted, not written, in a table only: a number, or the screen that they have to fit.
+        The number of rows to write, or the screen that they have to fit, in tables only. Further rows are
+        only counted.
     """
     counted = CountedBatches(batches)
     if style == "table":

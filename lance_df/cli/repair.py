@@ -48,7 +48,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what was done."""
+    """Repair the namespace and print the actions."""
     from lance_df.namespace.health.repair import RepairOptions, repair_namespace  # loads DataFusion
 
     try:

@@ -1,4 +1,4 @@
-"""Statements run: their rows go to an output, their number and the time to stderr."""
+"""Run statements: rows go to an output, their number and the time go to stderr."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def run_statement(
     timing: bool = True,
     is_quiet: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Run one statement, write its rows to ``out``, their number and the time to stderr.
+    """Run one statement, write its rows to ``out``, and their number and the time to stderr.
 
     Parameters
     ----------
     files
-        Of the session; without them what is in quotes in FROM is a name.
+        The file tables of the session; without them, quoted texts in FROM are names.
     timing
         Whether to print the time.
     is_quiet
-        Returns whether the terminal belongs to another program now.
+        Returns whether another program currently uses the terminal.
 
     Returns
     -------
-    Whether it has a result, which may be one without rows.
+    Whether the statement has a result, which may have no rows.
     """
     began = time.perf_counter()
     if files is not None:
@@ -78,7 +78,7 @@ def _rows_read(frame: LanceDataFrame) -> int:
 def _with_schema(
     planned: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Return the schema that the batches have: it may differ from the planned one in nullability."""
+    """Return the schema of the batches, which may differ from the planned one in nullability."""
     first = next(batches, None)
     if first is None:
         return planned, iter(())

@@ -1,4 +1,4 @@
-"""The SQL session of a command: which tables have names."""
+"""Open the SQL session of a command with its tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """Add the options that say where tables are."""
+    """Add the options that locate tables."""
     command.add_argument(
         "--table",
         action="append",
@@ -53,12 +53,12 @@ def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def pairs(texts: list[str], form: str) -> dict[str, str]:
-    """Return texts ``KEY=VALUE`` as a mapping.
+    """Parse texts ``KEY=VALUE`` into a mapping.
 
     Raises
     ------
     UsageError
-        One has no key or no value, or a key comes twice.
+        A text has no key or no value, or a key is repeated.
     """
     values = {}
     for text in texts:

@@ -50,14 +50,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 class Shell:
-    """The loop: lines in, rows out.
+    """The loop that reads lines and prints results.
 
     Parameters
     ----------
     read_line
         Called with the prompt.
     stop_at_error
-        Whether the first error ends the loop, as it should when nobody watches.
+        Whether the first error ends the loop, as it should without a user.
     """
 
     def __init__(self, opened: ShellSession, read_line: LineReader, *, stop_at_error: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What the shell does with a statement or a command: its settings, and where results go."""
+"""Run statements and commands in the shell, with its settings and output."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HELP: Final = f"""\\d, \\dt        tables
 
 
 class ShellSession:
-    """A session, and how it shows results."""
+    """A session with its output settings."""
 
     def __init__(self, ctx: SessionContext, storage_options: Mapping[str, Any] | None = None) -> None:
         self.ctx = ctx
@@ -64,7 +64,7 @@ class ShellSession:
             return
         paged = PagedOutput(command, screen)
         try:
-            with contextlib.suppress(BrokenPipeError):  # the user has seen enough
+            with contextlib.suppress(BrokenPipeError):  # the user closed the pager
                 run_statement(
                     self.ctx,
                     statement,
@@ -78,12 +78,12 @@ class ShellSession:
             paged.flush()
 
     def command(self, name: str, argument: str = "") -> None:
-        """Do what a command says.
+        """Run a shell command.
 
         Raises
         ------
         InvalidInputError
-            There is no such command, or its argument is missing or unknown.
+            The command is unknown, or its argument is missing or unknown.
         """
         argument = argument.strip().rstrip(";").rstrip()
         match name:
@@ -115,7 +115,7 @@ class ShellSession:
 
 
 def say(text: str) -> None:
-    """Print what is no result."""
+    """Print a message, which is not a result."""
     print(text, file=sys.stderr)
 
 
@@ -124,7 +124,7 @@ def _switched(is_on: bool, argument: str) -> bool:
 
 
 def _table_name(text: str) -> str:
-    """Return a name as SQL: what has quotes as it is, other parts as they are spelt."""
+    """Return a name as SQL: a name in double quotes unchanged, others with each part quoted."""
     if text[0] in "\"'":
         return text if text[0] == '"' else quote_identifier(text.strip("'"))
     return ".".join(quote_identifier(part) for part in text.split("."))

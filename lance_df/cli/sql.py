@@ -68,11 +68,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 class _Text(argparse.Action):
-    """Keeps texts and files in the order in which they are given."""
+    """Stores texts and files in the given order."""
 
     def __call__(
         self,
-        parser: argparse.ArgumentParser,  # noqa: ARG002 - what argparse calls
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - called by argparse
         namespace: argparse.Namespace,
         values: object,
         option: str | None = None,
@@ -110,12 +110,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _format_of_output(name: str | None) -> str | None:
-    """Return the format that a file to write asks for, None for one whose name asks for none.
+    """Return the format of an output file by its suffix; None without a file, and for no suffix or .txt.
 
     Raises
     ------
     UsageError
-        Its suffix is that of files which are not written.
+        The suffix is that of a format that cannot be written.
     """
     if name is None:
         return None
@@ -128,7 +128,7 @@ def _format_of_output(name: str | None) -> str | None:
 
 
 def _texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Return texts of SQL, and the words that are left."""
+    """Return SQL texts, and the remaining words."""
     words = list(options.words)
     if options.texts:
         return [_read(text) if is_file else text for is_file, text in options.texts], words

@@ -1,4 +1,4 @@
-"""Text with several SQL statements, taken apart at its semicolons."""
+"""Split text into SQL statements at semicolons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What a semicolon may hide in. An unfinished literal or comment reaches to the end of the text.
+# Tokens that may contain semicolons. An unfinished literal or comment extends to the end of the text.
 _TOKEN: Final = re.compile(
     r"""
       (?P<end> ; )
@@ -26,7 +26,7 @@ _COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
 
 
 def split_statements(text: str) -> list[str]:
-    """Return the statements without their semicolons; comments stay, pieces of nothing else are left out."""
+    """Return the statements without semicolons; comments are kept, but blank pieces are omitted."""
     return [piece.strip() for piece in _pieces(text) if not is_blank(piece)]
 
 
@@ -36,7 +36,7 @@ def is_finished(text: str) -> bool:
 
 
 def is_blank(text: str) -> bool:
-    """Whether ``text`` has nothing but white space and comments."""
+    """Whether ``text`` has only white space and comments."""
     rest = 0
     for start, end, kind in _tokens(text):
         if kind not in ("line", "comment") or text[rest:start].strip():
@@ -55,7 +55,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _tokens(text: str) -> Iterator[tuple[int, int, str | None]]:
-    """Yield where semicolons, comments and literals begin and end, and their kind; None for literals."""
+    """Yield the start, end and kind of semicolons, comments and literals; the kind of literals is None."""
     position = 0
     while (match := _TOKEN.search(text, position)) is not None:
         kind = next((name for name in ("end", "line", "comment") if match[name]), None)
@@ -64,7 +64,7 @@ def _tokens(text: str) -> Iterator[tuple[int, int, str | None]]:
 
 
 def _end_of_comment(text: str, position: int) -> int:
-    """Return where a comment ends; there may be others in it."""
+    """Return the end of a comment, which may be nested."""
     depth = 1
     for match in _COMMENT_EDGE.finditer(text, position):
         depth += 1 if match[0] == "/*" else -1

@@ -1,4 +1,4 @@
-"""A way out where Ctrl-C does not end a statement: engines check for signals when their threads rest."""
+"""Let Ctrl-C end a stuck process: engines check signals only when their threads are idle."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _INTERRUPTED: Final = 130
 
 @contextlib.contextmanager
 def leaving_when_stuck(is_quiet: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """Let a second Ctrl-C end the process, if what runs goes on for some seconds after the first.
+    """Let a second Ctrl-C end the process if the work continues for some seconds after the first.
 
     Parameters
     ----------
     is_quiet
-        Returns whether the terminal belongs to another program now.
+        Returns whether another program currently uses the terminal.
     """
     if not sys.stderr.isatty() or threading.current_thread() is not threading.main_thread():
         yield

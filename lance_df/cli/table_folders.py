@@ -1,4 +1,4 @@
-"""The tables and namespaces below a folder, whether they open or not."""
+"""Find the tables and namespaces below a folder, even those that cannot be opened."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def is_folder_of_tables(location: Location) -> bool:
 
 
 def tables_below(location: Location) -> list[FolderEntry]:
-    """Return what is below a folder, at any depth, ordered by name."""
+    """Return the tables and namespaces below a folder, at any depth, ordered by name."""
     return list(_below(location, "", 0))
 
 

@@ -1,4 +1,4 @@
-"""Rows as a table for people: aligned columns, cut to the size of a terminal where there is one."""
+"""Write rows as a table with aligned columns, cut to the size of the terminal if there is one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE: Final = 1_000
 
 _ALIGN_RIGHT: Final = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-_OTHER_LINES: Final = 5  # names, the line below them, rows left, the time, the next prompt
+_OTHER_LINES: Final = 5  # names, the line below them, the line of further rows, the time, the next prompt
 _MIN_ROWS: Final = 5
 _MAX_NAMES_WIDTH: Final = 60
 _CELL_WIDTHS: Final = (60, 30, 15)
@@ -31,19 +31,19 @@ SHOW_ALL: Final = "--max-rows 0 shows all"
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The size of a terminal, in characters, and how to see what does not fit."""
+    """The size of a terminal in characters, and a hint how to see the rest."""
 
     lines: int
     columns: int
     hint: str = SHOW_ALL
 
     def num_columns(self, widths: Sequence[int]) -> int:
-        """Return how many columns of a table fit, one at least."""
+        """Return how many columns of a table fit, at least one."""
         ends = itertools.accumulate(width + len(_PLAIN.between) for width in widths)
         return max(1, sum(end - len(_PLAIN.between) <= self.columns for end in ends))
 
     def num_rows(self, width: int, *, other_lines: int = _OTHER_LINES) -> int:
-        """Return how many rows of a width fit, at least a few."""
+        """Return how many rows of a given width fit, at least a few."""
         per_row = max(1, -(-width // max(1, self.columns)))
         return max(_MIN_ROWS, (self.lines - other_lines) // per_row)
 
@@ -67,15 +67,15 @@ def write_table(
     max_cell_width: int | None,
     max_rows: int | Screen | None,
 ) -> None:
-    """Write aligned columns; plans of EXPLAIN as they are.
+    """Write aligned columns; plans of EXPLAIN are not changed.
 
-    The first rows set the widths; later, wider ones widen their columns.
+    The first rows determine the widths; wider values in later rows widen their columns.
 
     Parameters
     ----------
     max_rows
-        How many rows to write, before a line with the number of those that are left; all with None. On a
-        screen columns that do not fit are left out, too, and named in a line below.
+        How many rows to write; None means all. A final line has the number of further rows. On a screen,
+        columns that do not fit are also left out and listed in that line.
     """
     if schema.names == _PLAN_COLUMNS:
         _write_plans(batches, out)
@@ -116,7 +116,7 @@ def write_table(
 
 
 def _write_plans(batches: Iterable[pa.RecordBatch], out: IO[str]) -> None:
-    """Write what EXPLAIN returns: each plan in lines of its own, none of them cut."""
+    """Write the plans of EXPLAIN on separate, uncut lines."""
     for batch in batches:
         for name, plan in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             lines = [printable(line) for line in str(plan).rstrip("\n").split("\n")]
@@ -124,9 +124,9 @@ def _write_plans(batches: Iterable[pa.RecordBatch], out: IO[str]) -> None:
 
 
 def _fitted(columns: Sequence[pa.Array], names: Sequence[str], screen: Screen) -> tuple[int, int, int]:
-    """Return to what width to cut cells, and how many columns and rows of a table fit a screen.
+    """Return the width of cells, and the number of columns and rows that fit on a screen.
 
-    Cells are cut before columns are left out.
+    Cells are cut before columns are omitted.
     """
     for cell_width in (max(screen.columns, *_CELL_WIDTHS), *_CELL_WIDTHS):
         cells = [_cells(column, cell_width) for column in columns]
@@ -140,7 +140,7 @@ def _fitted(columns: Sequence[pa.Array], names: Sequence[str], screen: Screen) -
 
 
 def write_markdown(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[str]) -> None:
-    """Write a table in Markdown, with whole values."""
+    """Write a Markdown table with uncut values."""
     names = [_markdown(printable(name)) for name in schema.names]
     right = _right_aligned(schema)
     marks = ["---:" if each else "---" for each in right]
@@ -160,7 +160,7 @@ def write_markdown(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO
 
 
 def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield some rows at a time."""
+    """Yield the rows in small batches."""
     for batch in batches:
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             yield batch.slice(start, ROWS_AT_ONCE)
@@ -172,7 +172,7 @@ def _right_aligned(schema: pa.Schema) -> list[bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """The texts of a column, the width of the widest, and whether each character takes up one column."""
+    """The texts of a column, the largest width, and whether every character is one column wide."""
 
     text: pa.Array
     width: int

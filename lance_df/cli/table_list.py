@@ -1,4 +1,4 @@
-"""The tables of a session, without members of partitioned namespaces."""
+"""List the tables of a session, without members of partitioned namespaces."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ WHERE table_schema <> 'information_schema' ORDER BY table_schema, table_name"""
 
 
 def listed_tables(ctx: SessionContext, hidden: Collection[str] = ()) -> pa.Table:
-    """Return schema and name of each table.
+    """Return the schema and name of each table.
 
     Parameters
     ----------
     hidden
-        Names to leave out.
+        Names to omit.
     """
     tables = ctx.sql(_ALL_TABLES).to_arrow_table()
     pairs = [

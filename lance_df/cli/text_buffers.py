@@ -1,4 +1,4 @@
-"""The bytes of arrays of text, as numpy sees them."""
+"""Access the bytes of string arrays with numpy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 
 def bytes_of(text: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Return offsets that begin with 0, and the bytes between the first and the last of them.
+    """Return offsets that begin with 0, and the bytes that they refer to.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def bytes_of(text: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint
 
 
 def text_of_bytes(offsets: npt.NDArray[np.int64], data: bytes, valid: pa.Array | None) -> pa.Array:
-    """Return an array of text with NULL where ``valid`` is false."""
+    """Return a string array with NULL where ``valid`` is false."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(data)]
     text = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
     return text if valid is None else pc.if_else(valid, text, pa.scalar(None, pa.large_string()))
@@ -37,7 +37,7 @@ def text_of_bytes(offsets: npt.NDArray[np.int64], data: bytes, valid: pa.Array |
 def rows_with(
     offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], wanted: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """Return which rows hold a byte for which ``wanted``, an array of 256 answers, is true."""
+    """Return which rows contain a byte for which ``wanted``, an array of 256 flags, is true."""
     rows = np.zeros(len(offsets) - 1, np.bool_)
     hits = np.flatnonzero(wanted[data])
     if len(hits):
@@ -46,19 +46,19 @@ def rows_with(
 
 
 def replaced(text: pa.Array, rows: npt.NDArray[np.bool_], values: pa.Array) -> pa.Array:
-    """Return ``text`` with ``values``, one after the other, in the rows that are marked."""
+    """Return ``text`` with the marked rows replaced by ``values``, in order."""
     return pc.replace_with_mask(text, pa.array(rows), values)
 
 
 def joined(*parts: pa.Array | str, null: str | None = None) -> pa.Array:
-    """Return the concatenation of each row; NULL where a part is NULL, unless ``null`` stands for that."""
+    """Return the concatenation of each row; NULL if a part is NULL, unless ``null`` replaces it."""
     typed = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in parts]
     options: dict[str, Any] = {} if null is None else {"null_handling": "replace", "null_replacement": null}
     return pc.binary_join_element_wise(*typed, pa.scalar("", pa.large_string()), **options)
 
 
 def lines_of(lines: pa.Array) -> str:
-    """Return rows without NULL as text, with a line break after each."""
+    """Return rows, which contain no NULL, as text with a line break after each."""
     if not len(lines):
         return ""
     _, data = bytes_of(joined(lines, "\n"))

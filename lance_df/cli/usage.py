@@ -1,4 +1,4 @@
-"""The error of a command line that is wrong."""
+"""The error for an invalid command line."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from lance_df.errors import InvalidInputError
 
 
 class UsageError(InvalidInputError):
-    """Flags or words of the command line are wrong: the exit code is 2."""
+    """The command line is invalid; the exit code is 2."""

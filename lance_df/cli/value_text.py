@@ -1,6 +1,6 @@
-"""Columns as text, a column at a time: the form that values have in tables and in CSV.
+"""Convert columns to text, as in tables and CSV.
 
-Numbers, decimals and points in time keep every digit. Bytes are hexadecimal, nested values JSON.
+Numbers, decimals, dates and times keep every digit. Bytes are hexadecimal, nested values are JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def value_text(column: pa.Array) -> pa.Array:
-    """Return an array of type ``large_string``, NULL where ``column`` is."""
+    """Return the texts of a column, as ``large_string``, NULL where ``column`` is."""
     column = plain(column)
     data_type = column.type
     if is_text(data_type) or types.is_null(data_type):
@@ -41,7 +41,7 @@ def value_text(column: pa.Array) -> pa.Array:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """Return a column without dictionaries, runs and extension types."""
+    """Return a column without dictionary encoding, run-end encoding and extension types."""
     while True:
         if isinstance(column.type, pa.BaseExtensionType):
             column = column.storage
@@ -54,7 +54,7 @@ def plain(column: pa.Array) -> pa.Array:
 
 
 def is_text(data_type: pa.DataType) -> bool:
-    """Whether values are text already."""
+    """Whether values are already text."""
     return types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type)
 
 
@@ -75,7 +75,7 @@ def is_bytes(data_type: pa.DataType) -> bool:
 
 
 def _floats(column: pa.Array) -> pa.Array:
-    """Return the shortest digits that give the number again, with a point or an exponent; NaN, inf, -inf."""
+    """Return the shortest text that round-trips, with a point or an exponent, or NaN, inf or -inf."""
     if types.is_float16(column.type):
         return _halves(column)
     text, numbers = column.cast(TEXT), column
@@ -90,13 +90,13 @@ def _floats(column: pa.Array) -> pa.Array:
 def _halves(column: pa.Array) -> pa.Array:
     bits = column.view(pa.int16()).dictionary_encode()
     values = bits.dictionary.to_numpy().view(np.float16)
-    # Arrow's own text has the digits of a double
+    # Arrow's own conversion has the digits of a double
     digits = ["NaN" if np.isnan(value) else str(value) for value in values]
     return pa.array(digits, TEXT).take(bits.indices)
 
 
 def _decimals(column: pa.Array) -> pa.Array:
-    """Return all digits of the scale, never an exponent."""
+    """Return decimals with all digits of the scale, without exponents."""
     data_type = column.type
     scale = data_type.scale
     if 0 <= scale <= 6:
@@ -111,7 +111,7 @@ def _decimals(column: pa.Array) -> pa.Array:
 
 
 def _with_point(digits: pa.Array, scale: int) -> pa.Array:
-    """Return integers as text, divided by ten to the power of ``scale``."""
+    """Return integers divided by ten to the power of ``scale``, as text."""
     if not scale:
         return digits
     is_negative = pc.starts_with(digits, "-")
@@ -122,7 +122,7 @@ def _with_point(digits: pa.Array, scale: int) -> pa.Array:
 
 
 def _timestamps(column: pa.Array) -> pa.Array:
-    """Return ``2024-01-01 05:00:00``, a fraction if there is one, and the offset of a time zone."""
+    """Return texts such as ``2024-01-01 05:00:00``, with a fraction and a zone offset if there are any."""
     unit, zone = column.type.unit, column.type.tz
     if _has_long_years(column.cast(pa.int64()), _SECONDS_OF_DAY * _PER_SECOND[unit]):
         return _with_long_years(column.cast(pa.int64()), unit, "" if zone is None else "Z")
@@ -132,7 +132,7 @@ def _timestamps(column: pa.Array) -> pa.Array:
         return text
     try:
         text = column.cast(TEXT)
-    except pa.ArrowException:  # a time zone that nobody here knows
+    except pa.ArrowException:  # an unknown time zone
         text = column.cast(pa.timestamp(column.type.unit, "UTC")).cast(TEXT)
     if column.type.unit != "s":
         text = pc.replace_substring_regex(text, r"\.0+(Z|[+-]\d{4})?$", r"\1")
@@ -140,9 +140,9 @@ def _timestamps(column: pa.Array) -> pa.Array:
 
 
 def _seconds(column: pa.Array) -> pa.Array | None:
-    """Return whole seconds as text; None where a year has too many digits.
+    """Return whole seconds as text, or None if a year has too many digits.
 
-    Days, and seconds of a day, come up again and again: each is made text once.
+    Days and seconds of a day are often repeated, so each distinct one is formatted once.
     """
     seconds = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
     days = seconds // _SECONDS_OF_DAY
@@ -169,7 +169,7 @@ def _times(column: pa.Array) -> pa.Array:
 
 
 def _durations(column: pa.Array) -> pa.Array:
-    """Return seconds, such as ``90 s`` or ``1.5 s``."""
+    """Return durations in seconds, such as ``90 s`` or ``1.5 s``."""
     digits = column.cast(pa.int64()).cast(TEXT)
     scale = _DIGITS[column.type.unit]
     text = _with_point(digits, scale)
@@ -186,7 +186,7 @@ def _dates(column: pa.Array) -> pa.Array:
 
 
 def _has_long_years(values: pa.Array, per_day: int) -> bool:
-    """Whether a value is in a year that Arrow does not write."""
+    """Whether a value is in a year that Arrow cannot format."""
     ends = pc.min_max(values).as_py()
     limit = _MAX_DAYS * per_day
     return ends["min"] is not None and (ends["min"] < -limit or ends["max"] > limit)
@@ -201,7 +201,7 @@ def _with_long_years(values: pa.Array, unit: str, zone: str) -> pa.Array:
 
 
 def _intervals(column: pa.Array) -> pa.Array:
-    """Return such as ``1 month 2 days 03:00:00``."""
+    """Return intervals such as ``1 month 2 days 03:00:00``."""
     return pa.array([None if value is None else _interval(*value) for value in column.to_pylist()], TEXT)
 
 

@@ -38,7 +38,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what is wrong."""
+    """Check the tables and print the problems."""
     storage = session.storage_options(options)
     location = open_location(options.path, storage)
     if is_folder_of_tables(location):

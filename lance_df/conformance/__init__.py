@@ -1,4 +1,5 @@
-"""The corpus for implementers: answers to its protocol, and `python -m lance_df.conformance`, which runs it.
+"""The conformance corpus: lance_df's answers to its protocol, and the command that runs it.
 
-The cases, and what they mean, are in the folder ``conformance`` of the source distribution.
+The command is `python -m lance_df.conformance`. The cases and their documentation are in the folder
+``conformance`` of the source distribution.
 """

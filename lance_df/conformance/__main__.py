@@ -1,4 +1,4 @@
-"""`python -m lance_df.conformance` runs the corpus; with ``--serve`` it answers the requests of a runner."""
+"""Run the conformance corpus, or answer the requests of a runner with ``--serve``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Answers to the requests of the corpus: one function for each operation of its protocol."""
+"""Answer the requests of the corpus, with one method for each operation of its protocol."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _HASHES: Final[Mapping[str, Callable[[list[pa.Array]], pa.Array]]] = {
 
 
 class Answers:
-    """Answers requests; keeps the transactions that are open between them."""
+    """Answers requests, and keeps transactions open between them."""
 
     def __init__(self) -> None:
         self._transactions: dict[str, tuple[ExitStack, NamespaceTransaction, pa.Schema]] = {}
@@ -55,7 +55,7 @@ class Answers:
             return {"result": method(**arguments)}
         except LanceError as err:
             return _error("refused", f"{type(err).__name__}: {err}")
-        except Exception:  # noqa: BLE001 - a defect is an answer too
+        except Exception:  # noqa: BLE001 - a defect is also an answer
             return _error("failed", traceback.format_exc(limit=-3))
 
     # specs, transforms, hashes
@@ -69,7 +69,7 @@ class Answers:
         return {"partitioned": True, "specs": _specs_json(specs.versions), "schema": _schema_json(schema)}
 
     def op_transform(self, transform: object, types: Sequence[object]) -> dict[str, Any]:
-        """Return the expression that a transform stands for, and the type of its values."""
+        """Return the SQL expression of a transform, and its result type."""
         parsed = Transform.from_json(transform, source=_SOURCE)
         sources = [type_from_json(each, source=_SOURCE) for each in types]
         result_type = parsed.result_type(sources)
@@ -84,7 +84,7 @@ class Answers:
     def op_check_expression(
         self, expression: str, types: Sequence[object], result_type: object = None
     ) -> dict[str, Any]:
-        """Check what the specification demands of a partition expression."""
+        """Check the requirements of the specification for a partition expression."""
         sources = [type_from_json(each, source=_SOURCE) for each in types]
         declared = None if result_type is None else type_from_json(result_type, source=_SOURCE)
         return {"result_type": type_to_json(checked_result_type(expression, sources, declared, evaluator()))}
@@ -94,7 +94,7 @@ class Answers:
         return {"values": from_array(_HASHES[function]([to_array(column) for column in columns]))}
 
     def op_partition_names(self, number: int) -> dict[str, Any]:
-        """Make names for namespaces of partitions."""
+        """Generate names for partition namespaces."""
         return {"names": partition_names(number)}
 
     # namespaces, read
@@ -123,7 +123,7 @@ class Answers:
         return {"rows": from_table(opened.to_table(filter=filter))}
 
     def op_prune(self, namespace: str, filter: str) -> dict[str, Any]:
-        """Return the partitions that a query with a condition reads, by the query of its report."""
+        """Return the partitions that the reported query over ``__manifest`` selects for a condition."""
         session = SessionContext()
         register(session, "rows", namespace)
         reports = session.explain_scan(f"SELECT * FROM rows WHERE {filter}").tables
@@ -146,7 +146,7 @@ class Answers:
         return {"rows": from_table(session.sql(sql).to_arrow_table())}
 
     def op_join_groups(self, left: str, right: str, on: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """Return the groups of partitions that a join has to bring together; null if there are none."""
+        """Return the groups of partitions that a join has to combine, or null if there are none."""
         sides = [
             _join_side(path, [pair[position] for pair in on]) for position, path in enumerate((left, right))
         ]
@@ -170,7 +170,7 @@ class Answers:
         }
 
     def op_manifest(self, namespace: str) -> dict[str, Any]:
-        """Return what the ``__manifest`` table has, as a table."""
+        """Return the rows of ``__manifest`` as a table."""
         table = dataset(f"{namespace}/{MANIFEST_FOLDER}")
         fields = schema_to_json(table.schema.remove_metadata())["fields"]
         columns = {field["name"]: {"type": field["type"], "nullable": field["nullable"]} for field in fields}
@@ -184,7 +184,7 @@ class Answers:
     # namespaces, changed
 
     def op_create(self, namespace: str, schema: object, fields: Sequence[_Arguments]) -> dict[str, Any]:
-        """Make an empty namespace."""
+        """Create an empty namespace."""
         columns = schema_from_json(schema, source=_SOURCE)
         PartitionedNamespace.create(namespace, columns, [_partition_by(field) for field in fields])
         return {}
@@ -221,19 +221,19 @@ class Answers:
         return {}
 
     def op_begin(self, namespace: str, transaction: str, rebase: bool = True) -> dict[str, Any]:
-        """Begin a transaction, which later requests name."""
+        """Begin a transaction, to which later requests refer by name."""
         opened, stack = PartitionedNamespace.open(namespace), ExitStack()
         changes = stack.enter_context(opened.transaction(rebase=rebase))
         self._transactions[transaction] = stack, changes, opened.schema
         return {}
 
     def op_commit(self, transaction: str) -> dict[str, Any]:
-        """Publish the changes of a transaction, all or none."""
+        """Commit a transaction."""
         self._transactions.pop(transaction)[0].close()
         return {}
 
     def op_rename_column(self, namespace: str, old: str, new: str) -> dict[str, Any]:
-        """Give a column another name."""
+        """Rename a column."""
         PartitionedNamespace.open(namespace).rename_column(old, new)
         return {}
 
@@ -311,7 +311,7 @@ def _join_side(path: str, columns: Sequence[str]) -> JoinSide:
 
 
 def _partitions(manifest: NamespaceManifest) -> list[list[Any]]:
-    """Return the version of the spec and the partition values of each member."""
+    """Return the spec version and the partition values of each member."""
     members, specs = manifest.members, {spec.name: spec for spec in manifest.specs}
     columns = [field.column for field in manifest.specs.fields.values()]
     owners = [specs[name.partition("$")[0]] for name in members["object_id"].to_pylist()]

@@ -15,7 +15,7 @@ from lance_df.conformance.answers import Answers
 
 
 def serve(requests: IO[str], answers: IO[str]) -> None:
-    """Answer requests, one line of JSON each, until there are no more."""
+    """Answer requests, one JSON object on each line, until the end of the input."""
     served = Answers()
     for line in requests:
         request = json.loads(line)

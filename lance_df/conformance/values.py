@@ -1,7 +1,7 @@
-"""Arrow arrays as JSON, in the form that the README of the corpus defines.
+"""Convert Arrow arrays to and from JSON, as defined in the README of the corpus.
 
-Types are those of `JsonArrowDataType`. Values have one form for each kind of type: what JSON cannot hold
-(bytes, decimals, times, NaN) is text.
+Types are `JsonArrowDataType`. Each kind of type has one form of values; those that JSON cannot express
+(bytes, decimals, times, NaN) are strings.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def to_array(column: Mapping[str, Any]) -> pa.Array:
     Raises
     ------
     InvalidInputError
-        A value is none of the type.
+        A value does not have the type.
     """
     data_type = type_from_json(column["type"], source="the type of a column")
     try:
@@ -93,7 +93,7 @@ def _array(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
 
 
 def _nested(array: pa.Array) -> list[Any] | None:
-    """Return values of lists, structs or maps; None of any other array. Null slots are arbitrary."""
+    """Return the values of lists, structs or maps, or None for other arrays. Null slots are arbitrary."""
     types, length = pa.types, len(array)
     if types.is_struct(array.type):
         names = [field.name for field in array.type]
@@ -159,7 +159,7 @@ def _date_text(days: int) -> str:
 
 
 def _moment_text(count: int, unit: str) -> str:
-    """Return a count of units since 1970 as ISO 8601, with all the digits of the unit."""
+    """Return a count of units since 1970 as ISO 8601, with all digits of the unit."""
     digits = _DIGITS[unit]
     seconds, fraction = divmod(count, 10**digits)
     text = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat()

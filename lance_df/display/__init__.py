@@ -1,4 +1,4 @@
-"""HTML and SVG for notebooks: no script, nothing that is not escaped, and of bounded size.
+"""HTML and SVG for notebooks: without scripts, with all text escaped, and of bounded size.
 
-Colours follow the text of the page, so that pages may be dark or light.
+Colours are those of the page's text, so that pages may be dark or light.
 """

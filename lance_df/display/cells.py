@@ -1,4 +1,4 @@
-"""Values of Arrow as short text: of large ones only the beginning is decoded."""
+"""Arrow values as short text; only the beginning of large values is decoded."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def cell_text(value: Any, depth: int = 0) -> str:
         return _joined("[", items, len(value.values), "]")
     try:
         return str(value)[:_MAX_CHARACTERS]
-    except (OverflowError, ValueError):  # Python's calendar does not have it, Arrow's arrays show it
+    except (OverflowError, ValueError):  # outside Python's calendar, but Arrow can format it
         return " ".join(str(pa.repeat(value, 1)).split())[len("[ ") : -len(" ]")]
 
 
 def _text(value: Any) -> str:
     buffer = value.as_buffer()
-    # four bytes for each character are enough, and one character more shows that there are others
+    # four bytes per character are enough; one extra character shows that the value is longer
     text = bytes(buffer[: 4 * (_MAX_CHARACTERS + 1)]).decode("utf-8", "replace")
     return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
 

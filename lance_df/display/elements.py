@@ -1,4 +1,4 @@
-"""The pieces that HTML here is made of."""
+"""Elements of the HTML output."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MAX_CHARACTERS: Final = 300
 _LINE: Final = str.maketrans("\n\r\t", "   ")
 _BAR_WIDTH: Final = 120
 FILL: Final = 'fill="currentColor" style="fill: light-dark(#1769aa, #7cb7e8)"'
-"""Attributes of a shape: blue, and the colour of the text where CSS does not know both."""
+"""Attributes of a shape: blue mixed with the text colour, or only the text colour in older browsers."""
 
 
 def escaped(text: object, max_characters: int = _MAX_CHARACTERS) -> str:
-    """Return text for HTML, cut where it is too long, and without what is no character; on one line."""
+    """Return text escaped for HTML, on one line, cut if too long, and without invalid characters."""
     shown = str(text)
     if len(shown) > max_characters:
         shown = f"{shown[:max_characters]}…"
@@ -36,28 +36,28 @@ def html_table(titles: Sequence[object], rows: Iterable[Sequence[str]]) -> str:
 
 
 def scrolled(content: str) -> str:
-    """Return what may be wider than the page, on lines that do not wrap."""
+    """Return a scrollable element for content that may be wider than the page, without line wrapping."""
     return f'<div style="overflow-x: auto; white-space: nowrap">{content}</div>'
 
 
 def heading(title: object, facts: Iterable[object]) -> str:
-    """Return a line that says what something is, with facts about it."""
+    """Return a line with a title and facts."""
     parts = " · ".join(escaped(fact) for fact in facts)
     return f"<p><strong>{escaped(title)}</strong><br>{parts}</p>"
 
 
 def note(text: object) -> str:
-    """Return a line of less importance."""
+    """Return a less prominent line."""
     return f'<p style="opacity: 0.75">{escaped(text)}</p>'
 
 
 def folded(title: str, content: str) -> str:
-    """Return what is shown when its title is clicked."""
+    """Return content that is shown when its title is clicked."""
     return f"<details><summary>{escaped(title)}</summary>{content}</details>"
 
 
 def bar(count: Count, text: str) -> str:
-    """Return how much of something is kept, as a bar and in words."""
+    """Return a share as a bar with text."""
     share = min(1.0, count.kept / count.total) if count.total > 0 else 0.0
     width = round(share * _BAR_WIDTH, 1)
     return (

@@ -1,4 +1,4 @@
-"""A whole page: what notebooks show, and tables of plain values, for a browser."""
+"""Whole HTML pages for a browser, with the output of notebooks and tables of plain values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def whole_page(title: object, parts: Iterable[str]) -> str:
-    """Return a document in HTML that needs no other file and runs no script."""
+    """Return an HTML document that needs no other files and runs no scripts."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -39,13 +39,13 @@ def whole_page(title: object, parts: Iterable[str]) -> str:
 
 
 def statement_html(statement: str) -> str:
-    """Return a statement as it is written, with its lines."""
+    """Return a statement as written, with its line breaks."""
     shown = [escaped(line.expandtabs(4), _MAX_STATEMENT) for line in statement[:_MAX_STATEMENT].splitlines()]
     return f"<pre>{chr(10).join(shown)}</pre>"
 
 
 def facts_html(title: str, facts: Mapping[str, Any]) -> str:
-    """Return names and plain values below a title, each on a line; those that are None are left out."""
+    """Return names and plain values below a title, each on a line, without values that are None."""
     known = [(name, value) for name, value in facts.items() if value is not None]
     lines = "".join(
         f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(_text(name, value))}</td></tr>'
@@ -55,7 +55,7 @@ def facts_html(title: str, facts: Mapping[str, Any]) -> str:
 
 
 def section_html(title: str, rows: Sequence[Mapping[str, Any]], left_out: int) -> str:
-    """Return rows of plain values below a title, nothing without any."""
+    """Return rows of plain values below a title, or an empty text if there are no rows."""
     if not rows:
         return ""
     names = list(dict.fromkeys(name for row in rows for name in row))

@@ -1,4 +1,4 @@
-"""A map of partitions: the area of a tile is its bytes, the strength of its colour its rows."""
+"""A map of partitions, in which areas show bytes and the strength of colours shows rows."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _MOST_OPACITY: Final = 0.55
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A partition, or several.
+    """A tile for one partition or several.
 
     Attributes
     ----------
     label
-        Its values, as text that fits on a tile.
+        The partition values, as short text.
     title
-        What they are values of, too: shown when the pointer is there.
+        The partition values with field names, shown when the pointer is over the tile.
     """
 
     label: str
@@ -47,7 +47,7 @@ class _Box:
 
 
 def partition_map(tiles: Sequence[Tile]) -> str:
-    """Return a map as SVG. The largest partitions have tiles of their own, all others share one."""
+    """Return a map as SVG. The largest partitions have their own tiles; all others share one."""
     ordered = sorted(tiles, key=lambda tile: tile.num_bytes, reverse=True)
     if len(ordered) > _MAX_TILES:
         rest = ordered[_MAX_TILES - 1 :]
@@ -56,9 +56,9 @@ def partition_map(tiles: Sequence[Tile]) -> str:
         ordered = sorted([*ordered[: _MAX_TILES - 1], joined], key=lambda tile: tile.num_bytes, reverse=True)
     if not ordered:
         return ""
-    # of those that have a tile of their own
+    # the most rows of the partitions with their own tile
     most = max(1, *sorted(tile.num_rows for tile in tiles)[-_MAX_TILES:])
-    # a partition without bytes has a tile, too
+    # a partition without bytes also has a tile
     sizes = [float(max(1, tile.num_bytes)) for tile in ordered]
     total = sum(sizes)
     areas = [size / total * _WIDTH * _HEIGHT for size in sizes]
@@ -89,7 +89,7 @@ def _shape(tile: Tile, box: _Box, share: float) -> str:
 
 
 def _boxes(areas: Sequence[float], box: _Box) -> Iterator[_Box]:
-    """Yield boxes of some areas, the largest first, that are as square as can be and fill a box."""
+    """Yield boxes with some areas, the largest first, that fill a box and are as square as possible."""
     start = 0
     while start < len(areas):
         side = max(min(box.width, box.height), 1e-9)
@@ -114,6 +114,6 @@ def _boxes(areas: Sequence[float], box: _Box) -> Iterator[_Box]:
 
 
 def _worst(row: Sequence[float], side: float) -> float:
-    """Return the largest ratio of sides that boxes in a row along a side have."""
+    """Return the largest aspect ratio of boxes in a row along a side."""
     total = sum(row)
     return max(side**2 * max(row) / total**2, total**2 / (side**2 * min(row)))

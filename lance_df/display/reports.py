@@ -1,4 +1,4 @@
-"""What scans keep, as bars; and which conjunct did it."""
+"""Reports on scans: bars of what is read, and the effect of each conjunct."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_REASONS: Final = 40
 
 
 def reports_html(tables: Sequence[TableReport], lines: Iterable[str]) -> str:
-    """Return reports on scans one below the other, and lines of text below them."""
+    """Return reports on scans, followed by lines of text."""
     below = list(lines)
     result = "".join(map(_table, tables[:_MAX_TABLES])) or note("no Lance table is read")
     if len(tables) > _MAX_TABLES:
@@ -27,17 +27,17 @@ def reports_html(tables: Sequence[TableReport], lines: Iterable[str]) -> str:
 
 
 def count_text(count: Count) -> str:
-    """Return how much is kept, in words."""
+    """Return the selected share as text."""
     return f"{count.kept:,} of {count.total:,}"
 
 
 def bytes_text(count: Count) -> str:
-    """Return how many bytes are kept, in words."""
+    """Return the selected share of bytes as text."""
     return f"{size_text(count.kept)} of {size_text(count.total)}"
 
 
 def cache_text(table: TableReport) -> str:
-    """Return what a table has in memory, in words; nothing where that is not known."""
+    """Return the cached memory of a table as text, or an empty text if it is not known."""
     if table.cache is None:
         return ""
     total = table.cache.total
@@ -70,7 +70,7 @@ def _table(table: TableReport) -> str:
 
 
 def _reasons(table: TableReport) -> list[tuple[str, str]]:
-    """Return conditions and what they did: those that helped come first."""
+    """Return conditions and their effects, those that pruned first."""
     helped = [
         (spec.predicate, f"kept {count_text(spec.partitions)} partitions of {spec.spec}")
         for spec in table.specs

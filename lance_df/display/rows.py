@@ -1,4 +1,4 @@
-"""Columns and first rows of a table."""
+"""The columns and first rows of a table."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_COLUMNS: Final = 20
-"""Columns of which values are shown."""
+"""How many columns are shown with values."""
 NUM_ROWS: Final = 5
-"""Rows that are shown."""
+"""How many rows are shown."""
 _MAX_FIELDS: Final = 200
 _MAX_TYPE_CHARACTERS: Final = 120
 
 
 def columns_html(schema: pa.Schema) -> str:
-    """Return the columns with their types, to be unfolded."""
+    """Return the columns with their types, as a collapsed list."""
     shown = [schema.field(index) for index in range(min(len(schema), _MAX_FIELDS))]
     rows = [
         (escaped(each.name), escaped(each.type, _MAX_TYPE_CHARACTERS), "yes" if each.nullable else "no")
@@ -38,9 +38,9 @@ def rows_html(rows: pa.Table, num_columns: int, num_rows: int = NUM_ROWS) -> str
     Parameters
     ----------
     rows
-        The first ones, of the first columns.
+        The first rows, with the first columns.
     num_columns
-        How many columns there are.
+        The total number of columns.
     num_rows
         How many rows to show.
     """

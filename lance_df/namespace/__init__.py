@@ -1,4 +1,4 @@
-"""Many tables as one: directory namespaces, partition specs, and what they say about predicates.
+"""Directory namespaces and partitioned namespaces: the partition spec, scans, pruning, changes and checks.
 
 `DirectoryNamespace` is implemented in `lance_df.api`. It can also be imported from here, as in pylance:
 ``lance_namespace`` opens it as ``connect("lance_df.namespace.DirectoryNamespace", {"root": …})``.

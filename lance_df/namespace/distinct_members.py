@@ -1,4 +1,4 @@
-"""Whether members are in ``__manifest`` once each: others may have added rows that are there already."""
+"""Check that ``__manifest`` has each member once: other programs may have added duplicate rows."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
 
 _COLUMNS: Final = {"object_id": "the id", "location": "the folder"}
-# If a scan needs one in so many, all are looked at, once for each version of a namespace.
+# If a scan needs at least one in so many, all members are checked, once for each version of a namespace.
 _SHARE: Final = 2
 
 _distinct: WeakSet[NamespaceManifest] = WeakSet()
 
 
 def check_distinct(manifest: NamespaceManifest, positions: npt.NDArray[np.intp]) -> None:
-    """Check that some members, by their positions in ``manifest.members``, are different tables.
+    """Check that the members at some positions of ``manifest.members`` are different tables.
 
-    Others may be looked at, too.
+    Other members may be checked too.
 
     Raises
     ------
     CorruptDataError
-        Two rows have one id or one folder: rows of that table would count twice.
+        Two rows have the same id or folder, so that rows of that table would count twice.
     """
     if len(positions) < 2 or manifest in _distinct:
         return

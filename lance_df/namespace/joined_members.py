@@ -1,4 +1,4 @@
-"""Scan small members as fragments of one table: what a table costs is mostly what planning a scan costs."""
+"""Scan small members as fragments of one table, because most of the planning cost is per table."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ _ROOT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Neighbouring members that are asked the same: one table each, or all together one."""
+    """Neighbouring members with the same residual: one table for each, or one table for all of them."""
 
     tables: tuple[Table, ...]
     choice: int
 
 
 class JoinedMembers:
-    """Makes tables of which the fragments are those of small members.
+    """Makes tables that consist of the fragments of small members.
 
-    Keeps of each member what that takes, which is far less than its table.
+    It caches only the fragments of each member, which take far less memory than its table.
 
     Parameters
     ----------
     root, schema, cache
-        Of the namespace.
+        Those of the namespace.
     """
 
     def __init__(self, root: Location, schema: Schema, cache: TableCache) -> None:
         self._root = root
         self._schema = schema
-        # the manifest of a small one: what is not replaced in it, all have in common
+        # the manifest of a small member; all small members agree on the parts that are not replaced
         self._pattern: ManifestFile | None = None
         self._templates: ManifestTemplate | None = None
         self._shared = Shared(root, cache=cache)
@@ -68,14 +68,14 @@ class JoinedMembers:
         *,
         cached_only: bool,
     ) -> Iterator[Run]:
-        """Cut members into runs, in their order.
+        """Split members into runs, in their order.
 
         Parameters
         ----------
         opened
-            Opens the table of a member, which is kept open.
+            Opens the table of a member; the table stays open.
         cached_only
-            Not to open tables to read what is in them.
+            Read the manifest files of members instead of opening their tables.
         """
         least = NAMESPACE_LIMITS.current.min_joined_members
         if len(members) < least:
@@ -109,7 +109,7 @@ class JoinedMembers:
     def _look_up(
         self, members: Sequence[Member], opened: Callable[[Member], Table], *, cached_only: bool
     ) -> list[tuple[bytes, ...]]:
-        """Return the fragments of each member; none for one that is not small."""
+        """Return the fragments of each member, or an empty tuple if it is not small."""
         keys = [(member.folder.path, member.version) for member in members]
         fragments_of_members = [
             self._fragments.find(key) if member.is_main_version else ()
@@ -132,7 +132,7 @@ class JoinedMembers:
         return [of_member or () for of_member in fragments_of_members]
 
     def _of_source(self, member: Member, source: ByteSource) -> tuple[bytes, ...]:
-        """Return the fragments of a small member, from the file of its manifest."""
+        """Return the fragments of a small member from its manifest file."""
         if self._templates is not None:
             fragments = self._templates.fragments(manifest_block(source), source=source.path)
             if fragments is not None:
@@ -142,7 +142,7 @@ class JoinedMembers:
         return self._of(member, file)
 
     def _of(self, member: Member, file: ManifestFile) -> tuple[bytes, ...]:
-        """Return the fragments of a small member, with files named from the root; none for others."""
+        """Return the fragments of a small member, with paths relative to the root; none for other members."""
         manifest = file.manifest
         if (
             manifest.base_paths
@@ -171,7 +171,7 @@ class JoinedMembers:
 
 
 def _moved(folder: Location, fragments: FragmentMessages) -> tuple[bytes, ...]:
-    """Return fragments with files named from the root, if they are few, small and whole."""
+    """Return fragments with paths relative to the root, if they are few, small and without deleted rows."""
     limits = NAMESPACE_LIMITS.current
     return moved_if_small(
         fragments,

@@ -1,4 +1,4 @@
-"""What is a table and what a partitioned namespace, asked without importing what namespaces need."""
+"""Distinguish tables from partitioned namespaces without importing the modules of namespaces."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 Source: TypeAlias = "Table | NamespaceSnapshot"
-"""What a path names."""
+"""An open table or namespace."""
 
 
 def namespace_of(source: object) -> NamespaceSnapshot | None:
-    """Return a source that is a partitioned namespace, None for any other."""
-    # nothing is one before the module has been imported
+    """Return the source if it is a partitioned namespace, otherwise None."""
+    # no object is a namespace before the module has been imported
     module = sys.modules.get("lance_df.namespace.snapshot")
     if module is None or not isinstance(source, module.NamespaceSnapshot):
         return None
@@ -33,7 +33,7 @@ def is_table(source: object) -> TypeGuard[Table]:
 
 
 def opened_in(value: object) -> Source | None:
-    """Return the open table or namespace that a value is, or an object of the public API shows all of."""
+    """Return the open table or namespace that a value is, or that a public object represents as a whole."""
     if getattr(value, "_selects", False):
         return None
     for opened in (value, getattr(value, "_table", None)):
@@ -45,7 +45,7 @@ def opened_in(value: object) -> Source | None:
 
 
 def holds_namespace(folder: Location) -> bool:
-    """Whether a folder is the root of a partitioned namespace, and not of a mere directory of tables."""
+    """Whether a folder is the root of a partitioned namespace, not only of a directory of tables."""
     if not (folder / MANIFEST_FOLDER / VERSIONS_DIR).exists():
         return False
     from lance_df.namespace.manifest_table import open_manifest_table
@@ -53,13 +53,13 @@ def holds_namespace(folder: Location) -> bool:
 
     try:
         metadata = open_manifest_table(folder).manifest.table_metadata
-    except NotFoundError:  # who was to make it was stopped before its first version
+    except NotFoundError:  # the program that created it was stopped before its first version
         return False
     return any(key.startswith(KEY_PREFIX) for key in metadata)
 
 
 def is_unmade_namespace(folder: Location) -> bool:
-    """Whether a folder is empty, or holds what is left of a namespace that was not made to its end."""
+    """Whether a folder is empty, or holds the remains of a namespace whose creation was interrupted."""
     if any(entry.name != MANIFEST_FOLDER for entry in folder.list()):
         return False
     return not any(name.endswith(".manifest") for name in (folder / MANIFEST_FOLDER / VERSIONS_DIR).names())

@@ -1,4 +1,4 @@
-"""The thresholds of namespaces, in one object that tests and tools may replace. None changes an answer."""
+"""The thresholds of namespaces, in one object that tests and tools may replace. They never affect results."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from lance_df.table.writing.limits import Adjustable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceLimits:
-    """Thresholds of namespaces. Each is at least 1 unless it says otherwise.
+    """Thresholds of namespaces. Each is at least 1 unless stated otherwise.
 
     Attributes
     ----------
     small_fragment_rows
-        A change of ``__manifest`` rewrites fragments of no more live rows: one file is read faster than
-        several. May be 0.
+        A change of ``__manifest`` rewrites fragments with at most this many live rows, because one file is
+        read faster than several. May be 0.
     merge_ratio
-        It rewrites a fragment, too, of no more live rows than so many times those that it writes anyway, so
-        that each row is rewritten only as often as the number of rows has doubled. May be 0.
+        A change also rewrites a fragment whose live rows are at most this multiple of the rows that it writes
+        anyway, so that each row is rewritten only as often as the number of rows doubles. May be 0.
     directory_small_fragments, directory_small_fragment_rows
-        A change of a directory namespace merges the fragments of no more rows than
-        ``directory_small_fragment_rows`` once there are ``directory_small_fragments``.
+        A change of a directory namespace merges the fragments with at most ``directory_small_fragment_rows``
+        rows once there are ``directory_small_fragments`` of them.
     min_joined_members
-        So many small members in a row are scanned as fragments of one table.
+        The least number of consecutive small members that are scanned as fragments of one table.
     joined_member_fragments, joined_member_rows
-        Of a small member.
+        The most fragments and rows of a small member.
     manifests_at_once
-        Manifests of small members that are in memory together.
+        The number of manifests of small members that are in memory at once.
     many_members
-        Scans of fewer members keep the tables of these open.
+        Scans of fewer members keep their tables open.
     counted_members
-        The rows of a scan of more members are estimated from so many of these.
+        The row count of a scan of more members is estimated from this many of them.
     few_members
-        Scans of no more members keep plans with the tables of these.
+        Scans of at most this many members also cache the plans of the members' tables.
     cached_plans, cached_plan_rows
-        Scans of namespaces whose plans are kept, and the rows of such a scan.
+        How many plans of scans are cached, and the most rows of a scan whose plan is cached.
     few_rows
-        To check all members for duplicates takes less than to find out which are needed, up to so many.
+        Up to this many members, checking all for duplicates is faster than selecting the needed ones.
     """
 
     small_fragment_rows: int = 512

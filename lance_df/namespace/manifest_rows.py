@@ -1,7 +1,7 @@
-"""The rows of ``__manifest`` in columns: read once for each data file, whatever versions have the file.
+"""The rows of ``__manifest`` as Arrow columns; each data file is read once for all versions.
 
-A namespace may have a million partitions. They never become Python objects, and a new version costs what is
-new in it: fragments that were read before are taken over, without the rows that are deleted since.
+A namespace may have a million partitions, so rows never become Python objects. A new version reuses the
+fragments that were read before, without the rows that were deleted since, and reads only new fragments.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "namespace"
 TABLE: Final = "table"
 
-# other tables of the directory are below no spec version
+# other tables of the directory are not below a spec version
 _IN_A_SPEC: Final = r"^v[0-9]+\$"
 
 
@@ -44,9 +44,9 @@ class ManifestRows:
     Parameters
     ----------
     parts
-        The rows of fragments, by their identity.
+        The rows of fragments, by the key of the fragment.
     schema
-        Of the rows.
+        The schema of the rows.
     """
 
     def __init__(self, parts: Sequence[_Part], schema: pa.Schema) -> None:
@@ -60,7 +60,7 @@ class ManifestRows:
         Parameters
         ----------
         former
-            Another version, to take over what both have.
+            Another version, whose rows are reused for the fragments that both versions have.
         """
         schema = plan_scan(table, ScanRequest(with_row_address=True, fragment_ids=())).schema
         known: dict[object, _Part] = {}
@@ -92,12 +92,12 @@ class ManifestRows:
 
     @cached_property
     def all(self) -> pa.Table:
-        """All rows, in as many chunks as they were read in."""
+        """All rows, in the chunks in which they were read."""
         return pa.concat_tables([self._schema.empty_table(), *(part.rows for part in self._parts)])
 
     @cached_property
     def members(self) -> pa.Table:
-        """The rows of member tables, in as many chunks as they were read in."""
+        """The rows of member tables, in the chunks in which they were read."""
         return pa.concat_tables([self._schema.empty_table(), *(part.members for part in self._parts)])
 
     def sizes(self) -> dict[int, tuple[int, int]]:
@@ -117,9 +117,9 @@ class _Part:
     Attributes
     ----------
     key
-        What no other fragment of the table has: its id and the names of its files.
+        Identifies the fragment within the table: its id and the names of its files.
     deleted
-        The rows that are not among them.
+        The deleted rows, which are left out.
     """
 
     key: tuple[int, tuple[str, ...]]
@@ -134,13 +134,13 @@ class _Part:
     def members(self) -> pa.Table:
         """The rows of member tables."""
         tables = self.rows.filter(pc.equal(self.rows["object_type"], TABLE))
-        # members name the version to read, so without nulls there is nothing to look for
+        # each member names the version to read, so rows without nulls there are all members
         if "read_version" not in tables.column_names or tables["read_version"].null_count:
             tables = tables.filter(pc.match_substring_regex(tables["object_id"], _IN_A_SPEC))
         return tables
 
     def without(self, deleted: BitMap) -> _Part:
-        """Return the part with more rows deleted; these include those that are deleted already."""
+        """Return the part with more rows deleted; ``deleted`` includes the rows that are deleted already."""
         if len(deleted) == len(self.deleted):
             return self
         _, offsets = split_addresses(self.rows[ROW_ADDRESS].to_numpy())
@@ -150,9 +150,9 @@ class _Part:
 
 
 def take_rows(rows: pa.Table, positions: npt.NDArray[np.intp]) -> pa.Table:
-    """Return some rows, in ascending order of their positions, without touching the others.
+    """Return the rows at ascending positions, without copying the others.
 
-    Arrow's own joins all chunks of a column of texts first.
+    Arrow's ``take`` first concatenates all chunks of a string column.
     """
     if not len(positions) or rows.num_columns == 0:
         return rows.slice(0, 0)
@@ -172,7 +172,7 @@ def _key(fragment: Fragment) -> tuple[int, tuple[str, ...]]:
 
 
 def _by_fragment(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.RecordBatch]]:
-    """Return rows by the fragment that their addresses name; a batch may have rows of several."""
+    """Return rows by the fragment of their addresses; a batch may have rows of several fragments."""
     of_fragments: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
         owners, _ = split_addresses(batch.column(ROW_ADDRESS).to_numpy())
@@ -185,7 +185,7 @@ def _by_fragment(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.RecordB
 
 
 def check_all_rows(table: Table, rows: pa.Table) -> None:
-    """Check that rows that were read of a version of ``__manifest`` are as many as it counts.
+    """Check that the number of rows read from a version of ``__manifest`` is that in its manifest.
 
     Raises
     ------
@@ -199,9 +199,9 @@ def check_all_rows(table: Table, rows: pa.Table) -> None:
 
 
 def _check_complete(table: Table, fragment: Fragment, part: _Part) -> None:
-    """Check that the rows of a fragment are as many as its manifest says.
+    """Check that the number of rows of a fragment is that in the manifest.
 
-    Whoever rewrites a fragment removes it: rows that were not read would be lost.
+    A change that rewrites a fragment removes the old one: rows that were not read would be lost.
 
     Raises
     ------

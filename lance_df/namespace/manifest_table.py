@@ -1,7 +1,7 @@
 """The ``__manifest`` table: one row for each namespace and each table of a partitioned namespace.
 
 Spec: partitioning, "Manifest Table Schema" and appendices A and C; directory namespace, V2. Specs and schema
-stand in the metadata of the table, not in that of its Arrow schema, which other writers drop.
+are in the table metadata, not in the metadata of the Arrow schema, which other writers drop.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ READ_FIELDS: Final = (
     pa.field("read_branch", pa.string()),
     pa.field("read_tag", pa.string()),
 )
-# The caller checks what others did, and starts again from the newest version.
+# The caller checks the changes of other writers and starts again from the newest version.
 STRICT: Final = CommitOptions(strict=True, max_retries=0)
 
 
@@ -70,7 +70,7 @@ def open_manifest_table(root: Location, version: int | None = None) -> Table:
     Raises
     ------
     NotFoundError
-        There is none, or no such version of it.
+        There is no ``__manifest``, or no such version of it.
     """
     with _named(root):
         return open_ref(Shared(root / MANIFEST_FOLDER), ResolvedRef(None, version))
@@ -93,19 +93,19 @@ class NamespaceManifest:
     Parameters
     ----------
     former
-        Another version, to take over rows that both have.
+        Another version, whose rows are reused where both versions have them.
 
     Attributes
     ----------
     footprint
-        Counts the memory that the version takes.
+        Counts the memory that the version uses.
 
     Raises
     ------
     NotFoundError
-        The table is no partitioned namespace: its metadata have no partition spec.
+        The table is not a partitioned namespace: its metadata has no partition spec.
     CorruptDataError
-        Its metadata are malformed, or it lacks columns that its specs demand.
+        Its metadata is malformed, or it lacks columns that its specs require.
     """
 
     def __init__(self, table: Table, former: NamespaceManifest | None = None) -> None:
@@ -117,9 +117,9 @@ class NamespaceManifest:
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceManifest:
-        """Open the newest version, or one of yesterday.
+        """Open the newest version or an older one.
 
-        What this process has read of it already is not read again.
+        Rows that this process has already read are not read again.
 
         Raises
         ------
@@ -138,16 +138,16 @@ class NamespaceManifest:
 
     @classmethod
     def create(cls, root: Location, schema: NamespaceSchema, specs: PartitionSpecs) -> NamespaceManifest:
-        """Make the table, with a row for each spec version.
+        """Create the table, with a row for each spec version.
 
         Raises
         ------
         AlreadyExistsError
-            There is one.
+            The table exists.
         InvalidInputError
-            A partition field has an id that no column can be called by. Nothing is made.
+            A partition field has an id that cannot be a column name. Nothing is created.
         """
-        # whoever reads does not need what writes
+        # readers do not need the modules that write
         from lance_df.format.operations import Overwrite
         from lance_df.format.transaction import Transaction
         from lance_df.table.commit.apply import create
@@ -181,17 +181,17 @@ class NamespaceManifest:
         return self.table.version
 
     def latest(self) -> NamespaceManifest:
-        """Return the newest version: this object, if nothing happened since."""
+        """Return the newest version: this object, if nothing was committed since."""
         table = self.table.latest()
         return self if table is self.table else NamespaceManifest(table, self)
 
     def check_follows(self, read: NamespaceManifest) -> None:
-        """Check that this is a later version of the namespace that was read.
+        """Check that this is a later version of the namespace in ``read``.
 
         Raises
         ------
         IncompatibleConflictError
-            That was dropped, and another one was made in its place.
+            The namespace in ``read`` was dropped, and another one was created in its place.
         """
         if self.table is read.table:
             return
@@ -201,7 +201,7 @@ class NamespaceManifest:
             with suppress(NotFoundError):
                 now = self.table.history.open(read.version)
             if now is self.table.manifest_file:
-                return  # cleaned up: what follows it is all that is known
+                return  # cleaned up: only later versions are known
         if identity(now) != identity(read.table.manifest_file):
             raise IncompatibleConflictError(
                 f"{self.table.uri}: version {read.version} was read, and is not there any more: the "
@@ -222,13 +222,13 @@ class NamespaceManifest:
     def _rows(self) -> ManifestRows:
         known, self._known_rows = self._known_rows, None
         rows = ManifestRows.read(self.table, known)
-        # with what is made of the rows: those of members, and by spec and partition
+        # including what is derived from the rows: those of members, and indexes by spec and partition
         self.footprint.add(_ROW_COPIES * rows.all.nbytes)
         return rows
 
     @property
     def _read_rows(self) -> ManifestRows | None:
-        """The rows that were read for this version, or for one before it."""
+        """The rows that were read for this version or an earlier one."""
         rows: ManifestRows | None = self.__dict__.get("_rows", self._known_rows)
         return rows
 
@@ -239,14 +239,14 @@ class NamespaceManifest:
 
     @cached_property
     def members(self) -> pa.Table:
-        """The rows of member tables; other tables of the directory are below no spec version.
+        """The rows of member tables; other tables of the directory are not below a spec version.
 
-        The columns that say what to read are optional in the table: they are null here if it has none.
+        The columns that say which version to read are optional in the table; if missing, they are NULL here.
 
         Raises
         ------
         CorruptDataError
-            A row names no folder.
+            A row does not name a folder.
         """
         tables = self._rows.members
         for field in READ_FIELDS:
@@ -263,14 +263,14 @@ class NamespaceManifest:
     def changed(
         self, added: pa.Table, moved: Mapping[str, int], *, options: CommitOptions = STRICT
     ) -> NamespaceManifest:
-        """Publish new rows, and other versions of member tables, in one commit.
+        """Publish new rows and new versions of member tables in one commit.
 
         Parameters
         ----------
         added
-            Rows of this table's columns.
+            Rows with the columns of this table.
         moved
-            The version to read of each member table, by its object id.
+            The version of each changed member table, by object id.
 
         Raises
         ------
@@ -279,7 +279,7 @@ class NamespaceManifest:
         CommitStateUnknownError
             It is not known whether the change was published.
         RowCountMismatchError
-            Namespaces or tables would be lost, or be there twice.
+            Namespaces or tables would be lost or duplicated.
         """
         from lance_df.format.operations import Update
         from lance_df.table.changes.removal import rows_removed
@@ -305,7 +305,8 @@ class NamespaceManifest:
         left.add(addresses[is_left])
         taken = pa.concat_tables([whole, former.filter(pa.array(is_left))])["object_id"]
         check_written(uri, taken=taken, removed=(), added=added["object_id"], written=written["object_id"])
-        # of fragments that are written again all rows must be in hand: their number is that of what was read
+        # all rows of the fragments to rewrite must have been read; the row account takes their number from
+        # the rows read
         sizes = self._rows.sizes()
         read = {fragment_id: sizes[fragment_id][0] for fragment_id in merged}
         rows = RowChange(len(taken) + len(added), {**read, **left.live_counts(self.table)})
@@ -318,10 +319,10 @@ class NamespaceManifest:
             return NamespaceManifest(commit_change(self.table, operation, rows=rows, options=options), self)
 
     def _merged_fragments(self, num_new: int) -> list[int]:
-        """Return the fragments to write again with so many new rows.
+        """Return the fragments to rewrite together with ``num_new`` new rows.
 
-        Small ones, so that there are never many, and each row is written again only as often as the number
-        of rows has doubled since; and those of which most rows are deleted.
+        These are small fragments, so that there are never many, and each row is rewritten only as often as
+        the number of rows doubles; and fragments of which most rows are deleted.
         """
         sizes = self._rows.sizes()
         limits = NAMESPACE_LIMITS.current
@@ -363,7 +364,7 @@ def _described(table: Table, former: NamespaceManifest | None) -> tuple[Partitio
 
 
 def _with_versions(rows: pa.Table, versions: Mapping[str, int]) -> pa.Table:
-    """Return rows of members that are to be read at versions of their main branches."""
+    """Return the rows of members, changed to name versions of main."""
     if not versions:
         return rows
     new = pa.array([versions[name] for name in rows["object_id"].to_pylist()], pa.uint64())
@@ -379,7 +380,7 @@ _recent: Final[Entries[NamespaceManifest]] = PROCESS.entries(CacheKind.NAMESPACE
 
 
 def manifest_schema(more: Iterable[pa.Field]) -> Schema:
-    """Return the schema of a ``__manifest`` table that has some columns more than each has."""
+    """Return the schema of a ``__manifest`` table: the standard columns and ``more``."""
     key, *others = schema_from_arrow(pa.schema([*BASE_FIELDS, *more])).fields
     key = dataclasses.replace(key, primary_key_position=0, metadata=_KEY_METADATA)
     return Schema(fields=(key, *others))

@@ -1,8 +1,8 @@
 """Member tables: one ordinary Lance table for each partition, read at the version that the namespace names.
 
-What is committed to a member shows only when the namespace publishes its version. So a commit stands on the
-published version; newer ones, of a writer that was interrupted or is not done, are undone in a version of
-their own.
+A commit to a member becomes visible only when the namespace publishes the new version. So a commit builds on
+the published version. Newer versions, of a writer that was interrupted or has not finished, are first undone
+by a separate version.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from lance_df.table.writing.zone_map_writer import ZoneMaps
 
 FILE_VERSION: Final = "2.2"
-# In transactions of versions that show only when the namespace publishes them.
+# A property of transactions whose versions become visible only when the namespace publishes them.
 STAGED_KEY: Final = "lance_df:staged"
-# Nobody else's commit may come between.
+# No other writer may commit in between.
 MEMBER_COMMIT: Final = CommitOptions(
     strict=True, max_retries=0, properties={STAGED_KEY: "true"}, is_part=True
 )
@@ -54,19 +54,19 @@ _ATTEMPTS: Final = 20
 
 
 class NewMembers:
-    """Makes the tables of new partitions.
+    """Creates the tables of new partitions.
 
     Parameters
     ----------
     schema
-        Of all of them.
+        The schema of all tables.
     """
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         state = create(Overwrite((), schema), data_format=FILE_VERSION, stable_row_ids=False)
         manifest = dataclasses.replace(state.manifest, writer_version=library_version())
-        # what is the same in all of them becomes a message once
+        # the parts that all of them share are converted to protobuf once
         _, self._empty = manifest.serialized(index_section=None, transaction_section=None)
 
     def create(
@@ -78,25 +78,25 @@ class NewMembers:
         *,
         num_rows: int,
     ) -> int:
-        """Make a table, in a folder that no other writer knows, and return its version.
+        """Create a table in a folder that no other writer knows, and return its version.
 
         Parameters
         ----------
         fragments
-            Of files of the version `FILE_VERSION`.
+            Their files have the version `FILE_VERSION`.
         unsynced
-            Takes note of local files, which are not durable yet.
+            Records local files, which are not durable yet.
         zone_maps
-            Of some of the fragments, if there are any.
+            The zone maps of some of the fragments, if there are any.
         num_rows
-            How many rows were handed over to be written.
+            How many rows were passed to the writer.
 
         Raises
         ------
         AlreadyExistsError
-            There is a table.
+            The folder has a table.
         RowCountMismatchError
-            The fragments do not have so many rows.
+            The fragments have another number of rows.
         """
         added = numbered(self._empty, fragments)
         manifest = dataclasses.replace(
@@ -140,7 +140,7 @@ def commit_to_member(location: Location, published: int, operation: Operation, r
     Parameters
     ----------
     rows
-        How many rows it adds and deletes, counted where these were selected.
+        How many rows the operation adds and deletes, counted where they were selected.
 
     Raises
     ------
@@ -153,13 +153,13 @@ def commit_to_member(location: Location, published: int, operation: Operation, r
 
 
 def commits_to_member(location: Location, published: int, commit: Callable[[Table], Table]) -> int:
-    """Make commits that follow the published version, and return the version that they lead to.
+    """Make commits on top of the published version, and return the last version.
 
     Parameters
     ----------
     commit
-        Is given the newest version, which holds what the published one does, and commits with
-        `MEMBER_COMMIT`. Called again when other writers were faster.
+        Receives the newest version, which has the content of the published one, and commits with
+        `MEMBER_COMMIT`. Called again if another writer commits first.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Some members of a namespace, to be scanned as one table."""
+"""A subset of the members of a namespace, scanned as one table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MemberSubset(NamespaceSnapshot):
     Parameters
     ----------
     members
-        For each row of ``manifest.members`` whether it does.
+        For each row of ``manifest.members``, whether that member is in the subset.
     """
 
     def __init__(self, snapshot: NamespaceSnapshot, members: npt.NDArray[np.bool_]) -> None:
@@ -46,13 +46,13 @@ class MemberSubset(NamespaceSnapshot):
         self.subset = members
 
     def selected_members(self, request: ScanRequest) -> SelectedMembers:
-        """Return the members that may have rows of the answer, and what is left to be asked of these."""
+        """Return the members that may have matching rows, with their residual predicates."""
         selected = super().selected_members(request)
         exists = self.subset[selected.positions]
         return replace(selected, positions=selected.positions[exists], choices=selected.choices[exists])
 
     def member_rows(self) -> npt.NDArray[np.int64]:
-        """Return the number of rows of each member, 0 for those that do not exist."""
+        """Return the number of rows of each member, 0 for those outside the subset."""
         positions = np.flatnonzero(self.subset)
         rows = np.zeros(len(self.subset), np.int64)
         known = self._live_rows
@@ -67,7 +67,7 @@ class MemberSubset(NamespaceSnapshot):
         return rows
 
     def release_pages(self) -> None:
-        """Give back the memory of what has been read of local files; see `mapped_pages`."""
+        """Release the memory of the pages read from local files; see `mapped_pages`."""
         if not self.root.is_local:
             return
         for member in members_at(self.root, self.manifest, np.flatnonzero(self.subset)):
@@ -82,7 +82,7 @@ class ChosenMembers(MemberSubset):
     Parameters
     ----------
     refs
-        Where somebody else has looked up what is not pinned: what to open, by position.
+        What to open for members that are not pinned, by position, if the caller has resolved it already.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ChosenMembers(MemberSubset):
         self._refs = refs
 
     def open_members(self, positions: npt.NDArray[np.intp]) -> list[Table]:
-        """Return the tables of some rows of ``manifest.members``, by the positions of these."""
+        """Return the tables of the members at some positions of ``manifest.members``."""
         members = members_at(self.root, self.manifest, positions)
         for number, position in enumerate(positions.tolist() if self._refs else ()):
             ref = self._refs.get(position)

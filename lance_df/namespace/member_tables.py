@@ -1,4 +1,4 @@
-"""Member tables as readers see them: at a version, in the columns of the namespace."""
+"""Open member tables as readers see them: at one version, with the columns of the namespace."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def open_member(location: Location, version: int | None = None, branch: str | No
 
 
 def in_columns_of(schema: NamespaceSchema, table: Table) -> Table:
-    """Return a member in the columns of its namespace: the table as it is, unless somebody else made it.
+    """Return a member with the columns of its namespace: the same table, unless another program created it.
 
     Raises
     ------
     CorruptDataError
-        A column has another type or field id than in the namespace, or is missing and must not be null.
+        A column has another type or field id than in the namespace, or is missing but not nullable.
     """
     columns = schema.columns
     if table.schema.fields == columns.fields:
@@ -40,7 +40,7 @@ def in_columns_of(schema: NamespaceSchema, table: Table) -> Table:
     strangers = {field.name for field_id, field in fields.items() if field_id not in wanted}
     for field in columns.walk():
         known = fields.get(field.id)
-        # a column of that name under another id may well be meant to be this one
+        # a column of that name under another id is probably meant to be this one
         is_null = known is None and field.nullable and field.name not in strangers
         if not is_null and (known is None or known.logical_type != field.logical_type):
             actual = "missing" if known is None else f"of type {known.logical_type}"
@@ -53,12 +53,12 @@ def in_columns_of(schema: NamespaceSchema, table: Table) -> Table:
 
 
 def check_blobs_can_move(table: Table) -> None:
-    """Check that rows of a member may come to lie in another one.
+    """Check that rows of a member can be moved into another one.
 
     Raises
     ------
     UnsupportedFeatureError
-        It has blobs, which may refer to base paths of its own.
+        The member has blobs, which may refer to its own base paths.
     """
     if table.manifest.base_paths and any(field.is_blob for field in table.schema.walk()):
         raise UnsupportedFeatureError(
@@ -67,12 +67,12 @@ def check_blobs_can_move(table: Table) -> None:
 
 
 def check_columns(schema: NamespaceSchema, table: Table) -> None:
-    """Check that a member has the columns and field ids of its namespace, before they are relied upon.
+    """Check that a member has the columns and field ids of its namespace.
 
     Raises
     ------
     CorruptDataError
-        It has others.
+        It has other columns or field ids.
     """
     if table.schema.fields != schema.columns.fields:
         raise CorruptDataError(

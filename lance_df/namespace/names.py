@@ -1,4 +1,4 @@
-"""Names in a namespace: object ids, generated names of partitions, folders of tables.
+"""Names in a namespace: object ids, generated names of partitions, and folders of tables.
 
 Spec: partitioning, "Physical Layout and Naming"; directory namespace, V2.
 """
@@ -21,7 +21,7 @@ MEMBER_NAME: Final = "dataset"
 
 _BASE36: Final = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", np.uint8)
 _NAME_LENGTH: Final = 16
-# random bytes below this are spread evenly over the letters
+# random bytes below this limit are distributed evenly over the letters
 _EVEN: Final = 256 - 256 % len(_BASE36)
 
 _MEMBER_FOLDER: Final = re.compile(rf"[0-9a-f]{{8}}_(v[0-9]+\$.*\${MEMBER_NAME})", re.ASCII | re.DOTALL)
@@ -33,7 +33,7 @@ def object_id(parts: Sequence[str]) -> str:
     Raises
     ------
     InvalidInputError
-        There is no part, or one is empty or holds the separator.
+        There are no parts, or a part is empty or contains the separator.
     """
     for part in parts:
         if not part or SEPARATOR in part:
@@ -55,7 +55,7 @@ def partition_names(count: int) -> list[str]:
 
 
 def table_folder(table_id: str) -> str:
-    """Return a new name for the folder of a table: only its randomness keeps it from being another's."""
+    """Return a new name for the folder of a table; only its randomness makes it unique."""
     return f"{os.urandom(4).hex()}_{table_id}"
 
 
@@ -71,10 +71,10 @@ def member_of_folder(name: str) -> str | None:
 
 
 class Names(Protocol):
-    """Names what is new in a namespace."""
+    """Generates names for new partitions and tables of a namespace."""
 
     def segments(self, level: int, keys: Sequence[bytes]) -> list[str]:
-        """Return the last parts of the names of namespaces of a level, by the keys of their values."""
+        """Return the last part of the name of each namespace of a level, by the keys of their values."""
         ...
 
     def folder(self, table_id: str) -> str:
@@ -83,7 +83,7 @@ class Names(Protocol):
 
 
 class RandomNames:
-    """Names that nobody else has."""
+    """Random names, which no other writer uses."""
 
     def segments(self, level: int, keys: Sequence[bytes]) -> list[str]:
         del level
@@ -94,12 +94,12 @@ class RandomNames:
 
 
 class JobNames:
-    """Names that all processes of a job give to the same things, without talking, and that no other job has.
+    """Names that all processes of a job derive identically without communication, and that no other job uses.
 
     Parameters
     ----------
     job
-        A text of its own for each job.
+        A unique text for each job.
     """
 
     def __init__(self, job: str) -> None:
@@ -116,6 +116,6 @@ class JobNames:
         return f"{self._digest(b'folder', table_id.encode())[:4].hex()}_{table_id}"
 
     def _digest(self, kind: bytes, key: bytes) -> bytes:
-        import hashlib  # loads OpenSSL, which whoever only reads does not need
+        import hashlib  # loads OpenSSL, which readers do not need
 
         return hashlib.sha256(b"\0".join((self._job.encode(), kind, key))).digest()

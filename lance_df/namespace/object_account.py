@@ -1,7 +1,7 @@
-"""The account of ``__manifest`` in objects: those of before, without the removed ones, with the added ones.
+"""Check commits to ``__manifest`` by object ids: the ids before, minus removed ids, plus added ids.
 
-A commit to the table is checked in numbers of rows (`lance_df.table.commit.row_account`); here it is checked
-that they are the rows of the same namespaces and tables.
+`lance_df.table.commit.row_account` checks the number of rows of a commit. This module checks that they are
+the rows of the same namespaces and tables.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ def check_written(
     uri
         The ``__manifest`` table.
     taken
-        The ids of rows that leave their fragments, to be written again or removed.
+        The ids of rows that are taken out of their fragments, to be rewritten or removed.
     removed
-        The ids of those that are removed.
+        The ids of rows that are removed.
     added
-        The ids of rows that are new. One that is removed may be added in its place.
+        The ids of new rows. A removed id may be added again.
     written
         The ids of the rows to be written.
 
     Raises
     ------
     RowCountMismatchError
-        An object would be lost, or be there twice.
+        An object would be lost or duplicated.
     """
     left = taken.filter(pc.invert(pc.is_in(taken, pa.array(removed, pa.string()))))
     expected = pa.chunked_array([*left.chunks, *added.chunks], pa.string())
-    # where no row moves to another place, the ids need not be sorted
+    # if the order of rows does not change, the ids need not be sorted
     if not expected.equals(written) and not _sorted(expected).equals(_sorted(written)):
         numbers = f"{len(taken)} taken, {len(taken) - len(left)} removed, {len(added)} added"
         _refuse(uri, expected, written, numbers)
 
 
 def check_new(uri: str, *, before: pa.ChunkedArray, removed: Sequence[str], added: pa.ChunkedArray) -> None:
-    """Check that no object is added that is there already.
+    """Check that no added object exists already.
 
     Raises
     ------
     RowCountMismatchError
-        One is, or is added twice.
+        An added object exists, or is added twice.
     """
     distinct = added.unique()
     known = before.filter(pc.is_in(before, distinct))
@@ -76,24 +76,24 @@ def check_new(uri: str, *, before: pa.ChunkedArray, removed: Sequence[str], adde
 
 
 def check_same(uri: str, *, before: pa.ChunkedArray, after: pa.ChunkedArray) -> None:
-    """Check that objects come to be what others were, one by one.
+    """Check that the objects before and after are the same.
 
     Raises
     ------
     RowCountMismatchError
-        One would be lost, added, or be there twice.
+        An object would be lost, added or duplicated.
     """
     if not _sorted(before).equals(_sorted(after)):
         _refuse(uri, before, after, f"{len(before)} before, 0 removed, 0 added")
 
 
 def check_none_lost(uri: str, *, before: pa.ChunkedArray, after: pa.ChunkedArray) -> None:
-    """Check that everything of before is there after.
+    """Check that every object before is also there after.
 
     Raises
     ------
     RowCountMismatchError
-        Something would be lost.
+        An object would be lost.
     """
     lost = before.filter(pc.invert(pc.is_in(before, one_array(after)))).drop_null()
     if len(lost):

@@ -1,4 +1,4 @@
-"""Which version of which table the rows of ``__manifest`` publish for partitions.
+"""Which version of each member table the rows of ``__manifest`` publish.
 
 Spec: partitioning, "Read Behavior".
 """
@@ -28,16 +28,17 @@ if TYPE_CHECKING:
     from lance_df.table.metadata.manifest_io import ManifestFile
     from lance_df.table.table import Table
 
-# To gather whole columns takes longer than to look so many rows up one by one.
+# Up to this many rows, single lookups are faster than gathering whole columns.
 _FEW = 8
 _COLUMNS = ("object_id", "location", "read_version", "read_branch", "read_tag")
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """The table of a partition, and what of it is published.
+    """The table of a partition, and its published state.
 
-    A version of main or of a branch, or a tag; without either the newest version of main.
+    The state is a version of main or of a branch, or a tag. If none is given, it is the newest version of
+    main.
     """
 
     object_id: str
@@ -48,7 +49,7 @@ class Member:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether what is published stays what it is."""
+        """Whether the published state is a fixed version."""
         return self.version is not None
 
     @property
@@ -58,18 +59,18 @@ class Member:
 
     @property
     def follows_newest(self) -> bool:
-        """Whether nothing is named, so that what is read is the newest version."""
+        """Whether neither version, branch nor tag is given, so that readers take the newest version."""
         return self.version is None and self.branch is None and self.tag is None
 
     def resolve(self) -> ResolvedRef:
-        """Return the branch and the version, at this moment where that is not pinned.
+        """Return the branch and the version; if the member is not pinned, those of this moment.
 
         Raises
         ------
         VersionNotFoundError
             There is no such tag.
         CorruptDataError
-            The row combines what cannot be combined.
+            The row has a combination of version, branch and tag that is not allowed.
         """
         match self.version, self.branch, self.tag:
             case None, None, None:
@@ -85,12 +86,12 @@ class Member:
                 )
 
     def open(self, cache: TableCache | None = None) -> Table:
-        """Open what is published.
+        """Open the published version.
 
         Parameters
         ----------
         cache
-            What the table keeps for later statements; by default it has a cache of its own.
+            The cache of the table; by default a new one.
 
         Raises
         ------
@@ -100,14 +101,14 @@ class Member:
         return open_ref(Shared(self.folder, cache=cache or TableCache()), self.resolve())
 
     def manifest_file(self) -> ManifestFile:
-        """Open the manifest alone of a member that names a version of main.
+        """Open only the manifest of a member that names a version of main.
 
         Raises
         ------
         NotFoundError
             There is no such table or version.
         UnsupportedFeatureError
-            The table must not be read by this release.
+            This release cannot read the table.
         """
         file = History(self.folder).open(self.version_number)
         file.check_readable()
@@ -115,13 +116,13 @@ class Member:
 
     @property
     def version_number(self) -> int:
-        """The version of a member that names one of main."""
+        """The version of main that the member names."""
         if self.version is None or not self.is_main_version:
             raise TypeError("the member names no version of main")
         return self.version
 
     def version_of_main(self) -> int | None:
-        """Return the version of main that is read; None if it is one of a branch, which takes no changes."""
+        """Return the version of main that is read, or None for a branch, which cannot be changed."""
         ref = self.resolve()
         if ref.branch is not None:
             return None
@@ -129,7 +130,7 @@ class Member:
 
 
 def manifest_sources(members: Sequence[Member]) -> Iterator[ByteSource]:
-    """Open the manifest files of some members that name versions of main; see `Member.manifest_file`."""
+    """Open the manifest files of members that name versions of main; see `Member.manifest_file`."""
     return version_sources([(member.folder, member.version_number) for member in members])
 
 
@@ -139,7 +140,7 @@ def members_at(root: Location, manifest: NamespaceManifest, positions: npt.NDArr
     Raises
     ------
     CorruptDataError
-        One has no location, or one outside of the namespace.
+        A member has no location, or a location outside the namespace.
     """
     if len(positions) <= _FEW:
         columns = [manifest.members.column(name) for name in _COLUMNS]
@@ -168,5 +169,5 @@ def _member(
 
 
 def are_pinned(manifest: NamespaceManifest) -> bool:
-    """Whether all members are published at versions, so that they stay what they are."""
+    """Whether all members name a version, so that they cannot change."""
     return manifest.members["read_version"].null_count == 0

@@ -1,4 +1,4 @@
-"""One version of a partitioned namespace, to be scanned as one table."""
+"""One version of a partitioned namespace, scanned as one table."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger("lance_df")
 
 SYSTEM_NAMES: Final = frozenset(SYSTEM_COLUMNS)
-# of a fragment in a table of many small members
+# the size of a fragment in a table of many small members
 _FRAGMENT_BYTES: Final = 256
 
 
 class NamespaceSnapshot:
-    """What a query sees of a namespace: every member at one version. Safe to share between threads."""
+    """The state that a query sees: every member at one version. Safe to share between threads."""
 
     def __init__(
         self,
@@ -77,14 +77,14 @@ class NamespaceSnapshot:
         self._cache_part = self.cache.part()
         plans = self.cache.part(NAMESPACE_LIMITS.current.cached_plans)
         self._plans: Entries[ScanPlan] = plans.entries(CacheKind.PLANS)
-        # what tags and newest versions were when they were first asked for: a query sees one state
+        # the versions of tags and newest versions when first resolved, so that a query sees one state
         self._resolved: dict[Hashable, ResolvedRef] = {}
-        # of members, by their positions
+        # row counts of members, by their positions
         self._live_rows: dict[int, int] = {}
 
     @property
     def num_bytes(self) -> int:
-        """The memory that the object takes beside its cache, estimated."""
+        """The estimated memory of this object without its cache."""
         return self.manifest.footprint.num_bytes
 
     @classmethod
@@ -99,19 +99,19 @@ class NamespaceSnapshot:
         return cls(root, NamespaceManifest.open(root, version))
 
     def latest(self) -> NamespaceSnapshot:
-        """Return the newest version: this object, if nothing happened since."""
+        """Return the newest version: this object, if nothing was committed since."""
         manifest = self.manifest.latest()
         if manifest is self.manifest and not are_pinned(manifest):
             return NamespaceSnapshot(self.root, manifest, self.cache, self._joined, self.arrow_schema)
         return self.of(manifest)
 
     def checkout(self, version: object) -> NamespaceSnapshot:
-        """Return another version, by its number.
+        """Return the version with a number.
 
         Raises
         ------
         InvalidInputError
-            It is no number: namespaces have no tags and branches.
+            The version is not a number; namespaces have no tags or branches.
         VersionNotFoundError
             There is no such version.
         """
@@ -121,7 +121,7 @@ class NamespaceSnapshot:
         return self.of(self.manifest.checkout(number))
 
     def of(self, manifest: NamespaceManifest) -> NamespaceSnapshot:
-        """Return another version, with the tables that are open already."""
+        """Return another version, which shares the tables that are already open."""
         if manifest is self.manifest:
             return self
         joined = self._joined if manifest.schema == self.manifest.schema else None
@@ -133,7 +133,7 @@ class NamespaceSnapshot:
 
     @property
     def is_local(self) -> bool:
-        """Whether reading takes no requests to a store."""
+        """Whether reads need no requests to a remote store."""
         return self.root.is_local
 
     @property
@@ -147,7 +147,7 @@ class NamespaceSnapshot:
         return self.manifest.table
 
     def clear_cache(self) -> None:
-        """Free what is cached of all versions of the namespace and of its members."""
+        """Clear the cache of all versions of the namespace and of its members."""
         self.cache.clear()
         self.manifest.table.clear_cache()
 
@@ -158,19 +158,19 @@ class NamespaceSnapshot:
 
     @property
     def is_partitioned(self) -> bool:
-        """True: its members are its partitions."""
+        """True: each member is a partition."""
         return True
 
     def plan(self, request: ScanRequest) -> ScanPlan:
-        """Plan a scan over all partitions that may hold what is wanted; see `lance_df.scan.source.Scannable`.
+        """Plan a scan over all partitions that may have matching rows; see `lance_df.scan.source.Scannable`.
 
-        What the values of a partition prove of the predicate is not asked of its rows again.
+        Conjuncts that the partition values prove are not evaluated on rows again.
         """
         if _has_unknown(request) or not request.options.cached_plans:
             return self._planned(request)
         try:
             known = self._plans.find(request)
-        except TypeError:  # it holds a list of values
+        except TypeError:  # the request contains a list of values, which has no hash
             return self._planned(request)
         if known is not None:
             return known
@@ -218,7 +218,7 @@ class NamespaceSnapshot:
         return output_of(self.manifest.schema.columns, request).schema
 
     def _tables_of(self, request: ScanRequest, selected: SelectedMembers) -> Iterator[tuple[Table, int]]:
-        """Yield tables to scan, small members joined, and what is left to be asked of each."""
+        """Yield the tables to scan, with small members joined, and the index of the residual for each."""
         if _is_of_members(request) or not request.options.joined_members:
             yield from zip(self.open_members(selected.positions), selected.choices.tolist(), strict=True)
             return
@@ -247,7 +247,7 @@ class NamespaceSnapshot:
         Parameters
         ----------
         names
-            The ids of the members to be read, if not all.
+            The ids of the members to read; all if None.
         """
         selected = self.selected_members(request)
         ids = self.manifest.members["object_id"].take(pa.array(selected.positions)).to_pylist()
@@ -266,7 +266,7 @@ class NamespaceSnapshot:
         return sum(map_reads(self._rows_of, members, where=self.root))
 
     def _rows_of(self, member: Member) -> int:
-        """Count the rows of a member from its manifest alone, where that has them."""
+        """Count the rows of a member, from its manifest alone if possible."""
         if member.is_main_version:
             columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
             key = member.folder.path, member.version, columns
@@ -278,16 +278,16 @@ class NamespaceSnapshot:
 
     def _counted_rows(self, member: Member) -> int | None:
         manifest = member.manifest_file().manifest
-        # earlier releases wrote wrong numbers; and what is in other columns has to be read
+        # earlier releases wrote wrong numbers; members with other columns have to be opened
         if manifest.writer_version is None or manifest.schema.fields != self.manifest.schema.columns.fields:
             return None
         return manifest.fragments.live_rows()
 
     def estimated_rows(self, pruning_predicate: Predicate | None) -> int | None:
-        """Return about how many rows a scan with a pruning predicate reads.
+        """Return the estimated number of rows that a scan with a pruning predicate reads.
 
-        Of many members a few are counted. Those of local stores are opened for that; None where a member of
-        another store is not open yet, or one cannot be opened.
+        If there are many members, only a few are counted. Local members are opened for this. None if a remote
+        member is not open yet, or if a member cannot be opened.
         """
         positions = self.selected_members(ScanRequest(pruning_predicate=pruning_predicate)).positions
         few = min(len(positions), NAMESPACE_LIMITS.current.counted_members)
@@ -305,19 +305,19 @@ class NamespaceSnapshot:
         return counts.put(key, sum(known) * len(positions) // few, len(key[0]))
 
     def _open_at(self, positions: npt.NDArray[np.intp]) -> list[Table | None]:
-        """Return members that are open, or may be opened without requests to a store."""
+        """Return the members that are open or local; None for the others."""
         if self.is_local:
             try:
                 return [*self.open_members(positions)]
-            except LanceError:  # the scan raises it, if it reads that member
+            except LanceError:  # the scan raises the error if it reads that member
                 return [None]
         members = members_at(self.root, self.manifest, positions)
         return [self._members.find(self._key(member)) for member in members]
 
     def sample(self, pruning_predicate: Predicate | None) -> Sample | None:
-        """Return a sample of the first member that may have rows of a pruning predicate.
+        """Return a sample of the first member that may have rows that satisfy a pruning predicate.
 
-        None if none may, or it takes requests to a store.
+        None if there is no such member, or if the store is not local.
         """
         if not self.is_local:
             return None
@@ -327,11 +327,11 @@ class NamespaceSnapshot:
         return tables[0].sample() if tables else None
 
     def selected_members(self, request: ScanRequest) -> SelectedMembers:
-        """Return the members that may have rows of the answer, and what is left to be asked of these."""
+        """Return the members that may have matching rows, with their residual predicates."""
         return selected_members(self.manifest, request.predicate, request.pruning_predicate)
 
     def open_members(self, positions: npt.NDArray[np.intp]) -> list[Table]:
-        """Return the tables of some rows of ``manifest.members``, by the positions of these."""
+        """Return the tables of the members at some positions of ``manifest.members``."""
         return map_reads(self._opened, members_at(self.root, self.manifest, positions), where=self.root)
 
     @property
@@ -347,7 +347,7 @@ class NamespaceSnapshot:
         if ref is None:
             table = self._open(member)
             here = ResolvedRef(table.branch, table.version)
-            # of threads that come at once the first is right
+            # if several threads arrive at once, the first one decides
             ref = self._resolved.setdefault(key, here)
             if ref == here:
                 return members.put((key, ref), table, table.num_bytes)
@@ -377,7 +377,7 @@ class NamespaceSnapshot:
 
 
 def _is_of_members(request: ScanRequest) -> bool:
-    """Whether a scan is about fragments or addresses, which are those of members in their own tables."""
+    """Whether a scan refers to fragments, row ids or addresses, which belong to the members' own tables."""
     wants_addresses = request.with_row_id or request.with_row_address
     per_fragment = request.fragment_ids is not None or Promise.PER_FRAGMENT in request.requires
     return wants_addresses or per_fragment or not SYSTEM_NAMES.isdisjoint(request.columns or ())
@@ -389,5 +389,5 @@ def _runs_bytes(runs: Sequence[Run]) -> int:
 
 
 def _has_unknown(request: ScanRequest) -> bool:
-    """Whether requests that are equal may differ: by the literals -0.0 and 0.0 in what is not known."""
+    """Whether equal requests may differ: an `Unknown` may distinguish the literals -0.0 and 0.0."""
     return request.pruning_predicate is not None and has_unknown(request.pruning_predicate)

@@ -1,4 +1,4 @@
-"""Where bytes live: fsspec stores, ranged and coalesced reads, memory maps. Knows nothing of Lance."""
+"""Storage: fsspec filesystems, ranged and coalesced reads, and memory maps. Independent of Lance."""
 
 from lance_df.storage.location import Entry, Location, open_location
 from lance_df.storage.ranges import ByteRange, coalesce

@@ -1,4 +1,4 @@
-"""Copy files from one place to another, also between stores."""
+"""Copy files within a store or between stores."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _CHUNK_BYTES = 8 * 1024 * 1024
 
 
 def copy_file(source: Location, target: Location) -> None:
-    """Copy a file to a new name, within one remote store by the store itself.
+    """Copy a file to a new name. Within one remote store, the store itself copies it.
 
     Raises
     ------
     NotFoundError
         There is no such file.
     StorageError
-        One of the stores failed; what was written is removed, as far as the store lets us.
+        One of the stores failed; the written data is removed as far as the store allows.
     """
     if not source.is_local and source.fs == target.fs:
         with translate_errors(source.uri):

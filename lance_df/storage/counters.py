@@ -24,7 +24,7 @@ class ReadCounters:
 
 
 READ = ReadCounters()
-"""What this process has read."""
+"""The reads of this process."""
 
 
 def iops_counter() -> int:

@@ -1,11 +1,11 @@
-"""fsspec's filesystems, which send requests on a thread of their own: a forked child needs new ones."""
+"""Recreate fsspec filesystems in forked children, which lack the thread that sends their requests."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-# its own hook comes first then: what is made anew gets a thread of the child
+# imported first, so that its fork hook runs first and new filesystems get a thread of the child
 from fsspec.asyn import AsyncFileSystem
 
 from lance_df.forks import after_fork_in_child
@@ -17,7 +17,7 @@ _opened: dict[int, ref[Any]] = {}
 
 
 def renewed_at_fork(fs: AbstractFileSystem) -> None:
-    """Let a filesystem that was opened before a fork be used after it, by all that hold it."""
+    """Register a filesystem to be recreated in forked children, in place, so that references stay valid."""
     if isinstance(fs, AsyncFileSystem) and not fs.asynchronous:
         _opened[id(fs)] = ref(fs)
 

@@ -1,4 +1,4 @@
-"""The beginning of a folder, by one request, of stores that list names in order."""
+"""List the first files of a folder with one request, in stores that list names in order."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 _ORDERED = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"})
-# of directory buckets of S3, which list in any order
+# the suffix of S3 directory buckets, which list in any order
 _UNORDERED_BUCKET = "--x-s3"
 
 
 def lists_in_order(folder: Location) -> bool:
-    """Whether the store lists names in their order, as far as that is known."""
+    """Whether the store is known to list names in order."""
     if folder.path.lstrip("/").partition("/")[0].endswith(_UNORDERED_BUCKET):
         return False
     return not _ORDERED.isdisjoint(_protocols(folder))
 
 
 def first_files(folder: Location, count: int) -> tuple[list[Entry], bool] | None:
-    """Return up to ``count`` files, the first ones in the order of their names, and whether these are all.
+    """Return the first ``count`` files in the order of their names, and whether these are all.
 
     Returns
     -------
-    ``None`` for stores of which no such request is known, or that list in any order: list the folder.
+    ``None`` for stores without such a request or with another order; list the whole folder instead.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What lies in a folder, and since when."""
+"""List the entries of a folder with their modification times."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from lance_df.storage.translate import translate_errors
 if TYPE_CHECKING:
     from lance_df.storage.location import Location
 
-# what the filesystems of fsspec call it: local, S3, Azure and GCS, memory
+# the keys of the modification time in fsspec: local, S3, Azure and GCS, memory
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """One name in a folder.
+    """An entry of a folder.
 
     Attributes
     ----------
     modified
-        Seconds since the epoch at which it was last written; ``None`` where the store does not say.
+        The time of the last write in seconds since the epoch; ``None`` if the store does not report it.
     """
 
     name: str
@@ -36,10 +36,9 @@ class ListedFile:
 
 
 def scan_folder(folder: Location) -> Iterator[ListedFile]:
-    """Yield what lies in a folder, in any order; nothing when it does not exist.
+    """Yield the entries of a folder, in any order; nothing if it does not exist.
 
-    A local folder is read bit by bit, so that it may have any number of files, and they may be removed
-    meanwhile.
+    A local folder is read incrementally, so it may have any number of files, which may be removed meanwhile.
 
     Raises
     ------
@@ -85,6 +84,6 @@ def _modified(info: Mapping[str, Any]) -> float | None:
         except ValueError:
             return None
     if isinstance(value, dt.datetime):
-        # stores that leave the zone out mean UTC
+        # stores that omit the time zone mean UTC
         return (value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)).timestamp()
     return float(value) if isinstance(value, int | float) else None

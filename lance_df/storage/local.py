@@ -1,4 +1,4 @@
-"""fsspec's filesystem of local files, imported when it is asked for something: most reads do not need it."""
+"""A stand-in for fsspec's local filesystem, imported on first use because most reads do not need it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LocalFiles:
     storage_options: Mapping[str, Any] = MappingProxyType({})
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # copying and pickling ask for what there may be
+        if name.startswith("__"):  # copying and pickling look for optional methods
             raise AttributeError(name)
         return getattr(_local_files(), name)
 

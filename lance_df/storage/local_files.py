@@ -1,4 +1,4 @@
-"""Durable files of a local filesystem: written whole, under a name that appears at once or not at all."""
+"""Write local files durably and atomically, and read and remove them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.
 _AT_FDCWD = -100
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _RENAME_NOREPLACE = 1
-# to open a pipe would wait for somebody who writes to it
+# opening a pipe would otherwise wait for a writer
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -26,28 +26,28 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-# room for more is asked of the system at every read, which takes longer than to read a small file
+# every read allocates its full buffer; a larger one takes longer than reading a small file
 _READ_AT_ONCE = 64 * 1024
 
 
 def create_if_absent(path: str, data: bytes) -> bool:
-    """Write a file, unless the name is taken; return whether it was free.
+    """Write a file unless the name is taken; return whether it was written.
 
     Raises
     ------
     OSError
-        The file was not made.
+        The file was not created.
     CommitStateUnknownError
-        It was, but may not survive a crash of the machine.
+        The file was created, but may not survive a crash of the machine.
     """
     temporary = _temporary_beside(path)
     try:
         _write(temporary, data)
         is_ours = _link_if_absent(temporary, path)
-        with suppress(OSError):  # it was renamed; and no error may say that the file was not made
+        with suppress(OSError):  # it was renamed; an error would mean that no file was created
             os.unlink(temporary)
     except BaseException:
-        with suppress(OSError):  # what is left of it does no harm
+        with suppress(OSError):  # a remaining temporary file does no harm
             os.unlink(temporary)
         raise
     if is_ours:
@@ -59,16 +59,16 @@ def create_if_absent(path: str, data: bytes) -> bool:
 
 
 def replace(path: str, data: bytes, *, durable: bool = True) -> None:
-    """Write a file, over one of the same name: readers see the old or the new one, whole.
+    """Write a file, replacing one of the same name atomically.
 
-    Without ``durable`` nothing waits for the disk: readers may see no file for a moment, and a crash of the
+    Without ``durable``, the file is not synced: readers may see no file for a moment, and a crash of the
     machine may leave an empty one.
     """
     temporary = _temporary_beside(path)
     try:
         _write(temporary, data, durable=durable)
         if not durable:
-            # file systems write a file to disk before it replaces another
+            # file systems sync a file before it replaces another one, so the old one is removed first
             with suppress(FileNotFoundError):
                 os.unlink(path)
         os.replace(temporary, path)
@@ -81,12 +81,12 @@ def replace(path: str, data: bytes, *, durable: bool = True) -> None:
 
 
 def open_regular(path: str) -> int:
-    """Open a file for reads and return its descriptor, at once whatever it is.
+    """Open a file for reading without blocking, whatever its type, and return its descriptor.
 
     Raises
     ------
     OSError
-        It cannot be opened: sockets cannot.
+        It cannot be opened, such as a socket.
     """
     return os.open(path, _READ)
 
@@ -97,7 +97,7 @@ def regular_size(path: str, status: os.stat_result) -> int:
     Raises
     ------
     CorruptDataError
-        It is something else: a folder, a pipe, a socket, a device.
+        It is not a regular file but a folder, a pipe, a socket or a device.
     """
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "of an unknown kind")
@@ -106,12 +106,12 @@ def regular_size(path: str, status: os.stat_result) -> int:
 
 
 def check_regular(path: str) -> None:
-    """Check that a name that is taken is that of a file, or of a link to one.
+    """Check that a name, if it exists, is a regular file or a link to one.
 
     Raises
     ------
     CorruptDataError
-        It is something else, or a link that leads to nothing.
+        It is something else, or a broken link.
     """
     try:
         regular_size(path, os.stat(path))
@@ -130,7 +130,7 @@ def read_start(path: str, num_bytes: int) -> bytes:
     OSError
         It cannot be read.
     CorruptDataError
-        It is something else than a file.
+        It is not a regular file.
     """
     descriptor = open_regular(path)
     try:
@@ -144,12 +144,12 @@ def read_start(path: str, num_bytes: int) -> bytes:
 
 
 def create(path: str) -> int:
-    """Create a file, and the folders above it, and return a descriptor to write it with.
+    """Create a file and the folders above it, and return a descriptor for writing.
 
     Raises
     ------
     FileExistsError
-        There is one.
+        The file exists.
     """
     try:
         return os.open(path, _CREATE, 0o666)
@@ -159,7 +159,7 @@ def create(path: str) -> int:
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write all bytes, whatever the system takes at once."""
+    """Write all bytes, with several system calls if necessary."""
     written = os.write(descriptor, data)
     if written < len(data):
         rest = memoryview(data)[written:]
@@ -168,7 +168,7 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 def make_folders(folder: str) -> None:
-    """Make a folder, and those above it, durably."""
+    """Create a folder and those above it, durably."""
     missing = []
     while not os.path.isdir(folder):
         missing.append(folder)
@@ -184,15 +184,15 @@ def make_folders(folder: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder with all that is in it, or a file; of a symbolic link the link alone.
+    """Remove a file, a folder with its contents, or a symbolic link without its target.
 
-    The folder gets a hidden name first: what is made under its name meanwhile stays, and nobody takes for a
-    table what is half removed.
+    The folder is first renamed to a hidden name. So anything created under the old name meanwhile is kept,
+    and no reader mistakes a partly removed folder for a table.
 
     Raises
     ------
     OSError
-        There is none, or it cannot be removed.
+        The path does not exist or cannot be removed.
     """
     if not os.path.isdir(path) or os.path.islink(path):
         os.unlink(path)
@@ -201,27 +201,27 @@ def remove_tree(path: str) -> None:
     moved = os.path.join(parent, f".{name}.removed-{uuid.uuid4().hex}")
     try:
         os.rename(path, moved)
-    except OSError:  # where it is a mount, or is in use on Windows
+    except OSError:  # it is a mount point, or in use on Windows
         moved = path
     shutil.rmtree(moved)
 
 
 def entries_of(folder: str) -> list[tuple[str, int, bool]]:
-    """Return the name of each entry of a folder, its size, and whether it is a folder, too; in any order."""
+    """Return the name and size of each entry of a folder, and whether it is a folder, in any order."""
     names_and_sizes = []
     with os.scandir(folder) as entries:
         for entry in entries:
             try:
                 size = entry.stat().st_size
-            except FileNotFoundError:  # removed since, or a link to nowhere
+            except FileNotFoundError:  # removed since, or a broken link
                 continue
             names_and_sizes.append((entry.name, size, entry.is_dir()))
     return names_and_sizes
 
 
 def sync_folder(folder: str) -> None:
-    """Make the names in a local folder durable."""
-    if os.name == "nt":  # folders cannot be opened there
+    """Sync a local folder, so that the names in it are durable."""
+    if os.name == "nt":  # folders cannot be opened on Windows
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -235,7 +235,7 @@ def _temporary_beside(path: str) -> str:
 
 
 def _write(path: str, data: bytes, *, durable: bool = True) -> None:
-    """Write a new file, and wait until it is durable, if it has to be."""
+    """Write a new file, and sync it if it must be durable."""
     descriptor = create(path)
     try:
         write_all(descriptor, data)
@@ -249,7 +249,7 @@ def _link_if_absent(temporary: str, path: str) -> bool:
     try:
         os.link(temporary, path)
     except OSError as err:
-        # on network filesystems the link may have been made although the answer says otherwise
+        # on network filesystems the link may have been created although the call failed
         if os.stat(temporary).st_nlink > 1:
             return True
         if isinstance(err, FileExistsError):
@@ -261,7 +261,7 @@ def _link_if_absent(temporary: str, path: str) -> bool:
 
 
 def _rename_if_absent(temporary: str, path: str) -> bool:
-    """Do what a link does where there are none."""
+    """Rename without replacing, for file systems without hard links."""
     try:
         if os.name == "nt":
             os.rename(temporary, path)  # does not replace there

@@ -1,4 +1,4 @@
-"""Places in a store: a URI taken apart once, then joined, listed and read like a path."""
+"""Locations: files and folders of stores, with a URI that is parsed once and then used like a path."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 _SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.\-]*(://|::)")
-# relative for sure, and within the folder
+# certainly relative, and within the folder
 _PLAIN_NAMES = re.compile(r"[\w$\-]+(?:/[\w$\-]+)*(?:\.\w+)?", re.ASCII)
 _PATTERN = re.compile(r"[*?[]")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
 _LOCAL = LocalFiles()
 _OBJECT_STORES = frozenset({*_EXTRAS, "memory"})
 _WEB = frozenset({"http", "https"})
-_MAX_WHOLE_BYTES = 2**31 - 1  # of a message of protobuf; other files that are read whole are smaller
+_MAX_WHOLE_BYTES = 2**31 - 1  # the limit of protobuf messages; other files that are read whole are smaller
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name in a listing.
+    """An entry of a listing.
 
-    ``mark`` is what the store says that changes whenever the content does (S3's ETag); empty if it says
-    nothing.
+    ``mark`` is a value of the store that changes whenever the content does, such as the ETag of S3; empty if
+    the store has none.
     """
 
     name: str
@@ -80,9 +80,10 @@ class Entry:
 class Location:
     """A file or a folder of a store.
 
-    Made by :func:`open_location`; `storage_options` live in the filesystem object only and show up in no
-    repr, message or log. ``options_elsewhere`` are those of other places, by the names that :meth:`elsewhere`
-    is given. ``allowed_schemes`` are those of URLs that files below may name besides their own store's.
+    Created by :func:`open_location`. `storage_options` are only in the filesystem object and never appear in
+    a repr, message or log. ``options_elsewhere`` has the options of other locations, by the names that
+    :meth:`elsewhere` receives. ``allowed_schemes`` are the URL schemes that files below may refer to, in
+    addition to that of their own store.
     """
 
     uri: str
@@ -99,7 +100,7 @@ class Location:
 
     @property
     def is_link(self) -> bool:
-        """Whether this is a symbolic link of the local file system: what it leads to lies elsewhere."""
+        """Whether this is a symbolic link of the local file system, whose target is elsewhere."""
         return self.is_local and os.path.islink(self.path)
 
     @property
@@ -108,7 +109,7 @@ class Location:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether something in memory was created under this name since this was opened."""
+        """Whether a table in ``memory://`` was created under this name since this location was opened."""
         if not self.uri.startswith("memory://"):
             return False
         from lance_df.storage.memory import store_of
@@ -117,7 +118,7 @@ class Location:
 
     @property
     def identity(self) -> Hashable:
-        """What locations of the same files, opened with the same options, have in common; in memory only.
+        """A key that is equal for locations of the same files with the same options; for use in memory only.
 
         Filesystem objects cannot be compared: fsspec creates one for each thread.
         """
@@ -127,7 +128,7 @@ class Location:
         )
 
     def __truediv__(self, relative: str) -> Location:
-        """Join a name that this program made itself. For names that were read, see :meth:`child`."""
+        """Join a trusted name. For names that were read from files, see :meth:`child`."""
         return Location(
             f"{self.uri.rstrip('/')}/{relative}",
             f"{self.path.rstrip('/')}/{relative}",
@@ -137,12 +138,12 @@ class Location:
         )
 
     def child(self, relative: str) -> Location:
-        """Join a relative path that stands in stored bytes.
+        """Join a relative path that was read from a file.
 
         Raises
         ------
         CorruptDataError
-            The path is empty, absolute, or climbs out of this folder, in plain or percent-encoded form.
+            The path is empty, absolute, or leaves this folder, in plain or percent-encoded form.
         """
         if _PLAIN_NAMES.fullmatch(relative):
             return self / relative
@@ -164,18 +165,18 @@ class Location:
         return (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
     def allowing(self, uris: Iterable[str]) -> Location:
-        """Return this place, where files may also name URLs of the schemes that some have."""
+        """Return this location, allowing files to refer to URLs with the schemes of ``uris``."""
         schemes = [url[0] for uri in uris if (url := split_url(uri)) is not None]
         return dataclasses.replace(self, allowed_schemes=self.allowed_schemes.union(schemes))
 
     def elsewhere(self, uri: str, *names: str) -> Location:
-        """Return another place that a stored file names; see :meth:`elsewhere_as_given`.
+        """Return another location that a stored file names; see :meth:`elsewhere_as_given`.
 
         Raises
         ------
         InvalidInputError
-            A stored file may not name it, see :func:`lance_df.storage.schemes.check_stored`, or the URL is
-            malformed.
+            A stored file may not refer to it (see :func:`lance_df.storage.schemes.check_stored`), or the URL
+            is malformed.
         UnsupportedFeatureError, CorruptDataError
             As :func:`lance_df.storage.schemes.check_stored`.
         MissingDependencyError
@@ -188,14 +189,14 @@ class Location:
         return self.elsewhere_as_given(checked, *names)
 
     def elsewhere_as_given(self, uri: str, *names: str) -> Location:
-        """Return another place that a caller names, with the options of this one in a store of the same kind.
+        """Return another location that a caller names; one in the same kind of store has the same options.
 
-        It is opened with options of its own when there are such for its URL or for one of ``names``.
+        If ``options_elsewhere`` has options for its URL or one of ``names``, these are used instead.
 
         Parameters
         ----------
         uri
-            A URL, or a path without a scheme: a local one if this place is local, and otherwise a path from
+            A URL, or a path without a scheme: a local path if this location is local, otherwise a path from
             the root of the same store (the same bucket).
 
         Raises
@@ -220,7 +221,7 @@ class Location:
         return Location(uri.rstrip("/"), str(self.fs._strip_protocol(uri)).rstrip("/"), self.fs)
 
     def ancestor(self, relative: str) -> Location | None:
-        """Return the folder below which this place is ``relative``, or None if the path does not end so."""
+        """Return the folder in which this location is ``relative``, or None if the path does not end so."""
         tail = f"/{relative}"
         uri, path = self.uri.rstrip("/"), self.path.rstrip("/")
         if not (uri.endswith(tail) and path.endswith(tail)):
@@ -244,12 +245,12 @@ class Location:
     def open_sized(self, size: int) -> ByteSource:
         """Open a file whose size is known, which saves a request on remote stores.
 
-        A small file is read whole, by one request. Of a larger one nothing is read yet.
+        A small file is read completely with one request. Nothing is read yet of a larger one.
 
         Raises
         ------
         NotFoundError
-            There is no such file, as far as that is noticed yet.
+            There is no such file, unless this is only detected by a later read.
         CorruptDataError
             A small file has another size.
         StorageError
@@ -266,11 +267,11 @@ class Location:
         return BytesSource(self.uri, data)
 
     def open_whole(self) -> ByteSource:
-        """Open a small file, which takes one request on remote stores: all of it is read at once."""
+        """Open a small file by reading all of it, with one request on remote stores."""
         return read_whole(self.path) if self.is_local else BytesSource(self.uri, self.read())
 
     def check_file(self) -> None:
-        """Raise `CorruptDataError` if the name is taken by something that is no file, in a local store."""
+        """Raise `CorruptDataError` if the name exists in a local store but is not a regular file."""
         if self.is_local:
             check_regular(self.path)
 
@@ -280,14 +281,14 @@ class Location:
         Parameters
         ----------
         max_bytes
-            A larger file is not one of its kind. By default what a message of protobuf may have.
+            The size limit; larger files are invalid. The default is the limit of protobuf messages.
 
         Raises
         ------
         NotFoundError
             There is no such file.
         CorruptDataError
-            It is larger. Files of local stores are not read then.
+            The file is larger. In a local store, nothing is read then.
         StorageError
             It cannot be read.
         """
@@ -328,7 +329,7 @@ class Location:
             return bool(self.fs.isfile(self.path))
 
     def names(self) -> list[str]:
-        """Return the names in this folder, also of folders, in any order; none when it does not exist."""
+        """Return the names of files and folders in this folder, in any order; none if it does not exist."""
         if not self.is_local:
             return [entry.name for entry in self.list()]
         try:
@@ -338,12 +339,12 @@ class Location:
             return []
 
     def list(self) -> Iterator[Entry]:
-        """Yield the entries of this folder in name order; nothing when it does not exist.
+        """Yield the entries of this folder in the order of names; nothing if it does not exist.
 
         Raises
         ------
         UnsupportedFeatureError
-            It is on a web server, which cannot list what it has.
+            It is on a web server, which cannot list files.
         """
         self.check_listable()
         try:
@@ -368,7 +369,7 @@ class Location:
         yield from sorted(entries, key=_name_of)
 
     def check_listable(self) -> None:
-        """Raise `UnsupportedFeatureError` for a place on a web server, which cannot list what it has."""
+        """Raise `UnsupportedFeatureError` for a location on a web server, which cannot list files."""
         if not self.is_local and _WEB.intersection(self._schemes):
             raise UnsupportedFeatureError(
                 f"{self.uri}: a web server cannot list its files, so that the newest version, and tables in "
@@ -377,10 +378,10 @@ class Location:
             )
 
     def put(self, data: bytes, *, durable: bool = True) -> None:
-        """Write a file whole, replacing one that exists.
+        """Write a complete file, replacing an existing one.
 
-        Without ``durable``, which local disks take time for, there may be none for a moment, and a crash of
-        the machine may leave an empty one.
+        Without ``durable``, a local file is written faster, but there may be no file for a moment, and a
+        crash of the machine may leave an empty one.
         """
         try:
             with translate_errors(self.uri):
@@ -393,12 +394,12 @@ class Location:
             raise StorageError(f"{self.uri}: no file can be created here") from err
 
     def make_parent(self) -> None:
-        """Make the folder above a file, on remote stores that have folders; object stores have none."""
+        """Create the folder above a file on remote stores with folders; object stores have none."""
         if not _OBJECT_STORES.intersection(self._schemes):
             self.fs.makedirs(posixpath.dirname(self.path), exist_ok=True)
 
     def remove(self) -> None:
-        """Remove a file; one that does not exist is fine."""
+        """Remove a file if it exists."""
         try:
             with translate_errors(self.uri):
                 self.fs.rm_file(self.path)
@@ -406,9 +407,9 @@ class Location:
             pass
 
     def remove_tree(self) -> None:
-        """Remove a folder with all that is in it; one that does not exist is fine.
+        """Remove a folder with its contents if it exists.
 
-        Of a symbolic link the link is removed, and what it leads to stays.
+        If it is a symbolic link, only the link is removed.
         """
         try:
             with translate_errors(self.uri):
@@ -422,7 +423,7 @@ class Location:
             pass
 
     def _remove_tree_of_pattern(self) -> None:
-        """Remove a folder whose path fsspec would take for a pattern of others."""
+        """Remove a folder whose path fsspec would treat as a pattern."""
         entries: Mapping[str, Mapping[str, Any]] = self.fs.find(self.path, withdirs=True, detail=True)
         for path in sorted(entries, reverse=True):
             if entries[path]["type"] != "directory":
@@ -432,9 +433,9 @@ class Location:
                     self.fs.rmdir(path)
 
     def remove_empty_folder(self) -> None:
-        """Remove a local folder if nothing is in it; those of object stores are gone with their last file."""
+        """Remove a local folder if it is empty; folders of object stores vanish with their last file."""
         if self.is_local:
-            with suppress(OSError, UnicodeEncodeError):  # there is no folder of a name that cannot be encoded
+            with suppress(OSError, UnicodeEncodeError):  # no folder has a name that cannot be encoded
                 os.rmdir(self.path)
 
     def _info_size(self) -> int:
@@ -451,17 +452,18 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     Parameters
     ----------
     uri
-        A local path (relative ones are made absolute), or ``scheme://…`` for any scheme that fsspec knows;
-        of ``file://`` percent-encoded characters are decoded, and the host is ``localhost`` or empty.
+        A local path (relative ones are made absolute), or ``scheme://…`` for any scheme of fsspec. In
+        ``file://`` URLs, percent-encoded characters are decoded, and the host must be ``localhost`` or empty.
     storage_options
-        Passed to the fsspec filesystem: credentials, endpoint, region … ``allowed_base_schemes`` are kinds of
-        URLs that files below may name, see :func:`lance_df.storage.schemes.check_stored`.
+        Passed to the fsspec filesystem: credentials, endpoint, region … ``allowed_base_schemes`` are the URL
+        schemes that files below may refer to; see :func:`lance_df.storage.schemes.check_stored`.
 
     Raises
     ------
     InvalidInputError
-        The scheme is unknown, the URL is malformed, ``allowed_base_schemes`` are no names, or S3 has no such
-        option, or none of this type; or a local path cannot be encoded, or its URL names another machine.
+        The scheme is unknown, the URL is malformed, ``allowed_base_schemes`` are not names, S3 does not have
+        an option or its value has the wrong type, a local path cannot be encoded, or its URL names another
+        machine.
     MissingDependencyError
         The scheme needs an extra that is not installed.
     StorageError
@@ -501,17 +503,17 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
         raise MissingDependencyError(f"{scheme}:// needs a package that is not here: {hint}") from err
     except LanceError:
         raise
-    except OSError as err:  # some filesystems send requests when they are made
+    except OSError as err:  # some filesystems send requests when they are created
         reason = os.strerror(err.errno) if err.errno else type(err).__name__
         raise StorageError(f"{scheme}:// cannot be opened: {reason}") from None
-    except Exception:  # noqa: BLE001 - of any library
-        # The text of these errors may repeat the options that were given.
+    except Exception:  # noqa: BLE001 - any library may raise it
+        # The text of these errors may contain the storage options.
         raise InvalidInputError(
             f"{scheme}:// cannot be opened: unknown scheme, malformed URL or invalid storage options"
         ) from None
     renewed_at_fork(fs)
     if isinstance(fs, LocalFileSystem):
-        # a URL, so that its path may be percent-encoded; fsspec takes it as it is
+        # the path of a URL may be percent-encoded, but fsspec does not decode it
         path = _unquoted(path) if scheme == "file" else path
         if "\0" in path:
             raise InvalidInputError(f"a path or URL is needed, got {text!r}")
@@ -539,7 +541,7 @@ def absolute_path(path: str) -> str:
     Raises
     ------
     InvalidInputError
-        The operating system takes no such text.
+        The operating system cannot encode the path.
     StorageError
         The path is relative, and the working directory does not exist.
     """
@@ -561,6 +563,6 @@ def _name_of(entry: Entry) -> str:
 
 @lru_cache(maxsize=64)
 def one_request(kind: type[AbstractFileSystem]) -> dict[str, int]:
-    """Return arguments of reads that keep filesystems from asking for a size first, to read in parts."""
+    """Return read arguments that keep filesystems from requesting the size first to read in parts."""
     parameters = inspect.signature(getattr(kind, "_cat_file", kind.cat_file)).parameters
     return {name: 1 for name in ("max_concurrency", "concurrency") if name in parameters}

@@ -1,6 +1,6 @@
-"""Pages of mapped files: memory of this process from when they are read until it gives them back.
+"""Release the pages of mapped files, which count as memory of this process once they are read.
 
-They stay in the cache of the system, from which whoever needs them again has them at once.
+Released pages stay in the page cache of the system, so later reads are fast.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from lance_df.storage.source import ByteSource
 
-# Of Linux, where it changes nothing about maps of files but that pages are fetched again.
+# On Linux, the only effect on file maps is that pages are fetched again.
 _DONTNEED: Final = 4
 
 _mapped: WeakValueDictionary[str, ByteSource] = WeakValueDictionary()
 
 
 def note_mapped(source: ByteSource) -> None:
-    """Take note of an open file that is mapped as a whole."""
+    """Register an open file that is mapped as a whole."""
     _mapped.setdefault(source.path, source)
 
 
 def release_pages(paths: Iterable[str]) -> None:
-    """Give back the pages of files, as far as these are mapped. Views of them stay valid."""
+    """Release the pages of files that are mapped. Views of them stay valid."""
     advise = _advise()
     if advise is None:
         return
@@ -41,7 +41,7 @@ def release_pages(paths: Iterable[str]) -> None:
 
 
 def has_room_to_map(path: str) -> bool:
-    """Whether a process whose address space is limited has room for a map of a file, and as much besides.
+    """Whether the address space, if limited, has room for a map of a file and as much again.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""``memory://``: a name may be created again, and whoever has the older table open keeps it.
+"""Tables in ``memory://``: a name may be created again while readers keep the older table open.
 
-Each table that is created is opened with another filesystem object, over the files that all share. Before a
-table of the same name takes its place, the files of the older one move to its filesystem alone.
+Each created table gets its own filesystem object over the shared files. Before a table of the same name
+replaces it, the files of the older one are moved to its own filesystem.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _changing = new_lock()
 
 
 def separate_store(location: Location, *, is_taken: bool) -> Location:
-    """Return the place of a table that is to be created, in a new filesystem.
+    """Return the location of a table to create, in a new filesystem.
 
     Parameters
     ----------
     is_taken
-        Whether there is a table of that name: nothing shows then before `publish_store`.
+        Whether there is a table of that name. If so, the new one is invisible until `publish_store`.
     """
     shared = {"store": MemoryFileSystem.store, "pseudo_dirs": MemoryFileSystem.pseudo_dirs}
     files: dict[str, Any] = {"store": {}, "pseudo_dirs": [""]} if is_taken else shared
-    # a new type: caches distinguish filesystems by it
+    # a new type, by which caches distinguish filesystems
     kind = type("MemoryStore", (MemoryFileSystem,), {**files, "cachable": False})
     return dataclasses.replace(location, fs=kind())
 
 
 def publish_store(location: Location) -> None:
-    """Let a name stand for the table that was created in a filesystem of `separate_store`."""
+    """Make a name refer to the table that was created in a filesystem of `separate_store`."""
     kind: Any = type(location.fs)
     with _changing:
         if kind.store is not MemoryFileSystem.store:
@@ -51,13 +51,13 @@ def publish_store(location: Location) -> None:
 
 
 def store_of(path: str) -> MemoryFileSystem | None:
-    """Return the filesystem of the table that a path is, or is in, if it was created with one."""
+    """Return the filesystem of the table at or above a path, if it was created with one."""
     key = path.strip("/")
     if not _stores or not key:
         return _stores.get(key)
     while key and key not in _stores:
         key = key.rpartition("/")[0]
-    return _stores.get(key) if key else None  # what is in the root need not be in a table that is there
+    return _stores.get(key) if key else None  # a path in the root need not belong to a table in the root
 
 
 def _key(location: Location) -> str:
@@ -65,7 +65,7 @@ def _key(location: Location) -> str:
 
 
 def _files_of(location: Location) -> list[str]:
-    """Return the files of a table; those of one in the root are known by the names that tables use."""
+    """Return the files of a table; those of a table in the root are recognized by their names."""
     key = _key(location)
     if key:
         return [path for path in MemoryFileSystem.store if path.startswith(f"/{key}/")]

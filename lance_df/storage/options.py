@@ -1,4 +1,4 @@
-"""Storage options: those of fsspec's filesystems, and for S3 also the names that Lance and its peers use."""
+"""Storage options: those of fsspec filesystems and, for S3, the names used by Lance and similar libraries."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from lance_df.errors import InvalidInputError
 
 S3_SCHEMES = frozenset({"s3", "s3a"})
-# Filesystems that keep listings, which other writers make wrong.
+# Filesystems that cache listings, which other writers invalidate.
 _CACHING_SCHEMES = S3_SCHEMES | {"gs", "gcs", "abfs", "az"}
-# Lower-case names without the prefix that they may have.
+# Lower-case names without the optional prefix.
 _PREFIX = "aws_"
 _S3FS_NAMES = {
     "access_key_id": "key",
@@ -25,7 +25,7 @@ _S3FS_NAMES = {
 _REGION_NAMES = frozenset({"region", "default_region"})
 _TEXTS = (_S3FS_NAMES.keys() - {"skip_signature"}) | {*_S3FS_NAMES.values(), *_REGION_NAMES} - {"anon"}
 _MAPPINGS = frozenset({"client_kwargs", "config_kwargs", "s3_additional_kwargs"})
-# what the stores of Lance are tuned with, and s3fs does without
+# tuning options of Lance's stores that s3fs does not need
 _NEEDLESS = frozenset(
     {
         *("allow_http", "virtual_hosted_style_request", "conditional_put", "copy_if_not_exists"),
@@ -35,7 +35,7 @@ _NEEDLESS = frozenset(
         *("http1_only", "http2_only", "expires_at_millis", "refresh_offset_millis", "randomize_addresses"),
     }
 )
-# of every filesystem of fsspec
+# options of every fsspec filesystem
 _FSSPEC_NAMES = frozenset(
     {"skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths", "batch_size"}
 )
@@ -47,7 +47,7 @@ def named_options(options: Any) -> dict[str, Any]:
     Raises
     ------
     InvalidInputError
-        They are no mapping of names. The message has no value, which may be a secret.
+        The options are not a mapping with names as keys. The message contains no values, which may be secret.
     """
     if options is not None and not isinstance(options, Mapping):
         raise InvalidInputError(f"storage_options are a mapping, not {type(options).__name__}")
@@ -58,7 +58,7 @@ def named_options(options: Any) -> dict[str, Any]:
 
 
 def filesystem_options(scheme: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what the fsspec filesystem of a scheme is made with."""
+    """Return the arguments for the fsspec filesystem of a scheme."""
     renamed = s3_options(options) if scheme in S3_SCHEMES else dict(options or {})
     if scheme in _CACHING_SCHEMES:
         renamed["use_listings_cache"] = False
@@ -66,7 +66,7 @@ def filesystem_options(scheme: str, options: Mapping[str, Any] | None) -> dict[s
 
 
 def check_options(scheme: str, options: Mapping[str, Any] | None, kind: Any) -> None:
-    """Raise for an option that the filesystem of S3 would ignore, or fail with later.
+    """Check that the S3 filesystem accepts the options, which it would otherwise ignore or fail with later.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def check_options(scheme: str, options: Mapping[str, Any] | None, kind: Any) -> 
     Raises
     ------
     InvalidInputError
-        There is no such option, or its value is of another type; the message has its name, and no value.
+        There is no such option, or its value has another type; the message contains its name but no value.
     """
     if scheme not in S3_SCHEMES:
         return
@@ -102,7 +102,7 @@ def check_options(scheme: str, options: Mapping[str, Any] | None, kind: Any) -> 
 
 
 def s3_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return options with the names of s3fs; those that it does not share with others stay as they are."""
+    """Return options with the names of s3fs; options without another name are not changed."""
     renamed: dict[str, Any] = {}
     client: dict[str, Any] = {}
     for name, value in (options or {}).items():

@@ -1,7 +1,7 @@
-"""Create a file only if its name is free: what commits of many writers to one table rest on.
+"""Create a file only if its name is free, on which concurrent commits to a table rely.
 
-Each kind of store has its own primitive. fsspec's generic exclusive mode looks first and writes then, so
-races have several winners; a store without a primitive of its own, or behind a wrapper, is refused.
+Each kind of store has its own primitive. fsspec's generic exclusive mode checks first and then writes, so
+several writers may win a race. A store without a primitive, or behind a wrapper, is refused.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ if TYPE_CHECKING:
 
 _memory_lock = new_lock()
 _TAKEN = 412
-_BUSY = 409  # S3: another conditional request for this name is on its way
+_BUSY = 409  # S3: another conditional request for this name is in progress
 _ATTEMPTS_WHILE_BUSY = 6
 
 
 def put_if_absent(location: Location, data: bytes, *, is_locked: bool = False) -> bool:
-    """Write a file whole and durably, unless one of this name exists.
+    """Write a complete file durably, unless the name exists.
 
     Parameters
     ----------
     is_locked
-        The caller keeps all others away, so that stores will do which have no way to do so themselves.
+        The caller excludes other writers, so that stores without a primitive can be used.
 
     Returns
     -------
-    Whether the file was written by this call. On remote stores a false answer can also mean that an earlier
-    attempt of this very call arrived while its answer got lost: compare the content.
+    Whether this call wrote the file. On remote stores, False can also mean that an earlier attempt of this
+    call succeeded but its response was lost; compare the content.
 
     Raises
     ------
     CommitStateUnknownError
-        The store failed so that the file may have been written, or may still be.
+        The store failed; the file may have been written, or may still be written.
     StorageError, NotFoundError
-        The store refused; the file was not written. (Not found: the bucket.)
+        The store refused, and the file was not written. `NotFoundError` means that the bucket does not exist.
     UnsupportedFeatureError
-        The store has no way to do so that holds against other writers.
+        The store has no primitive that is safe with concurrent writers.
     """
     if location.is_local:
         with translate_errors(location.uri):
@@ -74,7 +74,7 @@ def put_if_absent(location: Location, data: bytes, *, is_locked: bool = False) -
             return False
         except (MissingDependencyError, UnsupportedFeatureError):
             raise
-        except Exception as err:  # noqa: BLE001 - the libraries' errors share no base
+        except Exception as err:  # noqa: BLE001 - the errors of the libraries have no common base
             if http_status(err) == _TAKEN:
                 return False
             if http_status(err) != _BUSY:
@@ -86,7 +86,7 @@ def put_if_absent(location: Location, data: bytes, *, is_locked: bool = False) -
 
 
 def _failure(location: Location, err: Exception) -> StorageError | NotFoundError | CommitStateUnknownError:
-    """Return what a failed request means, without the text of the store, which may hold credentials."""
+    """Return the error for a failed request, without the store's text, which may contain credentials."""
     if not was_refused(err):
         return CommitStateUnknownError(
             f"{location.uri}: the store failed while this file was written ({type(err).__name__}); "
@@ -98,7 +98,7 @@ def _failure(location: Location, err: Exception) -> StorageError | NotFoundError
 
 
 def _primitive(fs: AbstractFileSystem) -> Callable[[Any, str, bytes], None] | None:
-    """Return how a filesystem creates a file only if it is absent, if it does."""
+    """Return the function with which a filesystem creates a file only if it is absent, or None."""
     protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
     if "memory" in protocols:
         return _put_in_memory
@@ -125,7 +125,7 @@ def _put_in_memory(fs: AbstractFileSystem, path: str, data: bytes) -> None:
 
 
 def _put_s3(fs: Any, path: str, data: bytes) -> None:
-    """Send one conditional request, past the retries of s3fs, which hide that an answer was lost."""
+    """Send one conditional request without the retries of s3fs, which hide a lost response."""
     from fsspec.asyn import sync
 
     bucket, key, _ = fs.split_path(path)
@@ -145,7 +145,7 @@ def _put_s3(fs: Any, path: str, data: bytes) -> None:
 
 
 def _put_gcs(fs: Any, path: str, data: bytes) -> None:
-    # of one part, so that the request that makes the file carries the precondition itself
+    # in one part, so that the request that creates the file has the precondition
     fs.pipe_file(path, data, mode="create", chunksize=max(len(data) + 1, 1 << 26))
 
 

@@ -1,4 +1,4 @@
-"""Byte ranges, and how near ones are merged into fewer requests."""
+"""Byte ranges, and merging of neighbouring ranges into fewer requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ class ByteRange:
 def coalesce(
     ranges: Sequence[ByteRange], *, max_gap_bytes: int, max_request_bytes: int
 ) -> list[tuple[ByteRange, list[int]]]:
-    """Merge ranges that lie near each other.
+    """Merge ranges that are close to each other.
 
     Parameters
     ----------
     ranges
         In any order; they may overlap.
     max_gap_bytes
-        Ranges with at most so many unwanted bytes between them share a request.
+        Ranges with at most this many unwanted bytes between them share a request.
     max_request_bytes
-        A request is not extended beyond this size (a single larger range stays whole).
+        A request is not extended beyond this size; a single larger range is not split.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Which places elsewhere a stored file may name: a rule about the text of a URL, decided before it is opened.
+"""Decide from the text of a URL, before opening it, whether a stored file may refer to it.
 
-A manifest names base paths, and a row names external blobs, as URLs. Whoever made the file chose them, and
-fsspec opens many kinds of URLs: some send requests, some wrap others, some render templates. A stored file
-may therefore only name places of the kind of store that the table is in, and of kinds that the caller allows.
+Manifests refer to base paths, and rows to external blobs, by URLs that the creator of the file chose. fsspec
+opens many kinds of URLs: some send requests, some wrap others, some render templates. A stored file may
+therefore only refer to the kind of store that contains the table, and to kinds that the caller allows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 
 ALLOWED_BASE_SCHEMES: Final = "allowed_base_schemes"
-"""The storage option that holds what :func:`allowed_schemes` reads; no filesystem gets it."""
+"""The storage option with the input of :func:`allowed_schemes`; it is not passed to filesystems."""
 
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*)://(.*)", re.DOTALL)
 _LOCAL: Final = frozenset({"file", "local"})
@@ -30,23 +30,23 @@ _DRIVE = re.compile(r"[a-zA-Z]:")  # of Windows
 
 
 def is_chained(text: str) -> bool:
-    """Whether fsspec would read a text as a chain of filesystems: ``reference::…``, ``zip://a::s3://b``."""
+    """Whether fsspec would parse a text as a chain of filesystems: ``reference::…``, ``zip://a::s3://b``."""
     return "::" in text and ("://" in text or re.match(r"[a-zA-Z][a-zA-Z0-9+.\-]*::", text) is not None)
 
 
 def split_url(text: str) -> tuple[str, str] | None:
-    """Return the lower-case scheme of a URL and what comes after ``://``; None for a path."""
+    """Return the lower-case scheme of a URL and the part after ``://``; None for a path."""
     match = _URL.fullmatch(text)
     return None if match is None else (match[1].lower(), match[2])
 
 
 def without_local_host(text: str) -> str:
-    """Return the URL of a local file without the host ``localhost``, and any other text as it is.
+    """Return the URL of a local file without the host ``localhost``; other texts are not changed.
 
     Raises
     ------
     InvalidInputError
-        It is the URL of a file of another machine.
+        The URL names a file of another machine.
     """
     url = split_url(text)
     if url is None or url[0] not in _LOCAL:
@@ -63,17 +63,17 @@ def without_local_host(text: str) -> str:
 
 
 def allowed_schemes(names: object) -> frozenset[str]:
-    """Return schemes that a caller allows, in lower case.
+    """Return the schemes that a caller allows, in lower case.
 
     Parameters
     ----------
     names
-        Names such as ``"https"``, or one text with commas between them.
+        Names such as ``"https"``, or one string with comma-separated names.
 
     Raises
     ------
     InvalidInputError
-        It is something else.
+        The value is something else.
     """
     texts = names.split(",") if isinstance(names, str) else names
     if not isinstance(texts, Iterable):
@@ -96,16 +96,16 @@ def with_allowed_schemes(
 
 
 def check_stored(text: str, *, source: str, home: tuple[str, str], allowed: frozenset[str]) -> str:
-    """Check a URL or path that a stored file names, and return it with its scheme in lower case.
+    """Check a URL or path in a stored file, and return it with its scheme in lower case.
 
     Parameters
     ----------
     source
-        What messages call the table.
+        The name of the table in messages.
     home
-        The scheme of the table, ``file`` for a local one, and what comes after ``://``.
+        The scheme of the table (``file`` for a local one), and the part after ``://``.
     allowed
-        Schemes that the caller allows besides.
+        Additional schemes that the caller allows.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def check_stored(text: str, *, source: str, home: tuple[str, str], allowed: froz
     UnsupportedFeatureError
         It is a chain of filesystems.
     CorruptDataError
-        It is no URL and no path, or names another machine.
+        It is neither a URL nor a path, or it names another machine.
     """
     if is_chained(text):
         raise UnsupportedFeatureError(
@@ -146,7 +146,7 @@ def _check_text(text: str, url: tuple[str, str] | None, source: str) -> None:
 
 
 def _is_near(url: tuple[str, str], home: tuple[str, str]) -> bool:
-    """Whether a URL is of the table's kind of store; on the web, also on its host."""
+    """Whether a URL is in the table's kind of store; for HTTP, also on the same host."""
     for kind in _KINDS:
         if url[0] in kind or home[0] in kind:
             return url[0] in kind and home[0] in kind

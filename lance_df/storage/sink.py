@@ -1,4 +1,4 @@
-"""One file, being written from start to end."""
+"""Write one file sequentially."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ByteSink:
-    """Writes a new file; nobody may know its name before :meth:`close` returns, unless it replaces one.
+    """Writes a new file, which nobody may refer to before :meth:`close` returns, unless it replaces one.
 
     Attributes
     ----------
@@ -29,21 +29,21 @@ class ByteSink:
     def __init__(
         self, location: Location, *, replaces: bool = False, unsynced: Unsynced | None = None
     ) -> None:
-        """Create the file, and on a local filesystem the folders above it.
+        """Create the file and, on a local filesystem, the folders above it.
 
         Parameters
         ----------
         location
-            Where the file will be.
+            The location of the file.
         replaces
-            Whether there may be one; it stays until :meth:`close` puts the new one in its place.
+            Whether a file may exist there; it stays until :meth:`close` replaces it.
         unsynced
-            Takes note of a local file, which then is not durable when it is closed.
+            Records a local file, which is then not durable when it is closed.
 
         Raises
         ------
         StorageError
-            The store refuses.
+            The store refused.
         """
         self.location = location
         self.position = 0
@@ -58,7 +58,7 @@ class ByteSink:
             elif unsynced is not None:
                 unsynced.make_folders(os.path.dirname(location.path))
             self._file: Any = _create(self._path) if location.is_local else location.fs.open(self._path, "wb")
-        # object stores show nothing of a file that is not closed; a file in memory is there at once
+        # in object stores, a file is invisible until it is closed; in memory, it is visible at once
         self._keeps_former = replaces and not location.is_local and not isinstance(self._file, io.BytesIO)
 
     def write(self, data: bytes | memoryview) -> None:
@@ -83,13 +83,13 @@ class ByteSink:
             self._file.close()
 
     def abort(self) -> None:
-        """Give up and remove what was written, as far as the store lets us."""
+        """Give up and remove the written data, as far as the store allows."""
         with suppress(Exception):
             if self.location.is_local:
                 self._file.close()
             else:
                 self._file.discard()
-                self._file.closed = True  # or what is left of it is uploaded when it is collected
+                self._file.closed = True  # or the rest is uploaded when the object is collected
         if self._keeps_former:
             return
         with suppress(Exception):
@@ -100,5 +100,5 @@ def _create(path: str) -> Any:
     try:
         return os.fdopen(create(path), "wb")
     except (FileNotFoundError, NotADirectoryError) as err:
-        # of a file that is being made these say: the place is impossible
+        # for a file being created, these errors mean that the location is invalid
         raise StorageError(f"{os.path.dirname(path)}: no file can be created here") from err

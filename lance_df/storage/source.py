@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 # One round trip to an object store costs about as much as streaming this many bytes.
 MAX_GAP_BYTES = 256 * 1024
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
-# A file of so many bytes is read whole: to ask for its end first would take longer.
+# A file of up to this many bytes is read completely, as requesting its end first would take longer.
 SMALL_FILE_BYTES = MAX_GAP_BYTES
 _MAX_READ_BYTES = 128 * 1024
-# Bytes of a local file that are read sooner than another range is asked for.
+# Reading this many bytes of a local file is faster than requesting another range.
 _LOCAL_GAP_BYTES = 16 * 1024
 _SIZE_HOLDS_SECONDS = 0.1
 
@@ -41,13 +41,13 @@ class ByteSource(ABC):
     Attributes
     ----------
     path
-        What error messages call the file. Never holds credentials.
+        The name of the file in error messages. Never contains credentials.
     size
-        Bytes in the file.
+        The size of the file in bytes.
     mark
-        Of the listing that led to the file, see `Entry`; empty where there was none.
+        The mark of the listing that led to the file (see `Entry`); empty without a listing.
     held_bytes
-        Bytes of the file that this keeps in memory; those of a memory map do not count.
+        The bytes of the file that this object keeps in memory, without those of a memory map.
     """
 
     path: str
@@ -56,12 +56,12 @@ class ByteSource(ABC):
     held_bytes: int = 0
 
     def read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Return one buffer for each range, in the order asked for.
+        """Return one buffer for each range, in the order of ``ranges``.
 
         Raises
         ------
         CorruptDataError
-            A range lies outside the file. Nothing is read or allocated then.
+            A range is outside the file. Nothing is read or allocated then.
         """
         for wanted in ranges:
             if not 0 <= wanted.start <= wanted.stop <= self.size:
@@ -75,13 +75,13 @@ class ByteSource(ABC):
         return self._read_range(start, stop)
 
     def read_tail(self, num_bytes: int) -> pa.Buffer:
-        """Return the last ``num_bytes`` bytes, or the whole file when it is shorter."""
+        """Return the last ``num_bytes`` bytes, or the whole file if it is shorter."""
         return self.read_range(max(0, self.size - num_bytes), self.size)
 
     @property
     @abstractmethod
     def is_memory_mapped(self) -> bool:
-        """Whether ranges cost nothing and stay valid for ever, so that they need no coalescing."""
+        """Whether ranges cost nothing and always stay valid, so that they need no coalescing."""
 
     @abstractmethod
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]: ...
@@ -96,7 +96,7 @@ class ByteSource(ABC):
 
 
 class _InMemory(ByteSource):
-    """All bytes of a file, in memory or mapped there."""
+    """All bytes of a file, in memory or memory-mapped."""
 
     _buffer: pa.Buffer
 
@@ -116,8 +116,8 @@ class _InMemory(ByteSource):
 class MappedSource(_InMemory):
     """A local file, memory-mapped: buffers are views of the page cache.
 
-    To read what was cut off a mapped file ends the process. So the size is looked at again when a range is
-    asked for, unless that was done a moment ago. A file that was removed or replaced stays mapped as it was.
+    Reading a truncated part of a mapped file would kill the process. So each read checks the size again,
+    unless it was checked a moment ago. A file that was removed or replaced stays mapped unchanged.
 
     Raises
     ------
@@ -169,10 +169,10 @@ class MappedSource(_InMemory):
 
 
 class UnmappedSource(ByteSource):
-    """A local file that is not mapped: ranges are read when they are asked for.
+    """A local file that is not mapped; ranges are read on request.
 
-    No file descriptor stays open, as scans have thousands of files open. A file that was removed cannot be
-    read any more. Raises what `MappedSource` does.
+    No file descriptor stays open, because scans have thousands of files open. A removed file can no longer be
+    read. Raises the errors of `MappedSource`.
     """
 
     def __init__(self, path: str) -> None:
@@ -225,16 +225,16 @@ class UnmappedSource(ByteSource):
 
 
 def open_local(path: str) -> ByteSource:
-    """Open a local file: mapped, or not where there is no room for a map or no way to make one.
+    """Open a local file, mapped unless there is no room for a map or it cannot be mapped.
 
-    Raises what `MappedSource` does.
+    Raises the errors of `MappedSource`.
     """
     with _reading(path):
         has_room = has_room_to_map(path)
     if has_room:
         try:
             return MappedSource(path)
-        except StorageError:  # where the file cannot be read at all, that is said below
+        except StorageError:  # if the file cannot be read at all, the code below raises the error
             pass
     return UnmappedSource(path)
 
@@ -250,15 +250,15 @@ def _reading(path: str) -> Iterator[None]:
 
 
 def _mapped(path: str) -> pa.Buffer:
-    """Return a view of a whole file that holds no file descriptor: scans have thousands of files open."""
+    """Return a view of a whole file without a file descriptor, as scans have thousands of files open."""
     with pa.memory_map(path) as file:
         size = file.size()
-        first = file.read_buffer(1)  # keeps the mapping; to read all would ask the system to fetch all
+        first = file.read_buffer(1)  # keeps the mapping; read() would make the system fetch all
     return pa.foreign_buffer(first.address, size, base=first)
 
 
 def read_whole(path: str) -> ByteSource:
-    """Open a local file of which all bytes are needed: a small one is read, as a map would take longer.
+    """Open a local file of which all bytes are needed; a small one is read, as a map would take longer.
 
     Raises
     ------
@@ -275,7 +275,7 @@ def read_whole(path: str) -> ByteSource:
 
 
 class BytesSource(_InMemory):
-    """A file that was read whole."""
+    """A file that was read completely."""
 
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
@@ -284,7 +284,7 @@ class BytesSource(_InMemory):
 
 
 class RemoteSource(ByteSource):
-    """A file of an fsspec filesystem: near ranges share a request."""
+    """A file of an fsspec filesystem; neighbouring ranges share a request."""
 
     def __init__(self, fs: AbstractFileSystem, path: str, *, name: str, size: int) -> None:
         self.path = name

@@ -1,4 +1,4 @@
-"""Many small files by one call, of stores that take many requests at once by themselves."""
+"""Read many small files with one call, from stores that send concurrent requests themselves."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 def fetch_together(
     files: Sequence[Location], sizes: Sequence[int] | None = None
 ) -> list[bytes | LanceError] | None:
-    """Return what each file holds, or why it could not be read: by one call, which costs less than threads.
+    """Return the content of each file or its error, with one call, which is faster than threads.
 
-    How many requests are on their way at once is the store's to say (``batch_size`` of fsspec).
+    The store determines the number of concurrent requests (``batch_size`` of fsspec).
 
     Parameters
     ----------
     files
         At least one.
     sizes
-        How many bytes of each are wanted; all, if nothing is said.
+        How many bytes of each file to read; by default all.
 
     Returns
     -------
-    ``None`` for stores that send one request after the other, and where the call fails as a whole. The caller
-    then reads the files one by one, which names the file that fails.
+    ``None`` for stores that send requests sequentially, and if the call fails as a whole. The caller then
+    reads the files one by one, so that the error names the file.
     """
-    if files[0].is_local:  # to ask the filesystem would import what local files need not
+    if files[0].is_local:  # using the filesystem would import modules that local files do not need
         return None
     fs: Any = files[0].fs
     if not getattr(fs, "async_impl", False) or any(file.fs is not fs for file in files):

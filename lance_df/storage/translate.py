@@ -1,4 +1,4 @@
-"""What stores raise, turned into our errors."""
+"""Translate the errors of stores into those of lance_df."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from lance_df.errors import LanceError, NotFoundError, StorageError
 
-# client errors that are no refusal: a time-out, and what the server may answer to a repeated request
+# client errors that are not a refusal: a time-out, and possible responses to a repeated request
 _NO_REFUSALS = frozenset({408, 409, 412, 425, 429})
 
 # of botocore
@@ -22,12 +22,12 @@ _NO_CONNECTION = frozenset({"EndpointConnectionError", "ConnectTimeoutError"})
 
 
 class translate_errors:  # noqa: N801 - reads as a statement where it is used
-    """Turn whatever a store raises into our errors, without repeating its text (it may hold credentials).
+    """Translate errors of a store into those of lance_df, without their text, which may hold credentials.
 
-    Nor does a traceback repeat it: what the store said is in ``__context__`` only.
+    Tracebacks do not show the text either: the original error is only in ``__context__``.
 
-    The libraries behind fsspec have errors of their own (missing credentials, invalid options, protocol
-    errors) that share no base, so every `Exception` is translated.
+    The libraries below fsspec have their own errors (missing credentials, invalid options, protocol errors)
+    without a common base, so every `Exception` is translated.
     """
 
     def __init__(self, uri: str) -> None:
@@ -47,7 +47,7 @@ class translate_errors:  # noqa: N801 - reads as a statement where it is used
 
 
 def _advice(uri: str, error: Exception) -> str | None:
-    """Return what to do about an error of S3, or of a local path; None where it has a usual reason."""
+    """Return advice for an error of S3 or of a local path, or None for usual errors."""
     if "://" not in uri and isinstance(error, UnicodeEncodeError):
         return encoding_advice(error)
     if not uri.lower().startswith(("s3://", "s3a://")):
@@ -82,7 +82,7 @@ def _host_of(error: Exception) -> str:
 
 
 def encoding_advice(error: UnicodeEncodeError) -> str:
-    """Return what to do about a path that the operating system takes no such text for."""
+    """Return advice for a path that the operating system cannot encode."""
     encoding = sys.getfilesystemencoding()
     advice = (
         "" if encoding == "utf-8" else "; set the environment variable PYTHONUTF8=1, or a locale of UTF-8"
@@ -94,7 +94,7 @@ def encoding_advice(error: UnicodeEncodeError) -> str:
 
 
 def http_status(error: BaseException | None) -> int | None:
-    """Return the HTTP status that a failed request was answered with, wherever its library put it."""
+    """Return the HTTP status of a failed request, wherever its library stores it."""
     while error is not None:
         response = getattr(error, "response", None)
         if isinstance(response, dict):  # botocore
@@ -108,13 +108,13 @@ def http_status(error: BaseException | None) -> int | None:
 
 
 def was_refused(error: BaseException) -> bool:
-    """Whether the store answered a write with a refusal, so that nothing was written.
+    """Whether the store refused a write, so that nothing was written.
 
-    Not so when the request was repeated after an attempt without an answer: that one may have arrived.
+    False if the request was repeated after an attempt without a response, which may have succeeded.
     """
     if isinstance(error, FileNotFoundError | PermissionError):
         return True
-    if isinstance(error, OSError) and str(error).startswith("Forbidden"):  # gcsfs reports it in words only
+    if isinstance(error, OSError) and str(error).startswith("Forbidden"):  # gcsfs reports it only as text
         return True
     response = getattr(error, "response", None)
     if isinstance(response, dict) and response.get("ResponseMetadata", {}).get("RetryAttempts"):

@@ -1,4 +1,4 @@
-"""Local files that nobody knows of yet: made durable together, which takes less time than one by one."""
+"""Unpublished local files that are synced together, which is faster than one by one."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from lance_df.storage.location import Location
 
 _NUM_THREADS: Final = 8
-# From so many on the whole file system is synced, or these where that cannot be asked for.
+# With this many files or more, the whole file system is synced, or these files if that is not possible.
 _MANY: Final = 512
 
 
 class Unsynced:
-    """Files and folders that have been written, but would not survive a crash of the machine.
+    """Files and folders that were written but would not survive a crash of the machine.
 
-    Call `sync` before anyone else learns the name of such a file. May be shared by threads that remove none
-    of the files.
+    Call `sync` before publishing the name of such a file. May be shared by threads that do not remove the
+    files.
     """
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class Unsynced:
         self._syncing = new_lock()
 
     def make_folders(self, folder: str) -> None:
-        """Make a folder, and those above it."""
+        """Create a folder and those above it."""
         made = _made_folders(folder)
         with self._lock:
             self._folders.update(os.path.dirname(each) for each in made)
 
     def add(self, path: str) -> None:
-        """Take note of a file that was just written whole."""
+        """Record a file that was just written completely."""
         with self._lock:
             self._files.add(path)
             self._folders.add(os.path.dirname(path))
@@ -54,7 +54,7 @@ class Unsynced:
             self._put_off()
 
     def create(self, location: Location, data: bytes) -> bool:
-        """Write a file whole, unless there is one of the name; return whether there was none."""
+        """Write a complete file unless the name exists; return whether it was written."""
         with translate_errors(location.uri):
             self.make_folders(os.path.dirname(location.path))
             try:
@@ -69,12 +69,12 @@ class Unsynced:
         return True
 
     def put_new(self, location: Location, data: bytes) -> None:
-        """Write a file of a new name whole, to a store of any kind; where that fails nothing is left.
+        """Write a complete new file to a store of any kind; if that fails, nothing is left.
 
         Raises
         ------
         StorageError
-            The store refuses.
+            The store refused.
         """
         if not location.is_local:
             location.put(data)
@@ -91,7 +91,7 @@ class Unsynced:
             raise StorageError(f"{location.uri}: there is a file already")
 
     def sync(self) -> None:
-        """Make durable what was written so far, also what another thread is about to sync.
+        """Sync everything written so far, including files that another thread is about to sync.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Unsynced:
                 list(pool.map(_sync, paths))
 
     def _put_off(self) -> None:
-        """Keep no more paths than a few: remember their file system, or sync them now."""
+        """Replace the recorded paths by their file systems, or sync them now, to limit their number."""
         if _sync_system() is None:
             self.sync()
             return
@@ -127,9 +127,9 @@ class Unsynced:
 
 
 def _made_folders(folder: str) -> list[str]:
-    """Make a folder, and those above it, and return those that were not there."""
+    """Create a folder and those above it, and return the created ones."""
     try:
-        os.mkdir(folder)  # mostly one that nobody else makes
+        os.mkdir(folder)  # usually no other writer creates it
     except FileNotFoundError:
         above = _made_folders(os.path.dirname(folder))
         os.makedirs(folder, exist_ok=True)
@@ -154,7 +154,7 @@ def _sync(path: str) -> None:
 
 
 def _sync_system() -> Callable[[str], None] | None:
-    """Return how to sync the file system that a path is on; only Linux has a way."""
+    """Return a function that syncs the file system of a path, or None except on Linux."""
     function = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
     if function is None:
         return None

@@ -1,1 +1,1 @@
-"""Changes of many members that show at once."""
+"""Changes of many members that become visible in one commit."""

@@ -1,4 +1,4 @@
-"""Members that other processes have changed, each in a version of its own: all of them shown at once."""
+"""Publish the new versions that other processes committed to members, all in one commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MemberRef:
-    """A version of the table of a partition, wherever it is opened; ``name`` is its object id."""
+    """A version of a member table that any process can open; ``name`` is the object id."""
 
     name: str
     folder: Location
@@ -26,12 +26,12 @@ class MemberRef:
 
     @property
     def uri(self) -> str:
-        """Of its folder."""
+        """The URI of the table's folder."""
         return self.folder.uri
 
 
 def refs_of_main(members: Iterable[Member]) -> list[MemberRef]:
-    """Return the versions of main that members are read at; those read from branches are left out."""
+    """Return the versions of main that members are read at, without members that are read from branches."""
     versions = ((member, member.version_of_main()) for member in members)
     return [
         MemberRef(member.object_id, member.folder, version)
@@ -41,16 +41,15 @@ def refs_of_main(members: Iterable[Member]) -> list[MemberRef]:
 
 
 class MembersAdvanced:
-    """The change that shows versions of members that others have made.
+    """The change that publishes versions of members that other processes committed.
 
     Parameters
     ----------
     made
-        For each member by object id the published version that was changed, and the version that has the
-        change.
+        For each object id, the published version that was changed and the version that has the change.
     again
-        Makes the change on another version, where somebody has published one meanwhile, and returns the
-        version that has it; the same one if there is nothing to change any more.
+        Called if another version was published meanwhile. Makes the change on that version, and returns the
+        version that has it, or the same version if there is nothing left to change.
     """
 
     def __init__(
@@ -61,15 +60,15 @@ class MembersAdvanced:
         self._again = again
 
     def apply(self, draft: Draft) -> None:
-        """Let members be at the versions that have the change; those that are gone stay gone."""
+        """Set members to the versions that have the change; removed members stay removed."""
         map_commits(self._advance, draft.members_called(self._names))
 
     def tidy(self, published: NamespaceManifest) -> None:
-        """Nothing is left behind."""
+        """Do nothing: the change leaves nothing behind."""
 
     def _advance(self, member: DraftMember) -> None:
         if member.published is None or member.branch is not None:
-            return  # a branch has not the versions that were made
+            return  # the committed versions are not on the branch
         state = member.published.object_id, member.version
         if state not in self._made:
             ref = MemberRef(state[0], member.folder, member.version)

@@ -1,4 +1,4 @@
-"""Give partitions new rows, which are in data files already: after those that are there, or instead."""
+"""Append rows from written data files to partitions, or replace the rows of partitions with them."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 
 class NewRows:
-    """The change that adds rows to partitions of one spec version, or replaces what is in them.
+    """The change that appends rows to partitions of one spec version, or replaces their rows.
 
-    By the time of publishing there may be a newer spec, but rows may be partitioned by any version.
+    A newer spec may exist when the change is published, but rows may be partitioned by any version.
 
     Parameters
     ----------
     columns
         The schema of members, with its field ids.
     unsynced
-        Knows the files of the rows that are not durable yet.
+        The files of the rows that are not durable yet.
     replaces
-        Whether the rows replace those of their partitions.
+        Whether the rows replace the rows of their partitions.
     can_release
-        Whether the files of the rows belong to this change, and no other process knows of them.
+        Whether the files of the rows belong to this change alone, and no other process knows them.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class NewRows:
         self._left: dict[str, Location] = {}
 
     def apply(self, draft: Draft) -> None:
-        """Make a version of each member that has the rows."""
+        """Commit a version with the rows to each member."""
         pairs = list(zip(self._written, draft.members_for(self._spec, self._written), strict=True))
         for _, member in pairs:
             member.check_writable()
@@ -72,23 +72,23 @@ class NewRows:
         for pair in pairs:
             (others if pair[1].version or not pair[1].folder.is_local else new).append(pair)
         if others:
-            # versions of members that are there are seen by whoever reads these alone
+            # readers of a single member see the new versions of existing members at once
             self._unsynced.sync()
             map_commits(self._commit, others)
-        # nothing waits for the disk here: threads would wait for each other only
+        # new local tables are created without syncing, so threads would only wait for each other
         for pair in new:
             self._commit(pair)
         self._unsynced.sync()
 
     def folders(self) -> list[Location]:
-        """Return the folders that were made for partitions of the rows, if they are of this change."""
+        """Return the folders that this change created for new partitions, if it may remove them."""
         if not self._can_release:
             return []
         locations = [partition.location for partition in self._written]
         return [*(each.folder for each in locations if each.is_new), *self._left.values()]
 
     def tidy(self, published: NamespaceManifest) -> None:
-        """Remove the folders of tables that somebody else made first."""
+        """Remove the folders of tables that another writer created first."""
         remove_unpublished(published, list(self._left.values()))
 
     def _commit(self, pair: tuple[WrittenPartition, DraftMember]) -> None:
@@ -129,13 +129,13 @@ class NewRows:
         return member.make_commits(commit)
 
     def _move_files(self, partition: WrittenPartition, folder: Location) -> None:
-        """Take data files along to the table that somebody else made for the same values meanwhile."""
+        """Copy data files to the table that another writer created for the same values meanwhile."""
         former = partition.location.folder
         for fragment in partition.fragments:
             for file in fragment.files:
                 copy_data_file(former / DATA_DIR / file.path, folder / DATA_DIR / file.path)
         if partition.location.is_new:
-            # other changes of the same transaction may have files there, too
+            # other changes of the same transaction may have files in the former folder
             self._left[former.path] = former
         partition.location = dataclasses.replace(partition.location, folder=folder, is_new=False)
         partition.made = None

@@ -1,8 +1,9 @@
-"""Remove old versions of a namespace, and those of members that no version of it reads any more.
+"""Remove old versions of a namespace, and versions of members that no remaining version reads.
 
-First ``__manifest`` is cleaned up; what its versions that are left name as ``read_version`` stays. So do the
-versions of members from the published one on, and for seven days those before it that were never published: a
-writer who finds that others were faster publishes the files of its version in another one.
+``__manifest`` is cleaned up first. The versions of members that its remaining versions name as
+``read_version`` are kept. Versions of members from the published one on are kept as well. Earlier versions
+that were never published are kept for seven days, because a writer that loses a race publishes the files of
+its version in another version.
 """
 
 from __future__ import annotations
@@ -45,24 +46,24 @@ _PINS: Final = ("location", "read_version")
 def clean_up(
     root: Location, manifest: NamespaceManifest, policy: CleanupPolicy, *, dry_run: bool = False
 ) -> CleanupStats:
-    """Remove old versions, and return how much was removed, of ``__manifest`` and all members.
+    """Remove old versions of ``__manifest`` and all members, and return how much was removed.
 
     Parameters
     ----------
     manifest
-        Versions from this one on stay in any case.
+        This version and later ones are always kept.
     policy
-        Which versions of the namespace go. Those of members go when no version of the namespace that is left
-        reads them, and they are old enough.
+        Selects the versions of the namespace to remove. Versions of members are removed if they are old
+        enough and no remaining version of the namespace reads them.
     dry_run
         Remove nothing, and return what would be removed.
 
     Raises
     ------
     InvalidInputError
-        A version of the namespace to be removed has a tag, and the policy does not pass over that.
+        A version of the namespace to remove has a tag, and the policy does not ignore tags.
     CorruptDataError
-        Something cannot be read, so that it is not known what it needs.
+        A version cannot be read, so that it is not known which files it needs.
     StorageError
         The store failed.
     """
@@ -98,23 +99,23 @@ def clean_up(
         return explain_cleanup(member.open(), chosen).stats if dry_run else cleanup(member.open(), chosen)
 
     members = members_at(root, newest, np.arange(len(newest.members)))
-    members = [member for member in members if not member.folder.is_link]  # these are tables of others
+    members = [member for member in members if not member.folder.is_link]  # linked tables belong to others
     return _total([of_manifest, *map_commits(clean_member, members)])
 
 
 def _pinned_versions(table: Table, goes: set[int]) -> defaultdict[str, set[int]]:
     """Return the versions of members that versions of ``__manifest`` read, by location.
 
-    Rows that several versions share are read once. Nobody can read versions of ``__manifest`` that a clean-up
-    has removed half, so these need nothing.
+    Rows that several versions share are read once. Versions of ``__manifest`` that an interrupted clean-up
+    has partly removed cannot be read and are skipped.
     """
     pinned: defaultdict[str, set[int]] = defaultdict(set)
     seen: set[object] = set()
     for number in _all_versions(table) - goes:
-        with suppress(VersionNotFoundError):  # others may clean up, too
+        with suppress(VersionNotFoundError):  # another process may be cleaning up, too
             version = table.checkout(number)
             if not set(_PINS) <= set(version.schema.names):
-                continue  # a program that does not know of pins wrote it
+                continue  # written by a program that does not know ``read_version``
             states = {
                 fragment.id: (
                     fragment.id,
@@ -141,7 +142,7 @@ def _pins(table: Table, fragment_ids: tuple[int, ...]) -> Iterable[tuple[str, in
         return ()
     plan = plan_scan(table, ScanRequest(columns=_PINS, fragment_ids=fragment_ids, requires=Promise.COMPLETE))
     rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema)
-    # versions of branches count for main, too; tags and the newest version stay anyway
+    # versions of branches are also counted as versions of main; tags and the newest version are kept anyway
     rows = rows.filter(rows["read_version"].is_valid())
     return zip(rows["location"].to_pylist(), rows["read_version"].to_pylist(), strict=True)
 
@@ -152,7 +153,7 @@ def _all_versions(table: Table) -> set[int]:
 
 
 def _remove_abandoned(table: Table) -> None:
-    """Remove detached versions that a writer who died has left of a change of columns."""
+    """Remove detached versions that a crashed writer has left from a change of columns."""
     folder = table.location / VERSIONS_DIR
     if folder.is_link:
         return

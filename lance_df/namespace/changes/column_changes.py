@@ -1,6 +1,6 @@
-"""Changes of the columns of a namespace: what becomes of the schema, and of each member table.
+"""Changes of the columns of a namespace: their effect on the schema and on each member table.
 
-Members have the columns of the schema under the same field ids, also after a change. Spec: partitioning,
+Members have the columns of the schema with the same field ids, before and after a change. Spec: partitioning,
 "Schema".
 """
 
@@ -43,29 +43,29 @@ class ColumnChange(Protocol):
 
     @property
     def runs_in_turn(self) -> bool:
-        """Whether members are changed one after the other."""
+        """Whether members are changed one after another."""
         ...
 
     @property
     def is_by_id(self) -> bool:
-        """Whether readers that go by field id see the new columns in members that are not changed."""
+        """Whether unchanged members have the new schema for readers that match columns by field id."""
         ...
 
     def schema_after(self, schema: NamespaceSchema) -> NamespaceSchema:
-        """Return what becomes of a schema."""
+        """Return the schema after the change."""
         ...
 
     def operation(self, table: Table, manifest: NamespaceManifest) -> AbstractContextManager[Operation]:
-        """Return the change of a member that has the schema of a namespace.
+        """Return the operation that changes a member with the schema of a namespace.
 
-        A context, which removes what was written when it ends with an error.
+        The result is a context manager, which removes the written files if it ends with an error.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NullColumns:
-    """New columns that hold nothing yet; no data is written."""
+    """New columns in which all values are NULL; no data is written."""
 
     given: pa.Schema
     runs_in_turn: bool = False
@@ -91,7 +91,7 @@ class ComputedColumns:
     given
         The new columns.
     rows_of
-        Computes them for a member, fragment by fragment: a row for each live row.
+        Computes them for a member, fragment by fragment, with one row for each live row.
     """
 
     given: pa.Schema
@@ -122,7 +122,7 @@ def _with_fields(schema: NamespaceSchema, given: pa.Schema, *, in_lists: bool) -
 
 @dataclass(frozen=True, slots=True)
 class DroppedColumns:
-    """Columns, or fields of structs, that are no more."""
+    """Columns or struct fields that are dropped."""
 
     paths: tuple[str, ...]
     runs_in_turn: bool = False
@@ -139,14 +139,14 @@ class DroppedColumns:
 
 @dataclass(frozen=True, slots=True)
 class AlteredColumns:
-    """Columns with other names, that may be null or not, or of wider types; the ids stay."""
+    """Columns with another name, nullability or wider type; field ids do not change."""
 
     alterations: tuple[Alteration, ...]
     runs_in_turn: bool = False
 
     @property
     def is_by_id(self) -> bool:
-        """Whether only names change, or what must not be null may be."""
+        """Whether the change only renames columns or makes them nullable."""
         return all(each.data_type is None and each.nullable is not False for each in self.alterations)
 
     def schema_after(self, schema: NamespaceSchema) -> NamespaceSchema:
@@ -169,7 +169,7 @@ class AlteredColumns:
 
 
 def _expressions_of(manifest: NamespaceManifest, after: NamespaceSchema) -> list[PartitionField]:
-    """Return the partition expressions over columns that get another type."""
+    """Return the partition expressions over columns whose type changes."""
     types = {field.id: field.arrow_type() for field in after.columns.walk()}
     wider = {
         field.id
@@ -186,7 +186,7 @@ def _expressions_of(manifest: NamespaceManifest, after: NamespaceSchema) -> list
 def _check_same_values(
     table: Table, field: PartitionField, before: NamespaceSchema, after: NamespaceSchema
 ) -> None:
-    """Check that an expression gives the same for the rows of a member when they have the new types."""
+    """Check that an expression has the same results for the rows of a member with the new types."""
     paths = [before.path(field_id) for field_id in field.source_ids]
     types = {each.id: each.arrow_type() for each in after.columns.walk()}
     names = tuple(dict.fromkeys(path[0] for path in paths if path is not None))

@@ -1,4 +1,4 @@
-"""Compact the member tables of a namespace, and show all of them compacted at once."""
+"""Compact the member tables of a namespace, and publish all of them in one commit."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.table import Table
 
-# Each needs the memory of a scan, and uses several cores already.
+# Each compaction needs the memory of a scan, and already uses several cores.
 _MEMBERS_AT_ONCE: Final = 4
 
 
 class MembersCompacted:
-    """The change that compacts members; those that are in shape, or read from branches, stay as they are.
+    """The change that compacts members, except those that need no compaction or are read from branches.
 
     Parameters
     ----------
     options
-        Those of `CompactionOptions` by name; what is None comes from the configuration of each member.
+        The options of `CompactionOptions` by name; None means the configuration of the member.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -40,11 +40,11 @@ class MembersCompacted:
 
     @property
     def groups(self) -> list[RewriteGroup]:
-        """What was rewritten when the change was made last."""
+        """The groups of fragments that the last attempt rewrote."""
         return [group for state in self._states for group in self._made[state][1]]
 
     def apply(self, draft: Draft) -> None:
-        """Make a compacted version of each member that is not in shape."""
+        """Commit a compacted version of each member that needs compaction."""
         members = [member for member in draft.members_that_may_match(None) if member.branch is None]
         self._states = [member.state for member in members]
         with workers(_MEMBERS_AT_ONCE) as pool:
@@ -53,13 +53,13 @@ class MembersCompacted:
             member.version = self._made[state][0]
 
     def tidy(self, published: NamespaceManifest) -> None:
-        """Nothing is left behind."""
+        """Do nothing: the change leaves nothing behind."""
 
     def _compact(self, member: DraftMember, schema: NamespaceSchema) -> None:
         state = member.state
         if state not in self._made:
             table = member.open()
-            # columns that it has values of, and does not know, would be left out
+            # columns that the table has but the namespace does not know would be lost
             check_columns(schema, table)
             options = compaction_options(table, self._options)
             with uncommitted_files() as files:
@@ -68,12 +68,12 @@ class MembersCompacted:
 
 
 def committed_rewrites(folder: Location, version: int, groups: Sequence[RewriteGroup]) -> int:
-    """Put rewritten fragments in the place of those that are as they were, and return the version of that.
+    """Commit the rewritten fragments whose sources are unchanged, and return the new version.
 
     Parameters
     ----------
     folder, version
-        Of a member. Groups may have been read from an older version.
+        The folder and version of a member. Groups may have been read from an older version.
     """
 
     def commit(base: Table) -> Table:

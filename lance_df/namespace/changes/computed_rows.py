@@ -1,4 +1,4 @@
-"""Rows that other processes find, delete and write anew in members: all of it is shown at once."""
+"""Publish rows that other processes have deleted, updated and inserted in members, all in one commit."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _ATTEMPTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class ComputedRows:
-    """What becomes of the rows of some members; the files are written.
+    """Computed changes of the rows of some members, whose files are already written.
 
     Attributes
     ----------
     left
-        By position of a member, the rows that leave it.
+        The rows to remove from each member, by position of the member.
     written
-        Whole rows, new ones and those that left to be written anew.
+        Complete rows: inserted rows, and the new versions of updated rows.
     num_inserted, num_updated, num_deleted
-        Rows, counted where these were selected.
+        Numbers of rows, counted where they were selected.
     """
 
     left: dict[int, RemovedRows]
@@ -50,21 +50,21 @@ class ComputedRows:
 
 
 Compute: TypeAlias = "Callable[[NamespaceManifest, Sequence[DraftMember]], ComputedRows]"
-"""Finds rows of some members at their versions, and writes files. None is left when that fails."""
+"""Finds rows of members at their versions, and writes files. If that fails, no file is left."""
 
 
 class RowsComputed(RowsReplaced):
-    """The change that shows what other processes have computed: each attempt computes anew.
+    """The change that publishes rows computed by other processes; each attempt computes them again.
 
     Parameters
     ----------
     candidates, text
-        As for every change of this kind.
+        See `RowsReplaced`.
 
     Attributes
     ----------
     rows
-        What was computed last.
+        The result of the last attempt.
     """
 
     def __init__(self, candidates: Candidates, compute: Compute, *, text: str) -> None:
@@ -85,7 +85,7 @@ class RowsComputed(RowsReplaced):
         return map_commits(lambda part: self._without_rows(*part), parts)
 
     def _take(self, draft: Draft, members: Sequence[DraftMember], rows: ComputedRows) -> None:
-        """Take note of files, and check that rows are as many as they should be."""
+        """Record the written files, and check the numbers of rows."""
         for number, left in rows.left.items():
             note_deletion_files(self.files, members[number].folder, left.removal)
         written = merged_partitions(draft.root, rows.written)
@@ -118,7 +118,7 @@ class RowsComputed(RowsReplaced):
 
 
 def remove_computed_files(root: Location, job: uuid.UUID) -> None:
-    """Remove the files of a job that failed from all folders of a namespace, as far as the store lets us."""
+    """Remove the files of a failed job from all folders of a namespace, as far as the store allows."""
 
     def remove(name: str) -> None:
         folder = root / name

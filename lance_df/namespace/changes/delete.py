@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 
 class Deletion:
-    """The change that deletes the rows of members for which something is true.
+    """The change that deletes matching rows of members.
 
     Parameters
     ----------
     candidates
-        Members that may have such rows.
+        Returns the members that may have such rows.
     matching
-        Where such rows are: positions in a sequence of tables, and addresses there. May come in any order.
+        Finds the rows in a sequence of tables: yields positions of tables and row addresses, in any order.
     text
-        What the transactions of members say of it. Nothing is read from it.
+        A description for the transactions of members, which is never parsed.
 
     Attributes
     ----------
     states
-        The folders and versions that were looked into when the change was made last.
+        The folders and versions that the last attempt searched.
     num_rows
-        How many rows were deleted then.
+        The number of rows that the last attempt deleted.
     """
 
     def __init__(self, candidates: Candidates, matching: Matching, *, text: str) -> None:
@@ -51,7 +51,7 @@ class Deletion:
         self.num_rows = 0
 
     def apply(self, draft: Draft) -> None:
-        """Make a version of each member without the rows; those that have none stay at theirs."""
+        """Commit a version without the rows to each member that has such rows."""
         members = self._candidates(draft)
         self.states = states = [member.state for member in members]
         new = [member for member, state in zip(members, states, strict=True) if state not in self._made]
@@ -70,11 +70,11 @@ class Deletion:
         self.num_rows = sum(self._made[state][1] for state in states)
 
     def tidy(self, published: NamespaceManifest) -> None:
-        """Nothing is left behind."""
+        """Do nothing: the change leaves nothing behind."""
 
 
 def opened(draft: Draft, members: Sequence[DraftMember]) -> list[Table]:
-    """Return the tables of members at their versions, in the columns of the namespace."""
+    """Return the tables of members at their versions, with the columns of the namespace."""
     schema = draft.manifest.schema
     return map_reads(
         lambda member: in_columns_of(schema, member.open()),
@@ -84,14 +84,14 @@ def opened(draft: Draft, members: Sequence[DraftMember]) -> list[Table]:
 
 
 def check_writable(members: Sequence[DraftMember], rows: Sequence[RowSet]) -> None:
-    """Check that members take commits, those of which rows are to be changed, before any commit is made."""
+    """Check before the first commit that all members with rows to change accept commits."""
     for member, of_member in zip(members, rows, strict=True):
         if len(of_member):
             member.check_writable()
 
 
 def without_rows(member: DraftMember, table: Table, rows: RowSet, *, text: str) -> tuple[int, int]:
-    """Return the version of a member without some rows, and how many these were."""
+    """Return the version of a member without some rows, and the number of these rows."""
     if not len(rows):
         return member.version, 0
     with deletion(table, rows, predicate=text) as change:

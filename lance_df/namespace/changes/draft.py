@@ -1,7 +1,7 @@
-"""A namespace with changes that nobody sees yet: members at newer versions, and new members.
+"""A namespace with unpublished changes: members at newer versions, and new members.
 
-Changes are made one after the other, each on what those before it made. All show at once when the draft is
-published, by one commit to ``__manifest``; one that is not published leaves versions that nobody reads.
+Changes are applied one after another, each on top of those before it. Publishing the draft makes all of them
+visible with one commit to ``__manifest``. A draft that is not published leaves versions that nobody reads.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class DraftMember:
     Attributes
     ----------
     version
-        That has the changes so far; 0 for a table that is to be made.
+        The version that has the changes so far; 0 for a table that does not exist yet.
     turn
-        Of the changes that make it.
+        The turn whose changes create the member.
     published
         The row of ``__manifest``; None for a new partition.
     base
         The published version.
     branch
-        That is read. It can be read here, too, but takes no commits.
+        The branch that is read, if any. The draft can read it but not commit to it.
     """
 
     folder: Location
@@ -71,11 +71,11 @@ class DraftMember:
 
     @property
     def state(self) -> tuple[str, int]:
-        """The folder of the branch, and the version there: two members of one state have the same rows."""
+        """The folder of the branch, and the version there; members with the same state have the same rows."""
         return branch_location(self.folder, self.branch).path, self.version
 
     def open(self) -> Table:
-        """Open the table at the version.
+        """Open the table at the member's version.
 
         Raises
         ------
@@ -85,17 +85,17 @@ class DraftMember:
         return open_member(self.folder, self.version, self.branch)
 
     def commit(self, operation: Operation, rows: RowChange) -> int:
-        """Commit an operation that was computed from the version, and return the version it became.
+        """Commit an operation that was computed from the member's version, and return the new version.
 
         Parameters
         ----------
         rows
-            How many rows it adds and deletes, counted where these were selected.
+            How many rows the operation adds and deletes, counted where they were selected.
 
         Raises
         ------
         UnsupportedFeatureError
-            A branch is read.
+            The member is read from a branch.
         RetryableConflictError
             Other writers were faster again and again.
         """
@@ -103,12 +103,12 @@ class DraftMember:
         return commit_to_member(self.folder, self.version, operation, rows)
 
     def make_commits(self, commit: Callable[[Table], Table]) -> int:
-        """Make commits that follow the version; see `lance_df.namespace.member.commits_to_member`."""
+        """Make commits on top of the member's version; see `lance_df.namespace.member.commits_to_member`."""
         self.check_writable()
         return commits_to_member(self.folder, self.version, commit)
 
     def check_writable(self) -> None:
-        """Raise `UnsupportedFeatureError` if a branch is read."""
+        """Raise `UnsupportedFeatureError` if the member is read from a branch."""
         if self.branch is not None and self.published is not None:
             raise UnsupportedFeatureError(
                 f"{self.folder.uri}: {self.published.object_id} is read from branch {self.branch!r}, which a "
@@ -117,15 +117,14 @@ class DraftMember:
 
 
 class NeedsSeparateDraftError(Exception):
-    """Changes refer to a partition that others in the same draft make."""
+    """Changes refer to a partition that another transaction in the same draft creates."""
 
 
 class Draft:
     """Changes on top of one version of a namespace. Several threads may change different members at once.
 
-    Several transactions may share a draft, one after the other: each takes a turn of its own. What asks for
-    members raises `NeedsPinsError` where these are read at their newest version: see
-    `lance_df.namespace.changes.pins`.
+    Several transactions may share a draft, each in its own turn. Methods that return members raise
+    `NeedsPinsError` if a member is read at its newest version; see `lance_df.namespace.changes.pins`.
     """
 
     def __init__(self, root: Location, manifest: NamespaceManifest) -> None:
@@ -140,9 +139,9 @@ class Draft:
         self._followed: set[tuple[object, ...]] = set()
 
     def check_follows(self, read: NamespaceManifest) -> None:
-        """Check that changes of a version can be made here; see `NamespaceManifest.check_follows`.
+        """Check that changes of a version can be applied here; see `NamespaceManifest.check_follows`.
 
-        That costs a request for each version that was read, not for each transaction.
+        This takes one request for each version that was read, not for each transaction.
         """
         known = identity(read.table.manifest_file)
         if known not in self._followed:
@@ -150,12 +149,12 @@ class Draft:
             self._followed.add(known)
 
     def begin_turn(self) -> None:
-        """Begin with the changes of another transaction."""
+        """Begin the turn of the next transaction."""
         self._turn += 1
         self._versions = {name: member.version for name, member in self._known.items()}
 
     def undo_turn(self) -> None:
-        """Take back what was changed since the turn began."""
+        """Undo all changes since the turn began."""
         for name, member in self._known.items():
             member.version = self._versions.get(name, member.base)
         self._marks.pop(self._turn, None)
@@ -163,19 +162,19 @@ class Draft:
             self._new[spec_id] = {key: each for key, each in new.items() if each[1].turn != self._turn}
 
     def mark(self, mark: Mark) -> None:
-        """Remember changes with the version that has them.
+        """Store a mark of the changes in the version that publishes them.
 
         Raises
         ------
         AlreadyCommittedError
-            They were published before.
+            Changes with this mark were published before.
         """
         known = [each for marks in self._marks.values() for each in marks]
         check_marks([mark], with_marks(known, self.manifest.table.manifest.config))
         self._marks.setdefault(self._turn, []).append(mark)
 
     def members_for(self, spec: PartitionSpec, partitions: Sequence[WrittenPartition]) -> list[DraftMember]:
-        """Return the member of each partition of a spec version; new ones where there are none yet."""
+        """Return the member of each partition of a spec version, or a new one if it does not exist."""
         new = self._new.setdefault(spec.id, {})
         drafted: list[DraftMember] = []
         members = self._index(spec).find(partitions)
@@ -189,19 +188,19 @@ class Draft:
         return drafted
 
     def members_that_may_match(self, predicate: Predicate | None) -> list[DraftMember]:
-        """Return the members that may have rows for which a predicate is true; None stands for all rows."""
+        """Return the members that may have rows that satisfy a predicate; None selects all members."""
         selected = np.ones(len(self.manifest.members), dtype=np.bool_)
         if predicate is not None:
             selected = judged_members(self.manifest, predicate) != Match.CANNOT
         return self.members_at(selected)
 
     def members_at(self, selected: npt.NDArray[np.bool_]) -> list[DraftMember]:
-        """Return those of ``manifest.members`` that are marked, and all that are new in this draft."""
+        """Return the selected rows of ``manifest.members`` as members, and all new members of this draft."""
         new = [self._staged(member) for added in self._new.values() for _, member in added.values()]
         return [*self._published(selected), *new]
 
     def members_called(self, names: Collection[str]) -> list[DraftMember]:
-        """Return those of the published members that have these object ids."""
+        """Return the published members with these object ids."""
         ids = self.manifest.members["object_id"]
         return self._published(pc.is_in(ids, pa.array(sorted(names), pa.string())).to_numpy())
 
@@ -210,7 +209,7 @@ class Draft:
         return self._published(spec_numbers(self.manifest) != spec.id)
 
     def publish(self, *, options: CommitOptions = STRICT) -> NamespaceManifest:
-        """Make the changes visible in one commit; return the namespace as it is, if there is nothing to keep.
+        """Publish the changes in one commit; return the same namespace if there are no changes.
 
         Raises
         ------
@@ -268,12 +267,12 @@ class Draft:
         return known
 
     def _staged(self, member: DraftMember) -> DraftMember:
-        """Return a new member, if the changes of this turn make it.
+        """Return a new member, if this turn creates it.
 
         Raises
         ------
         NeedsSeparateDraftError
-            Those of another turn do.
+            Another turn creates it.
         """
         if member.turn != self._turn:
             raise NeedsSeparateDraftError

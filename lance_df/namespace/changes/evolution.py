@@ -1,4 +1,4 @@
-"""Another version of the partition spec; what is stored stays where it is, and is read by its own version.
+"""Partition evolution: add a version of the spec. Stored rows stay in the partitions of their own version.
 
 Spec: partitioning, "Partition Evolution".
 """
@@ -34,17 +34,17 @@ _ATTEMPTS: Final = 50
 def with_new_spec(
     manifest: NamespaceManifest, partition_by: Sequence[PartitionBy | str]
 ) -> NamespaceManifest:
-    """Publish a new spec version in one commit, and return the namespace that has it.
+    """Publish a new spec version in one commit, and return the new version of the namespace.
 
-    Columns for its partition values, its namespace and the spec itself are made in detached versions, which
-    no reader finds; see `lance_df.namespace.changes.schema_publish`.
+    The columns for its partition values, its namespace row and the spec itself are added in detached
+    versions, which readers never find; see `lance_df.namespace.changes.schema_publish`.
 
     Raises
     ------
     InvalidInputError, ColumnNotFoundError
-        The fields do not fit the schema, those of earlier versions, or a column that a writer left that died.
+        The fields do not fit the schema, earlier spec versions, or a column left by a crashed writer.
     RetryableConflictError
-        Others were faster again and again.
+        Other writers were faster again and again.
     """
     for _ in range(_ATTEMPTS):
         fields = resolve_all(partition_by, manifest.schema, manifest.specs)

@@ -1,7 +1,7 @@
-"""Rows that stand for themselves by a key, and where in a namespace rows with their keys are.
+"""Rows identified by a key, and the search for rows with the same keys in a namespace.
 
-A row of an old key may be in any partition, of any spec version. Where partition fields are computed from
-key columns only, the keys decide which partitions can have it.
+A row with an existing key may be in any partition of any spec version. If partition fields are computed from
+key columns only, the keys determine which partitions can have it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Duplicates(StrEnum):
-    """What happens when several rows have one key."""
+    """What to do if several rows have the same key."""
 
     ERROR = "error"
     FIRST = "first"
@@ -50,14 +50,14 @@ class Duplicates(StrEnum):
 
 
 class KeyedRows:
-    """Rows in memory, of which no two have the same key. A key with a null in it is no other's equal.
+    """Rows in memory with distinct keys. A key that contains NULL equals no other key.
 
     Attributes
     ----------
     rows
-        In the columns of the namespace, maybe not in all of them.
+        The rows, with some or all columns of the namespace.
     schema
-        The part of the namespace's schema that they bring.
+        The part of the namespace's schema that the rows have.
     """
 
     def __init__(self, rows: pa.Table, schema: Schema, names: tuple[str, ...]) -> None:
@@ -77,15 +77,15 @@ class KeyedRows:
         batches: Iterable[pa.RecordBatch],
         duplicates: Duplicates,
     ) -> KeyedRows:
-        """Bring data into the columns of a namespace, and see that keys are distinct.
+        """Convert data to the columns of a namespace, and make keys distinct.
 
         Raises
         ------
         InvalidInputError
-            Data that does not fit, or lacks columns that are keys or must not be null; several rows of one
-            key, if these are an error.
+            The data does not fit the schema or lacks key columns or non-nullable columns; or several rows
+            have the same key, if that is an error.
         UnsupportedFeatureError
-            A key of a type that cannot be one.
+            A key column has an unsupported type.
         """
         columns = schema_to_write(data_schema, schema.columns)
         if missing := [name for name in names if name not in columns.names]:
@@ -97,11 +97,11 @@ class KeyedRows:
         return cls(_with_distinct_keys(rows, names, duplicates), columns, names)
 
     def candidates(self, draft: Draft) -> list[DraftMember]:
-        """Return the members that may have rows of the keys."""
+        """Return the members that may have rows with the keys."""
         return draft.members_at(members_with_keys(draft.manifest, self._names, self._complete_keys()))
 
     def find(self, tables: Sequence[Table]) -> Iterator[tuple[int, Addresses]]:
-        """Yield places of tables, and addresses of rows there that have one of the keys."""
+        """Yield positions of tables, and the addresses of their rows with one of the keys."""
         matched: list[list[npt.NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in tables]
         for number, matches in self._search(tables):
             matched[number].append(matches.rows)
@@ -110,7 +110,7 @@ class KeyedRows:
             self._matched_rows[table.location.path, table.version] = np.unique(np.concatenate(rows))
 
     def matches(self, tables: Sequence[Table]) -> list[Matches]:
-        """Return which rows of each table have one of the keys, in the order of the table."""
+        """Return the rows of each table that have one of the keys, in the order of the table."""
         matched: list[list[Matches]] = [[Matches.none()] for _ in tables]
         for number, matches in self._search(tables):
             matched[number].append(matches)
@@ -144,7 +144,7 @@ class KeyedRows:
                 )
 
     def num_matched(self, states: Iterable[tuple[str, int]]) -> int:
-        """Return how many of the rows were matched, by the folders and versions that were looked into."""
+        """Return how many rows had matches in the searched folders and versions."""
         matched = [self._matched_rows[state] for state in states if state in self._matched_rows]
         return len(np.unique(np.concatenate(matched))) if matched else 0
 
@@ -154,7 +154,7 @@ class KeyedRows:
 
 
 def _with_distinct_keys(rows: pa.Table, names: Sequence[str], duplicates: Duplicates) -> pa.Table:
-    """Return one row of each key, and all without a complete key."""
+    """Return one row for each key, and all rows whose key contains NULL."""
     keys = key_columns(rows, names)
     numbers, positions = KeyIndex(keys).pairs(keys)
     others = np.flatnonzero(numbers != positions)
@@ -176,7 +176,7 @@ def _with_distinct_keys(rows: pa.Table, names: Sequence[str], duplicates: Duplic
 def members_with_keys(
     manifest: NamespaceManifest, names: Sequence[str], keys: Sequence[pa.Array]
 ) -> npt.NDArray[np.bool_]:
-    """Return which of ``manifest.members`` may have rows of some keys."""
+    """Return which rows of ``manifest.members`` may have rows with some keys."""
     by_id = {manifest.schema.columns.field(name).id: key for name, key in zip(names, keys, strict=True)}
     needed = np.ones(len(manifest.members), dtype=np.bool_)
     for members in members_by_spec(manifest):
@@ -195,10 +195,10 @@ def members_with_keys(
 
 
 def _values(field: PartitionField, keys: dict[int, pa.Array]) -> pa.Array | None:
-    """Return the partition values of keys; None where keys do not say them."""
+    """Return the partition values of keys, or None if keys do not determine them."""
     columns = [keys.get(field_id) for field_id in field.source_ids]
     known = [column for column in columns if column is not None]
-    # an expression may distinguish -0.0 from 0.0, and one NaN from another, which are equal as keys
+    # an expression may distinguish -0.0 from 0.0, or different NaN, which are equal as keys
     is_exact = field.transform is not None or not any(pa.types.is_floating(each.type) for each in known)
     if len(known) == len(columns) and is_exact:
         with suppress(InvalidInputError):

@@ -1,4 +1,4 @@
-"""Some member tables as one, with a column for where a row is from: to find rows to be changed."""
+"""Scan member tables as one table with a column for the member of each row, to find rows to change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEMBER: Final = pa.field("__lance_df_member", pa.uint32(), nullable=False)
 
 
 class NumberedMembers(NamespaceSnapshot):
-    """Tables of a namespace, which need not be its published versions, and where each row is from.
+    """Member tables at any version, with a column for the member of each row.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class NumberedMembers(NamespaceSnapshot):
             self.manifest.schema.columns, stored.columns, appended=(), blobs_as_bytes=request.blobs_as_bytes
         )
         schema = pa.schema([column.output for column in columns], self.manifest.schema.columns.arrow_metadata)
-        # nothing is what planners ask for when they want to know the columns
+        # planners pass the predicate FALSE to get only the columns
         tables = () if request.predicate == Literal(False) else self._tables
         plans = [plan_scan(table, stored) for table in tables]
         tasks: list[ScanTask] = [task for plan in plans for task in plan.tasks]
@@ -69,7 +69,7 @@ class NumberedMembers(NamespaceSnapshot):
 def _with_number(
     number: int, index: int, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Insert the number of the table that rows are of."""
+    """Insert the column with the number of the table."""
     for batch in batches:
         columns = batch.columns
         columns.insert(index, pa.repeat(pa.scalar(number, MEMBER.type), batch.num_rows))

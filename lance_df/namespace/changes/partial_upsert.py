@@ -1,4 +1,4 @@
-"""Upsert rows that lack columns: rows of their keys keep the values of these, new rows have none there."""
+"""Upsert rows without all columns: existing rows keep their values there, and new rows get NULL."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class PartialUpsert(RowsRewritten):
-    """The change that gives all rows of some keys other values in some columns, and adds rows of new keys.
+    """The change that updates some columns of the rows with some keys, and adds rows with new keys.
 
     Parameters
     ----------
     spec
-        By which the rows are partitioned.
+        The spec that partitions the rows.
     rows
-        With the keys. What they lack may be null.
+        The rows with the keys. The columns that they lack must be nullable.
     """
 
     def __init__(self, spec: PartitionSpec, rows: KeyedRows, *, text: str) -> None:
@@ -40,7 +40,7 @@ class PartialUpsert(RowsRewritten):
 
     @property
     def num_updated(self) -> int:
-        """How many rows got other values."""
+        """The number of updated rows."""
         return self.num_rows
 
     def _rewritten(

@@ -39,20 +39,21 @@ class WrittenPartition:
     Attributes
     ----------
     key
-        Of its values; see `lance_df.namespace.keys`.
+        The key of the partition values; see `lance_df.namespace.keys`.
     of_all, row
-        Partition values of several partitions, by name of the column in ``__manifest``, and which of these
-        rows has those of this one.
+        Partition values of several partitions, by column name in ``__manifest``, and the row that has those
+        of this partition.
     location
-        Where its table is, or will be.
+        The location of the existing or future table.
     num_rows
-        How many rows were handed over to be written.
+        How many rows were passed to the writer.
     writer
-        Writes the fragments that are not finished; None where there are none.
+        The writer of unfinished fragments; None if there are none.
     zone_maps
-        Of the fragments from the first one on that is large enough.
+        The zone maps of the fragments, from the first one that is large enough.
     made
-        The published version that a version with these rows stands on (0 for a new table), and that version.
+        The published version on which a version with these rows is based (0 for a new table), and that
+        version.
     """
 
     key: bytes
@@ -68,19 +69,19 @@ class WrittenPartition:
 
     @property
     def values(self) -> pa.RecordBatch:
-        """One row: the partition values. Made when asked for, as it takes more memory than all else here."""
+        """The partition values as one row; computed on access, because it needs more memory than the rest."""
         return self.of_all.slice(self.row, 1)
 
 
 class PartitionFiles:
-    """Writes data files of partitions of one spec: several partitions at once, but each by one thread.
+    """Writes data files of partitions of one spec: several partitions at once, each by a single thread.
 
     Parameters
     ----------
     columns
-        Those that the rows bring.
+        The columns that the rows have.
     statistics
-        Whether to collect zone maps; by default of partitions whose rows make more than one zone.
+        Whether to collect zone maps; by default only for partitions with more rows than one zone.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class PartitionFiles:
         self._limits = limits
         self._small = SmallFragments(columns, version=FILE_VERSION)
         self._has_blobs = any(field.is_blob for field in columns.walk())
-        # a zone map of one zone costs as much as it takes to read the rows
+        # reading a zone map of one zone takes as long as reading the rows
         self._least_rows = {None: ROWS_PER_ZONE + 1, True: 1, False: None}[statistics]
         self._constant = frozenset(
             field_id
@@ -120,13 +121,13 @@ class PartitionFiles:
         Parameters
         ----------
         batches
-            In the types of storage.
+            The rows, in storage types.
         num_rows
-            How many they have together, at least one.
+            The total number of rows, at least 1.
         num_encoders
             See :func:`lance_df.table.writing.fragment_writer.fragments_written`.
         stays_open
-            Whether more rows may come that go to the same file.
+            Whether more rows may follow for the same file.
         """
         partition.num_rows += num_rows
         is_large = self._least_rows is not None and num_rows >= self._least_rows
@@ -170,8 +171,8 @@ class PartitionFiles:
             partition.zone_maps.fragments.extend(fragments)
 
     def may_stay_open(self, partition: WrittenPartition) -> bool:
-        """Whether it pays to add more rows to a file than those of a partition that wait now."""
-        # stores other than local ones keep what is not finished in memory
+        """Whether it is worthwhile to keep the file open for more rows of a partition."""
+        # remote stores keep unfinished files in memory
         return (
             partition.location.folder.is_local
             and not self._has_blobs
@@ -187,19 +188,19 @@ class PartitionFiles:
 
 
 def note_files(files: UncommittedFiles, partition: WrittenPartition) -> None:
-    """Let what was written be removed when what is done with it fails."""
+    """Register the written files of a partition for removal if a later step fails."""
     for fragment in partition.fragments:
         for file in fragment.files:
             files.add(file.path, partial(remove_file, partition.location.folder, file.path))
 
 
 def remove_file(folder: Location, path: str) -> None:
-    """Remove a data file of the table in a folder, and the folders that were made for it."""
+    """Remove a data file of the table in a folder, and the folders created for it."""
     remove_data_file(folder / DATA_DIR / path)
     remove_empty_folders(folder)
 
 
 def remove_empty_folders(folder: Location) -> None:
-    """Remove the folders that were made for a table, if nothing is in them."""
+    """Remove the folders created for a table, if they are empty."""
     (folder / DATA_DIR).remove_empty_folder()
     folder.remove_empty_folder()

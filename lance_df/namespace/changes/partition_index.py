@@ -1,4 +1,4 @@
-"""Find the tables and namespaces of partitions by their values, and describe new ones."""
+"""Find the tables and namespaces of partitions by their values, and create rows for new ones."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 _KEY: Final = pa.large_binary()
-# Partitions whose values are gathered at once: a row of its own takes much more memory than in a table.
+# How many partition values are concatenated at once: single rows need much more memory than a table.
 _AT_ONCE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLocation:
-    """Where the table of a partition is.
+    """The location of a partition's table.
 
     Attributes
     ----------
     path
-        The last parts of the names of the namespaces above it.
+        The last part of the name of each namespace above the table.
     is_new
-        Whether no version of the namespace has the folder, as it was named for rows that are not published.
+        Whether the folder was named for unpublished rows, so that no version of the namespace has it.
     """
 
     folder: Location
@@ -56,7 +56,7 @@ class PartitionIndex:
     Parameters
     ----------
     names
-        Names new partitions; at random by default.
+        Generates names for new partitions; random names by default.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class PartitionIndex:
         self._new_segments: list[dict[bytes, str]] = [{} for _ in self._levels]
 
     def locate(self, values: pa.RecordBatch) -> list[PartitionLocation]:
-        """Return where the tables of partitions are: a new location, the same from then on, without a table.
+        """Return the locations of the tables of partitions; one without a table gets a new, lasting location.
 
         Parameters
         ----------
@@ -92,14 +92,15 @@ class PartitionIndex:
         return [next(locations) if member is None else _location_of(member) for member in members]
 
     def find(self, partitions: Sequence[WrittenPartition]) -> list[Member | None]:
-        """Return the member of each partition, None where there is none."""
+        """Return the member of each partition, or None if it has none."""
         keys = pa.array([partition.key for partition in partitions], _KEY)
         return self._members(self._known.members(keys))
 
     def rows_of(self, fresh: Sequence[tuple[WrittenPartition, int]]) -> pa.Table:
         """Return the rows of ``__manifest`` for new partitions and the versions of their tables.
 
-        A namespace for each level of the spec that there is not yet, and below the last one the table.
+        The rows are a namespace for each level of the spec that does not exist yet, and the table below the
+        last level.
         """
         if not fresh:
             return self._manifest.table.arrow_schema.empty_table()
@@ -130,7 +131,7 @@ class PartitionIndex:
     def _rows(
         self, object_type: str, names: pa.Array, values: Sequence[pa.Array], **columns: pa.Array
     ) -> pa.Table:
-        """Return rows that have the first values, so many as their level, of partitions."""
+        """Return rows with the partition values of their level and the levels above."""
         given = {
             "object_id": names,
             "object_type": pa.repeat(object_type, len(names)),
@@ -142,7 +143,7 @@ class PartitionIndex:
         return pa.table([given.get(field.name, pa.nulls(len(names), field.type)) for field in schema], schema)
 
     def _members(self, positions: npt.NDArray[np.intp]) -> list[Member | None]:
-        """Return members by their positions, None for -1."""
+        """Return the members at some positions, None for -1."""
         members = iter(members_at(self._root, self._manifest, positions[positions >= 0]))
         return [None if position < 0 else next(members) for position in positions.tolist()]
 
@@ -158,7 +159,7 @@ class PartitionIndex:
         return locations
 
     def _segments(self, level: int, values: pa.RecordBatch) -> list[str]:
-        """Return the last parts of the names of namespaces, which are kept from then on."""
+        """Return the last parts of the names of namespaces; new ones are remembered."""
         keys, segments = value_keys(values.columns[:level]), self._new_segments[level - 1]
         unknown = set(keys.to_pylist()) - segments.keys()
         ids = self._known.namespaces(level, wanted := pa.array(list(unknown), _KEY)).to_pylist()
@@ -180,7 +181,7 @@ class KnownPartitions:
         self._rows = manifest.rows.select(["object_id", "object_type", *self._columns])
 
     def members(self, keys: pa.Array) -> npt.NDArray[np.intp]:
-        """Return the positions of the members of partitions in ``manifest.members``, -1 without one."""
+        """Return the positions of partitions in ``manifest.members``, -1 if there is no member."""
         indices = _positions(keys, self._keys)
         return (
             np.where(indices < 0, -1, self._member_positions[indices])
@@ -189,7 +190,7 @@ class KnownPartitions:
         )
 
     def namespaces(self, level: int, keys: pa.Array) -> pa.Array:
-        """Return the ids of the namespaces of the first so many values, NULL where there is none."""
+        """Return the ids of the namespaces of a level by the keys of their values, NULL if there is none."""
         names, known = self._levels[level - 1]
         indices = _positions(keys, known)
         return names.take(pa.array(indices, mask=indices < 0))
@@ -200,7 +201,7 @@ class KnownPartitions:
 
     @cached_property
     def _levels(self) -> list[tuple[pa.Array, pa.Array]]:
-        """For each level the ids of its namespaces, and the keys of their values."""
+        """For each level, the ids of its namespaces and the keys of their values."""
         names = self._rows["object_id"]
         of_spec = pc.and_(pc.equal(self._rows["object_type"], NAMESPACE), pc.starts_with(names, self._prefix))
         depth = pc.count_substring(names, SEPARATOR)
@@ -219,7 +220,7 @@ _known: WeakKeyDictionary[NamespaceManifest, dict[int, KnownPartitions]] = WeakK
 
 
 def known_partitions(manifest: NamespaceManifest, spec: PartitionSpec) -> KnownPartitions:
-    """Return the partitions of a spec version; computed once for each version of a namespace."""
+    """Return the partitions of a spec version, cached for each version of a namespace."""
     of_specs = _known.setdefault(manifest, {})
     if spec.id not in of_specs:
         of_specs[spec.id] = KnownPartitions(manifest, spec)
@@ -231,7 +232,7 @@ def _location_of(member: Member) -> PartitionLocation:
 
 
 def _positions(wanted: pa.Array, known: pa.Array) -> npt.NDArray[np.intp]:
-    """Return where keys are among others, -1 where they are not; of many others no hash table is made."""
+    """Return the positions of keys among others, -1 if missing, without a hash table of all the others."""
     candidates = np.flatnonzero(pc.is_in(known, value_set=wanted).to_numpy(zero_copy_only=False))
     indices = pc.index_in(wanted, value_set=known.take(pa.array(candidates, pa.int64())))
     positions = pc.fill_null(indices, -1).to_numpy()
@@ -239,7 +240,7 @@ def _positions(wanted: pa.Array, known: pa.Array) -> npt.NDArray[np.intp]:
 
 
 def _distinct(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the first row of each key, in their order, and for each row the number of its key."""
+    """Return the first row of each distinct key, in order, and for each row the number of its key."""
     encoded = pc.dictionary_encode(keys)
     numbers = encoded.indices.to_numpy()
     _, first = np.unique(numbers, return_index=True)

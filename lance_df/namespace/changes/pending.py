@@ -1,4 +1,4 @@
-"""Changes of a namespace that are to show at once: collected first, made and published at the end."""
+"""Collect changes of a namespace, then apply and publish them in one commit."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Marked:
-    """Goes with changes that are to be published once."""
+    """A change that stores the mark of changes that are published only once."""
 
     mark: Mark
 
     def apply(self, draft: Draft) -> None:
-        """Check that they were not."""
+        """Check that the mark was not published before, and store it."""
         draft.mark(self.mark)
 
     def tidy(self, published: NamespaceManifest) -> None:
@@ -68,32 +68,32 @@ class _Marked:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """A change that replaces rows; the numbers are known when it is published."""
+    """A change that replaces rows by key; the numbers are known once it is published."""
 
     rows: KeyedRows
     deletion: Deletion
 
     @property
     def num_updated(self) -> int:
-        """How many rows came in the place of others."""
+        """How many rows replaced existing rows."""
         return self.rows.num_matched(self.deletion.states)
 
     @property
     def num_inserted(self) -> int:
-        """How many rows came in the place of none."""
+        """How many rows replaced no existing row."""
         return self.rows.rows.num_rows - self.num_updated
 
     @property
     def num_deleted(self) -> int:
-        """How many rows are gone without another in their place, as they shared their key."""
+        """How many rows were deleted without a replacement, because several had the same key."""
         return self.deletion.num_rows - self.num_updated
 
 
 class PendingChanges:
     """Changes that were computed from one version of a namespace.
 
-    Rows go into data files as they come; all else happens in `publish`. A context: what was written is
-    removed again when it ends before that.
+    Rows are written to data files as they arrive; everything else happens in `publish`. This is a context
+    manager: if it ends before `publish`, the written files are removed.
     """
 
     def __init__(self, root: Location, manifest: NamespaceManifest) -> None:
@@ -126,20 +126,20 @@ class PendingChanges:
         Raises
         ------
         InvalidInputError
-            Rows that do not fit the schema, or for which a partition expression fails.
+            Rows do not fit the schema, or a partition expression fails for them.
         """
         self._add(self._written(data_schema, batches, statistics), replaces=False)
 
     def add(self, written: Sequence[WrittenPartition]) -> None:
-        """Add rows that are in data files already, which stay there whatever happens."""
+        """Add rows in existing data files, which are never removed."""
         self._add(written, replaces=False, can_release=False)
 
     def overwrite_partitions(
         self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, statistics: bool | None = None
     ) -> None:
-        """Replace the partitions that rows belong to, by the current spec, with these rows.
+        """Replace the partitions to which rows belong, by the current spec, with these rows.
 
-        Members of other spec versions lose the rows that belong to one of these partitions.
+        Rows of these partitions in members of other spec versions are deleted.
 
         Raises
         ------
@@ -149,9 +149,9 @@ class PendingChanges:
         self.replace_partitions(self._written(data_schema, batches, statistics), can_release=True)
 
     def replace_partitions(self, written: Sequence[WrittenPartition], *, can_release: bool = False) -> None:
-        """Replace partitions by rows that are in data files already; see `overwrite_partitions`.
+        """Replace partitions with rows in existing data files; see `overwrite_partitions`.
 
-        These stay whatever happens, unless they are said to belong to this transaction.
+        These files are never removed unless ``can_release`` says that they belong to this transaction.
         """
         if not written:
             return
@@ -166,26 +166,26 @@ class PendingChanges:
         self._add(written, replaces=True, can_release=can_release)
 
     def delete(self, predicate: Predicate | None, matching: Matching, *, text: str) -> Deletion:
-        """Delete rows, and return the change, which knows how many there were when it is published.
+        """Delete rows, and return the change, which has the number of deleted rows once it is published.
 
         Parameters
         ----------
         predicate
-            True for all rows that match, to prune members by; it may hold `Unknown`.
+            A predicate that all matching rows satisfy, to prune members; it may contain `Unknown`.
         matching
-            Where the rows are in some members; see `Deletion`.
+            Finds the rows in some members; see `Deletion`.
         """
         change = Deletion(lambda draft: draft.members_that_may_match(predicate), matching, text=text)
         self._changes.append(change)
         return change
 
     def replace_all(self, written: Sequence[WrittenPartition]) -> None:
-        """Replace all rows by others, which are in data files already."""
+        """Replace all rows with rows in existing data files."""
         self.delete(None, _all_rows, text="overwrite")
         self._add(written, replaces=True, can_release=False)
 
     def mark(self, mark: Mark) -> None:
-        """Publish the changes once: `AlreadyCommittedError` if those with this mark were published before."""
+        """Publish only once: raise `AlreadyCommittedError` if this mark was published before."""
         self._changes.insert(0, _Marked(mark))
 
     def upsert(
@@ -196,16 +196,17 @@ class PendingChanges:
         on: tuple[str, ...],
         duplicates: Duplicates,
     ) -> Upsert | PartialUpsert:
-        """Replace the rows that have the keys of others by these, and add what is left of them.
+        """Replace rows that have the same keys as the given rows, and add the remaining given rows.
 
-        Where the others lack columns, rows keep their values of these.
+        If the given rows lack columns, replaced rows keep their values there.
 
         Raises
         ------
         InvalidInputError
-            As for `append`; a key column is missing; several rows of one key, if these are an error.
+            As for `append`; or a key column is missing, or several rows have the same key and that is an
+            error.
         UnsupportedFeatureError
-            A key of a type that cannot be one.
+            A key column has an unsupported type.
         """
         keyed = KeyedRows.of(self._manifest.schema, on, data_schema, batches, duplicates)
         text = f"upsert on {', '.join(on)}"
@@ -213,7 +214,7 @@ class PendingChanges:
             partial = PartialUpsert(self._spec, keyed, text=text)
             self._changes.append(partial)
             return partial
-        # what does not fit is an error before anything is deleted
+        # rows that do not fit are an error before anything is deleted
         written = self._written(keyed.rows.schema, keyed.rows.to_batches())
         change = Deletion(keyed.candidates, keyed.find, text=text)
         self._changes.append(change)
@@ -223,14 +224,14 @@ class PendingChanges:
     def update(
         self, columns: Sequence[str], predicate: Predicate | None, values: NewValues, *, text: str
     ) -> RowUpdate:
-        """Give rows other values, and return the change, which knows how many when it is published.
+        """Update rows, and return the change, which has the number of rows once it is published.
 
         Parameters
         ----------
         predicate, text
             As for `delete`.
         values
-            Of these columns; see `RowUpdate`.
+            The new values of the columns; see `RowUpdate`.
         """
         change = RowUpdate(
             self._spec, columns, lambda draft: draft.members_that_may_match(predicate), values, text=text
@@ -241,7 +242,7 @@ class PendingChanges:
     def merge(
         self, columns: Sequence[str], compute: Callable[[Sequence[Table]], MergedRows], *, text: str
     ) -> RowMerge:
-        """Update, delete and insert rows, and return the change, which knows how many when it is published.
+        """Update, delete and insert rows, and return the change, which has the counts once it is published.
 
         Parameters
         ----------
@@ -255,25 +256,25 @@ class PendingChanges:
         return change
 
     def add_change(self, change: NamespaceChange) -> None:
-        """Make a change of another kind, after those that are there."""
+        """Append a change of another kind."""
         self._changes.append(change)
 
     def changes(self) -> Sequence[NamespaceChange]:
-        """Return the changes, to be made; from now on versions of members may have what was written."""
+        """Return the changes to apply; from now on, versions of members may refer to the written files."""
         for writer in self._writers:
             writer.files.watch()
         return self._changes
 
     def publish(self, *, rebase: bool, takes_long: bool = False) -> NamespaceManifest:
-        """Make all changes visible at once; see `lance_df.namespace.changes.publish.publish`.
+        """Publish all changes in one commit; see `lance_df.namespace.changes.publish.publish`.
 
         Parameters
         ----------
         takes_long
-            Make the changes before it is their turn, whether or not others publish theirs.
+            Apply the changes in advance, whether or not another transaction is being published.
         """
         changes = self.changes()
-        # to append to members is quick, once the rows are in their files
+        # appending to members is fast once the rows are in data files
         in_advance = any(not isinstance(change, NewRows) for change in changes)
         attempts = UncommittedFiles()
         attempts.watch()
@@ -293,7 +294,7 @@ class PendingChanges:
             raise
 
     def apply(self, draft: Draft) -> None:
-        """Make all changes on a draft."""
+        """Apply all changes to a draft."""
         for change in self._changes:
             change.apply(draft)
 

@@ -1,8 +1,8 @@
 """Pin members that are read at their newest version, before they are changed.
 
-The specification lets rows of ``__manifest`` name no version: readers take the newest one. A change of such
-members would show as soon as each of them has it, and half of it if the writer dies. So their newest versions
-become the published ones first, by a commit of its own that changes nothing for readers.
+The specification allows rows of ``__manifest`` without a version; readers then take the newest one. A change
+of such members would become visible member by member, and remain partial if the writer crashed. So a separate
+commit, which changes nothing for readers, first publishes their newest versions.
 
 Spec: partitioning, "Read Behavior".
 """
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     _Pin: TypeAlias = tuple[Member, Table]
 
 
-# What others commit later than that is not published.
+# Commits of other programs after this many attempts are not published.
 _MAX_ATTEMPTS: Final = 10
 
 
 class NeedsPinsError(Exception):
-    """Members of a draft are to be pinned before they can be changed."""
+    """Members of a draft must be pinned before they can be changed."""
 
     def __init__(self, members: Sequence[Member]) -> None:
         super().__init__()
@@ -51,14 +51,14 @@ class NeedsPinsError(Exception):
 def with_pins(root: Location, manifest: NamespaceManifest, members: Sequence[Member]) -> NamespaceManifest:
     """Publish the newest versions of members, and return the namespace that names them.
 
-    Columns for versions are added where there are none.
+    Columns for versions are added if ``__manifest`` lacks them.
 
     Raises
     ------
     CorruptDataError
-        The row of a member has no values, but the rows of its table are not those of the partition of NULL.
+        The row of a member has no partition values, but its table has rows of another partition than NULL.
     RetryableConflictError
-        Another version of the namespace was published meanwhile, or one of the members.
+        Another version of the namespace, or of a member, was published meanwhile.
     CommitStateUnknownError
         It is not known whether the versions were published.
     """
@@ -97,10 +97,10 @@ def _published(manifest: NamespaceManifest, pins: Sequence[_Pin]) -> NamespaceMa
 
 
 def _followed(pin: _Pin) -> _Pin | None:
-    """Return the version up to which other programs followed the one that is pinned, None if they did not.
+    """Return the last version that other programs committed after the pinned one, None if there is none.
 
-    They may have committed it before that one was published, and readers may have seen it. What stands on a
-    version of ours is neither: we make them once a version is pinned.
+    Such a version may have been committed before the pin was published, so readers may have seen it. Versions
+    that lance_df stages, and those after them, do not count, as they are committed only after a pin.
     """
     member, table = pin
     followed = None
@@ -114,7 +114,7 @@ def _followed(pin: _Pin) -> _Pin | None:
 
 
 def _check_newest(tables: Sequence[Table], root: Location) -> None:
-    """Read the newest versions as late as can be, so that a version that was replaced is seldom published."""
+    """Check the newest versions as late as possible, so that outdated versions are rarely published."""
     newest = map_reads(lambda table: table.latest_version(), tables, where=root)
     for table, version in zip(tables, newest, strict=True):
         if version != table.version:
@@ -125,7 +125,7 @@ def _check_newest(tables: Sequence[Table], root: Location) -> None:
 
 
 def _check_values(manifest: NamespaceManifest, members: Sequence[Member], tables: Sequence[Table]) -> None:
-    """Check rows without version and values, as a program that does not know partitions makes them, too."""
+    """Check rows without version and values: programs that do not support partitions create them, too."""
     names = manifest.members["object_id"]
     unproven: dict[str, PartitionSpec] = {}
     for each in members_by_spec(manifest):

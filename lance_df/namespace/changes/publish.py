@@ -1,4 +1,4 @@
-"""Publish changes of a namespace, on top of whatever others have published by then.
+"""Publish changes of a namespace on top of the newest version.
 
 Spec: partitioning, "Multi-Partition Transaction".
 """
@@ -45,44 +45,44 @@ _WAITING: Final = 1024
 
 
 class Applicable(Protocol):
-    """What can be made on a draft."""
+    """An object that can be applied to a draft."""
 
     def apply(self, draft: Draft) -> None:
-        """Make versions of members that have the change."""
+        """Commit versions of members that have the change."""
 
 
 class NamespaceChange(Applicable, Protocol):
-    """A change that can be made again on another version. What still holds need not be computed again."""
+    """A change that can be applied again to another version, reusing results that are still valid."""
 
     def tidy(self, published: NamespaceManifest) -> None:
-        """Remove what is not needed any more, as a version with the change is published."""
+        """Remove files that are no longer needed once a version with the change is published."""
 
 
 @runtime_checkable
 class MakesFolders(Protocol):
-    """A change that may have made folders for tables of new partitions."""
+    """A change that may have created folders for tables of new partitions."""
 
     def folders(self) -> Iterable[Location]:
-        """Return these, and perhaps others that are there for long."""
+        """Return these folders, and perhaps older ones."""
 
 
 @runtime_checkable
 class WritesFiles(Protocol):
-    """A change that writes data files when it is made.
+    """A change that writes data files when it is applied.
 
     Attributes
     ----------
     files
-        These; they are to be removed when the change is not published.
+        The written files, which are removed if the change is not published.
     """
 
     files: UncommittedFiles
 
 
 def remove_new_folders(manifest: NamespaceManifest, changes: Iterable[object]) -> None:
-    """Remove what changes have made that were not published, as far as the store lets us.
+    """Remove new folders of unpublished changes, as far as the store allows.
 
-    Members keep versions that nobody reads: whoever changes them next undoes these.
+    Members keep versions that nobody reads; the next change of a member undoes them.
     """
     folders = [each for change in changes if isinstance(change, MakesFolders) for each in change.folders()]
 
@@ -95,7 +95,7 @@ def remove_new_folders(manifest: NamespaceManifest, changes: Iterable[object]) -
 
 
 def remove_unpublished(manifest: NamespaceManifest, folders: Sequence[Location]) -> None:
-    """Remove the folders of tables that a version of the namespace does not have."""
+    """Remove those folders of tables that a version of the namespace does not have."""
     if not folders:
         return
     known = set(manifest.rows["location"].to_pylist())
@@ -115,27 +115,27 @@ def publish(
     in_advance: bool = True,
     files: Sequence[UncommittedFiles] = (),
 ) -> NamespaceManifest:
-    """Make changes one after the other, show all of them at once, and return a version that has them.
+    """Apply changes one after another, publish them in one commit, and return a version that has them.
 
-    Transactions of this process that wait for each other share a commit.
+    Waiting transactions of this process share a commit.
 
     Parameters
     ----------
     manifest
-        The version whose schema the changes were made for.
+        The version for whose schema the changes were computed.
     rebase
-        Make the changes again when others have published another version; otherwise fail.
+        Whether to apply the changes again if another version was published; otherwise fail.
     in_advance
-        Make the changes while others publish theirs, not only when it is their turn: for those that take
-        time.
+        Whether to apply the changes while other transactions are being published, not only in their turn.
+        Useful for changes that take time.
     files
-        Of the changes: are kept while another thread may publish them.
+        The files of the changes, which are kept while another thread may publish them.
 
     Raises
     ------
     RetryableConflictError
-        Another version was published, and the changes may not be made again: so it was asked for, or the
-        schema is another one, or others were faster again and again.
+        Another version was published, and the changes cannot be applied again: ``rebase`` is False, the
+        schema has changed, or other writers were faster again and again.
     CommitStateUnknownError
         It is not known whether the changes were published.
     """
@@ -147,7 +147,7 @@ def publish(
     except NeedsPinsError as err:
         return publish(root, with_pins(root, manifest, err.members), changes, rebase=False)
     published = draft.publish()
-    # a commit has looked for others, but changes of no rows make none
+    # a commit checks for other versions, but changes without rows make no commit
     if published is manifest and manifest.latest().version != manifest.version:
         raise RetryableConflictError(
             f"{root.uri}: a version after {manifest.version} was published; start again from it"
@@ -164,13 +164,13 @@ class Waiting:
     Attributes
     ----------
     files
-        Of its changes, which are kept as long as any thread may publish it.
+        The files of its changes, which are kept as long as any thread may publish it.
     published, error
-        What became of it.
+        The outcome; both are None until it is known.
     publisher
-        The thread that has begun to publish it.
+        The thread that is publishing it.
     attempts
-        To publish it, by the thread that tried last.
+        The commit attempts of the last publishing thread.
     """
 
     root: Location
@@ -184,11 +184,11 @@ class Waiting:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is published, or has failed."""
+        """Whether it was published or has failed."""
         return self.published is not None or self.error is not None
 
     def settle(self) -> None:
-        """Find out what became of it, if its publisher was interrupted."""
+        """Determine the outcome if the publishing thread was interrupted."""
         tried = [attempt for attempt in self.attempts if not attempt.is_refused]
         if not tried or self.is_done:
             return
@@ -201,18 +201,18 @@ class Waiting:
         )
 
     def release(self) -> None:
-        """Let files be removed, as no thread can publish it any more."""
+        """Allow the files to be removed, as no thread can publish the transaction any more."""
         for files in self.files:
             files.release()
 
     def outcome(self) -> NamespaceManifest:
-        """Return the version that has the changes, or raise what kept them from it."""
+        """Return the version that has the changes, or raise the error."""
         if self.published is None:
             raise self.error or TypeError("the transaction is not done")
         return self.published
 
     def apply(self, draft: Draft) -> None:
-        """Make the changes."""
+        """Apply the changes."""
         draft.check_follows(self.manifest)
         if draft.manifest.schema != self.manifest.schema:
             raise RetryableConflictError(f"{self.root.uri}: the schema changed meanwhile; start again")
@@ -222,7 +222,7 @@ class Waiting:
 class PublishingLine:
     """The transactions of this process that wait to be published in one namespace.
 
-    Whoever finds nobody publishing does so for all that wait by then.
+    A thread that finds no other thread publishing does so for all waiting transactions.
     """
 
     def __init__(self) -> None:
@@ -231,10 +231,10 @@ class PublishingLine:
         self._claims = new_lock()
 
     def publish(self, waiting: Waiting, *, in_advance: bool) -> NamespaceManifest:
-        """Publish a transaction, perhaps with others; see the function of this name."""
+        """Publish a transaction, perhaps together with others; see the function `publish`."""
         if in_advance and self._publishes.locked():
             make_in_advance(waiting.root, waiting.manifest.latest(), waiting)
-        # before others can get hold of it; an interrupt may come at any moment
+        # before other threads can see it; an interrupt may come at any moment
         for files in waiting.files:
             files.keep()
         try:
@@ -254,7 +254,7 @@ class PublishingLine:
         return published
 
     def _withdraw(self, waiting: Waiting, err: BaseException) -> None:
-        """Take back a transaction, unless another thread has begun to publish it."""
+        """Withdraw a transaction, unless another thread is publishing it."""
         with self._claims:
             if waiting.publisher in (None, get_ident()):
                 with suppress(ValueError):
@@ -267,7 +267,7 @@ class PublishingLine:
         )
 
     def _publish_waiting(self) -> None:
-        """Publish what waits. The lock is held, so that what others have claimed before was left by them."""
+        """Publish the waiting transactions; the lock is held, so earlier claims of other threads are void."""
         with self._claims:
             group = list(islice(self._waiting, _MAX_GROUP))
             for each in group:
@@ -299,7 +299,7 @@ class PublishingLine:
                     each.published = published
 
     def _published(self, group: list[Waiting]) -> NamespaceManifest:
-        """Publish transactions but those that fail; take out those that have to wait for the others."""
+        """Publish transactions except those that fail; remove those that have to wait for others."""
         manifest = group[0].manifest
         for attempt in range(_ATTEMPTS):
             manifest = manifest.latest()
@@ -313,7 +313,7 @@ class PublishingLine:
                     each.attempts = attempts
                 return draft.publish(options=replace(STRICT, attempts=attempts))
             except NeedsPinsError:
-                continue  # they are pinned by now
+                continue  # `_draw_up` has pinned the members
             except RetryableConflictError:
                 _log.info(
                     "%s: others published first, attempt %d; trying again", group[0].root.uri, attempt + 1
@@ -352,7 +352,7 @@ _lines_lock: Final = new_lock()
 
 
 def _forget_lines() -> None:
-    # what waits there is of threads that the parent publishes
+    # the waiting transactions belong to threads of the parent, which publishes them
     global _lines  # noqa: PLW0603
     _lines = WeakValueDictionary()
 
@@ -361,15 +361,15 @@ after_fork_in_child(_forget_lines)
 
 
 def line_of(root: Location) -> PublishingLine:
-    """Return where transactions of a namespace wait in this process."""
+    """Return the line in which transactions of a namespace wait in this process."""
     with _lines_lock:
         return _lines.setdefault(root.identity, PublishingLine())
 
 
 def make_in_advance(root: Location, manifest: NamespaceManifest, change: Applicable) -> None:
-    """Make a change on top of a version, so that it need not be made when it is its turn to be published.
+    """Apply a change to a version, so that results can be reused when it is published.
 
-    Not where members are to be pinned before.
+    Does nothing if members must be pinned first.
     """
     with suppress(NeedsPinsError):
         change.apply(Draft(root, manifest))
@@ -381,11 +381,11 @@ def _apply(draft: Draft, changes: Sequence[NamespaceChange]) -> None:
 
 
 def map_commits(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Return the results of a function for each item, several at once: commits mostly wait for the store."""
+    """Return the results of a function for all items, in threads, as commits mostly wait for the store."""
     left = iter(items)
     done: list[R] = []
     with workers(_NUM_THREADS) as pool:
-        # all at once would wait in more memory than what they are about takes
+        # submitting all at once would use more memory than the items themselves
         while some := list(islice(left, _WAITING)):
             done += pool.map(function, some)
     return done

@@ -1,8 +1,8 @@
-"""Move rows of partitions of older spec versions to those of the newest one, in steps.
+"""Move rows from partitions of older spec versions to partitions of the newest one, in steps.
 
-A step takes the rows of some members, all of them: where others change one of these meanwhile, the step is
-not published. Each is a commit of its own, after which its members have no rows; so whoever begins again,
-also after a crash, goes on with what is left.
+A step moves all rows of some members. If another writer changes one of these meanwhile, the step is not
+published. Each step is a separate commit, after which its members have no rows. So a new run, also after a
+crash, continues with the remaining rows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _PREDICATE: Final = "repartition"
 
 @dataclass(frozen=True, slots=True)
 class OldRows:
-    """Fragments of a member of an older spec version. ``num_bytes`` are those of their data files."""
+    """Fragments of a member of an older spec version. ``num_bytes`` is the size of their data files."""
 
     member: MemberRef
     fragment_ids: tuple[int, ...]
@@ -76,27 +76,27 @@ class RepartitionMetrics:
 
 
 class Workers(Protocol):
-    """Who reads members, and writes rows anew."""
+    """Workers that read members and rewrite rows."""
 
     def old_rows(self, members: Sequence[MemberRef]) -> list[OldRows]:
         """Return the fragments of members that have rows, one item for each; see `old_rows_of`."""
         ...
 
     def stage(self, job: MoveJob, rows: Sequence[OldRows]) -> list[StagedPartitions]:
-        """Write rows into data files of the partitions that they are to belong to; see `MoveJob.stage`."""
+        """Write rows into data files of their new partitions; see `MoveJob.stage`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MoveJob:
-    """A step, wherever a part of it is done. ``version`` is that of the namespace."""
+    """A step, which any process can run a part of. ``version`` is that of the namespace."""
 
     root: Location
     version: int
     id: uuid.UUID
 
     def stage(self, rows: Sequence[OldRows]) -> StagedPartitions:
-        """Write rows into data files of the partitions that they are to belong to."""
+        """Write rows into data files of their new partitions."""
         manifest = NamespaceManifest.open(self.root, self.version)
         schema = manifest.schema
         with files_named_for(self.id):
@@ -105,7 +105,7 @@ class MoveJob:
             )
 
     def remove_files(self) -> None:
-        """Remove what was written, as far as the store lets us."""
+        """Remove the written files, as far as the store allows."""
 
         def remove(name: str) -> None:
             folder = self.root / name
@@ -117,14 +117,14 @@ class MoveJob:
 
 
 class InProcess:
-    """The work is done here."""
+    """Does the work in this process."""
 
     def old_rows(self, members: Sequence[MemberRef]) -> list[OldRows]:
         """Return the fragments of members that have rows."""
         return old_rows_of(members)
 
     def stage(self, job: MoveJob, rows: Sequence[OldRows]) -> list[StagedPartitions]:
-        """Write rows anew."""
+        """Rewrite rows."""
         return [job.stage(rows)]
 
 
@@ -152,20 +152,20 @@ def old_rows_of(members: Sequence[MemberRef]) -> list[OldRows]:
 def repartition(
     root: Location, manifest: NamespaceManifest, workers: Workers, *, step_bytes: int
 ) -> tuple[NamespaceManifest, RepartitionMetrics]:
-    """Move all rows to partitions of the newest spec version, and return what the namespace is then.
+    """Move all rows to partitions of the newest spec version, and return the namespace and metrics.
 
     Parameters
     ----------
     step_bytes
-        Stored bytes to move by one commit; a partition that has more is moved by one all the same.
+        Stored bytes to move in one commit; a larger partition is also moved in one commit.
 
     Raises
     ------
     RetryableConflictError
-        Others changed what was to be moved, again and again. What was moved by then stays moved.
+        Other writers changed the rows to move again and again. Rows moved until then stay moved.
     UnsupportedFeatureError
-        Blobs may lie in base paths of a single partition; or one that has rows is read from a branch, which
-        is found out when all others are moved.
+        Blobs may be in base paths of a single partition; or a partition with rows is read from a branch,
+        which is detected after all others are moved.
     CommitStateUnknownError
         It is not known whether a step was published.
     """
@@ -194,7 +194,7 @@ def repartition(
 
 
 def _check_branches(members: Sequence[Member]) -> None:
-    """Check that no rows of members are left, of which all of main are moved."""
+    """Check that no member has rows left, after the rows on main are moved."""
     for member in members:
         branch = member.resolve().branch
         if branch is not None and (number := member.open().count_rows()):
@@ -208,7 +208,7 @@ def _check_branches(members: Sequence[Member]) -> None:
 def _moved(
     root: Location, manifest: NamespaceManifest, workers: Workers, rows: Sequence[OldRows]
 ) -> NamespaceManifest:
-    """Return the version of the namespace that has some rows where they are to be."""
+    """Return the version of the namespace in which some rows are moved."""
     job = MoveJob(root, manifest.version, uuid.uuid4())
     try:
         staged = workers.stage(job, rows)
@@ -227,7 +227,7 @@ def _moved(
 
 
 class _RowsMoved:
-    """The change that takes all rows out of members, and puts them where they are to be."""
+    """The change that removes all rows from members, and adds them to their new partitions."""
 
     def __init__(
         self,
@@ -244,14 +244,14 @@ class _RowsMoved:
         self._emptied: dict[str, int] = {}
 
     def apply(self, draft: Draft) -> None:
-        """Make versions of members.
+        """Commit versions of members.
 
         Raises
         ------
         RetryableConflictError
-            There are other rows than those that were written anew, or a newer spec version.
+            The members have changed since the rows were rewritten, or there is a newer spec version.
         RowCountMismatchError
-            Not as many rows were written anew as are taken out.
+            The number of rewritten rows differs from the number of removed rows.
         """
         members = draft.members_called(self._members.keys())
         states = {
@@ -274,11 +274,11 @@ class _RowsMoved:
         self._rows.apply(draft)
 
     def folders(self) -> list[Location]:
-        """Return the folders of the partitions that rows are moved to."""
+        """Return the folders of the partitions to which rows are moved."""
         return self._rows.folders()
 
     def tidy(self, published: NamespaceManifest) -> None:
-        """Remove the folders of tables that somebody else made first."""
+        """Remove the folders of tables that another writer created first."""
         self._rows.tidy(published)
 
     def _empty(self, member: DraftMember, table: Table, rows: RowChange) -> None:
@@ -290,7 +290,7 @@ class _RowsMoved:
 
 
 def _steps(rows: Sequence[OldRows], step_bytes: int) -> Iterator[list[OldRows]]:
-    """Yield rows of whole members, those of neighbours together."""
+    """Yield groups of neighbouring members, each with all of its rows."""
     step: list[OldRows] = []
     num_bytes = 0
     sizes: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Send rows to the partitions that they belong to, and write them there: bounded memory, no open files."""
+"""Route rows to their partitions and write them there, with bounded memory and few open files."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage.unsynced import Unsynced
 
-# Rows of all partitions that wait to be written; the largest partitions go first when there are more. While
-# these are written, what they came with stays in memory.
+# The most bytes of rows that wait to be written; beyond that, the largest partitions are written first. Their
+# batches stay in memory while they are written.
 BUFFER_BYTES: Final = 160 * 1024 * 1024
-# So many bytes are routed at once: the more rows of a partition come together, the less work each costs.
+# How many bytes are routed at once: the more rows a partition has, the less work each row takes.
 _ROUTED_BYTES: Final = 32 * 1024 * 1024
-# Batches of fewer rows are brought together before.
+# Batches with fewer rows are concatenated first.
 _MIN_ROUTED_ROWS: Final = 16_384
-# Fewer rows of each partition in a batch, of more partitions, are copied out of a table in memory.
+# With fewer rows for each partition, and more partitions, rows of a table in memory are copied.
 _FEW_ROWS: Final = 64
 _FEW_PARTS: Final = 1000
-# Rows of partitions that have few in each batch are taken together, so many bytes at once.
+# Rows of partitions with few rows in each batch are gathered together, this many bytes at once.
 _GATHERED_BYTES: Final = 64 * 1024 * 1024
-# Files that stay open for more rows of their partitions. Systems let a process have 256 or more open.
+# The most files that stay open for more rows. Systems allow a process 256 or more open files.
 _MOST_OPEN: Final = 64
 _LIMITS: Final = FileLimits()
 
 
 class _Routed(NamedTuple):
-    """Rows of some partitions, the values of these, and where the rows of each begin."""
+    """Rows of some partitions, the partition values, and the start of each partition's rows."""
 
     batch: RoutedBatch
     values: pa.RecordBatch
@@ -71,24 +71,25 @@ class _Routed(NamedTuple):
 
 
 class PartitionWriter:
-    """Cuts batches by partition, and writes each partition's rows into data files of its own.
+    """Splits batches by partition, and writes the rows of each partition to its own data files.
 
-    A context: what was written is removed again when it ends with an error.
+    This is a context manager, which removes the written files if it ends with an error.
 
     Parameters
     ----------
     spec, schema
-        Of the namespace. The rows may lack columns that may be null.
+        The spec and schema of the namespace. The rows may lack nullable columns.
     locate
-        Called once for each partition, with the values of several: returns where their tables are.
+        Returns the locations of the tables of several partitions, given their values. Called once for each
+        partition.
     unsynced
-        Takes note of the files, which are not durable before it is synced.
+        Records the files, which are not durable until it is synced.
     buffer_bytes
-        Rows of all partitions that may wait; about as many may be on their way to files meanwhile.
+        The most bytes of rows that wait; about as many may be in the process of being written.
     limits
         When to start the next data file of a partition.
     statistics
-        Whether to collect zone maps; by default of partitions whose rows make more than one zone.
+        Whether to collect zone maps; by default only for partitions with more rows than one zone.
     """
 
     def __init__(
@@ -143,12 +144,12 @@ class PartitionWriter:
         Parameters
         ----------
         batches
-            A sequence is in memory anyway: its rows stay there until the files are written that they go to.
+            A sequence is already in memory: its rows stay there until their files are written.
 
         Raises
         ------
         RowCountMismatchError
-            Not all rows have come to be in files.
+            Not all rows were written to files.
         """
         try:
             return self._written(batches)
@@ -185,9 +186,10 @@ class PartitionWriter:
         return list(self._partitions.values())
 
     def _add_in_place(self, pieces: Sequence[pa.RecordBatch], threads: WriterThreads) -> int:
-        """Add rows that stay in memory anyway, and return how many of the pieces were added.
+        """Add rows that are already in memory, and return how many of the pieces were added.
 
-        It ends where so few of a partition are together that to know where they are takes as much as they do.
+        Stops once partitions have so few rows each that their positions would take as much memory as the
+        rows.
         """
         num_rows = num_parts = 0
 
@@ -203,7 +205,7 @@ class PartitionWriter:
         return len(pieces)
 
     def _brought_together(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in batches that are worth routing."""
+        """Yield the rows in batches that are large enough to route."""
         waiting: list[pa.RecordBatch] = []
         num_bytes = 0
         for batch in self._all_conformed(batches):
@@ -227,7 +229,7 @@ class PartitionWriter:
             yield from map(self._conformed, parts_of_texts(batch))
 
     def _conformed(self, batch: pa.RecordBatch, *, keeps_views: bool = False) -> pa.RecordBatch:
-        """Bring rows into the types of storage, but for views, which take no memory of their own."""
+        """Convert rows to storage types, optionally keeping views, which need no memory of their own."""
         arrays = [
             column
             if keeps_views and is_view(column.type) and field.name not in self._sources
@@ -248,7 +250,7 @@ class PartitionWriter:
             partition.waiting.add(routed.batch, start, stop)
 
     def _written_partitions(self, values: pa.RecordBatch) -> list[WrittenPartition]:
-        """Return the partitions of distinct values, in their order."""
+        """Return the partitions of distinct values, in the order of the values."""
         known = value_keys(values.columns).to_pylist()
         new = [number for number, key in enumerate(known) if key not in self._partitions]
         locations = self._locate(values.take(pa.array(new, pa.int64()))) if new else []
@@ -257,7 +259,7 @@ class PartitionWriter:
         return [self._partitions[key] for key in known]
 
     def _make_room(self, threads: WriterThreads) -> None:
-        """Have the largest partitions written, and copy what is left, which keeps the memory of all else."""
+        """Write the largest partitions, and copy the remaining rows to release the batches that hold them."""
         threads.wait()  # one partition is written by one thread at a time
         left = sorted(self._partitions.values(), key=lambda each: each.waiting.num_bytes)
         largest, num_bytes = [], float(self._waiting_bytes)
@@ -277,12 +279,12 @@ class PartitionWriter:
         *,
         may_stay_open: bool = False,
     ) -> None:
-        """Have what waits of some partitions written, the largest first.
+        """Write the waiting rows of some partitions, the largest first.
 
         Parameters
         ----------
         may_stay_open
-            Whether more rows may come, and files of large partitions stay open for these.
+            Whether more rows may follow, so that files of large partitions stay open.
         """
         full = []
         for partition in partitions:
@@ -297,13 +299,13 @@ class PartitionWriter:
             waiting = [partition.waiting for partition in group]
             rows_of_group = waiting
             if len(group) > 1:
-                # what was gathered before the last time is in files
+                # the groups gathered before the last one are in files
                 threads.wait(but=num_begun)
                 rows_of_group, num_begun = gathered(waiting), len(group)
             for partition, rows in zip(group, rows_of_group, strict=True):
                 stays_open = may_stay_open and self._stays_open(partition)
                 partition.waiting = WaitingRows()
-                # pages of one file are encoded at once where too little else is left to do meanwhile
+                # a file's pages are encoded in parallel if too little other work is left
                 num_encoders = 1 if rows.num_rows * num_threads() <= num_rows else None
                 threads.run(
                     partial(
@@ -331,7 +333,7 @@ def _are_large(batches: Sequence[pa.RecordBatch]) -> bool:
 
 
 def _gathered_at_once(partitions: Iterable[WrittenPartition]) -> Iterator[list[WrittenPartition]]:
-    """Yield partitions in groups whose rows to gather at once; where there are many in each batch, alone."""
+    """Yield groups of partitions whose rows are gathered together; those with many rows per batch alone."""
     group: list[WrittenPartition] = []
     num_bytes = 0.0
     for partition in partitions:
@@ -348,7 +350,7 @@ def _gathered_at_once(partitions: Iterable[WrittenPartition]) -> Iterator[list[W
 
 
 def values_of_rows(spec: PartitionSpec, schema: NamespaceSchema, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the partition values of rows, by name of the column in ``__manifest``.
+    """Return the partition values of rows, by column name in ``__manifest``.
 
     Raises
     ------

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class RowMerge(RowsRewritten):
-    """The change that makes a merge.
+    """The change that applies a merge.
 
     Parameters
     ----------
     spec
-        By which new rows, and those with other values, are partitioned.
+        The spec that partitions inserted and updated rows.
     columns
-        Top-level columns that updated rows get other values of.
+        Top-level columns that are updated.
     compute
-        Says what happens to the rows of members, given all of them.
+        Computes the changes of rows, given the tables of all members.
     text
-        As for every change of this kind.
+        See `RowsReplaced`.
     """
 
     def __init__(

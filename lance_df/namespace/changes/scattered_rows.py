@@ -1,4 +1,4 @@
-"""Rows that are scattered over several batches, brought together by compiled loops over all of them."""
+"""Gather rows that are scattered over several batches, with compiled loops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BatchValues:
     Attributes
     ----------
     values
-        The bytes of each column; None for one that has nulls, or no values of fixed width.
+        The bytes of each column; None if it has nulls or no fixed-width values.
     """
 
     __slots__ = ("_rows", "_texts", "values")
@@ -36,21 +36,21 @@ class BatchValues:
         self.values: list[gather.Values | None] = list(map(_values, rows.columns))
 
     def texts(self, number: int) -> list[pa.Buffer]:
-        """Return the buffers that the values of a column refer to, if they are views."""
+        """Return the buffers to which the views of a column refer."""
         if number not in self._texts:
             self._texts[number] = self._rows.column(number).buffers()[2:]
         return self._texts[number]
 
 
 class ScatteredRows:
-    """Some rows of several batches of one schema.
+    """Some rows of several batches with the same schema.
 
     Parameters
     ----------
     batches
-        The columns of each.
+        The columns of each batch.
     orders
-        The positions of the rows in each.
+        The positions of the rows in each batch.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ScatteredRows:
         self.num_rows = len(self._order)
 
     def columns(self) -> dict[int, pa.Array]:
-        """Return the columns of which all batches have the bytes, by their numbers."""
+        """Return the gathered columns for which all batches have bytes, by column number."""
         columns = {}
         for number, values in enumerate(zip(*(each.values for each in self._batches), strict=True)):
             if all(each is not None for each in values):
@@ -97,7 +97,7 @@ def _values(column: pa.Array) -> gather.Values | None:
 
 
 def _bits(data_type: pa.DataType) -> int:
-    """Return how many bits a value takes, 0 where they differ or are no whole bytes."""
+    """Return the fixed width of a value in bits, or 0 if the width is not fixed."""
     if is_view(data_type):
         return _PAIR_BITS
     is_plain = pa.types.is_primitive(data_type) or pa.types.is_decimal(data_type)

@@ -1,9 +1,9 @@
-"""Change the columns of a namespace and of all its members, for readers in one step.
+"""Change the columns of a namespace and of all its members in one step.
 
-The schema is in the metadata of ``__manifest``, the versions of members are in its rows, and an operation of
-Lance changes either. So both are changed in detached versions of ``__manifest``, which no reader finds, and
-one restore of the last of them publishes them: an ordinary transaction, which conflicts with everything that
-others may be about to commit. A writer that dies before leaves nothing that anybody reads.
+The schema is in the metadata of ``__manifest`` and the versions of members are in its rows, but one Lance
+operation changes only one of these. So both are changed in detached versions of ``__manifest``, which readers
+never find. Restoring the last detached version publishes them. The restore is an ordinary transaction, which
+conflicts with every concurrent commit. A writer that crashes before leaves nothing visible.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ DETACHED: Final = CommitOptions(detached=True)
 def with_changed_columns(
     root: Location, manifest: NamespaceManifest, change: ColumnChange
 ) -> NamespaceManifest:
-    """Publish a change of columns, on top of whatever others have published by then.
+    """Publish a change of columns on top of the newest version.
 
-    Members that are what they were are not changed again.
+    Members that have not changed since the last attempt are not changed again.
 
     Raises
     ------
     LanceError
         The change does not fit the schema, or the rows of a member.
     RetryableConflictError
-        Others were faster again and again.
+        Other writers were faster again and again.
     CommitStateUnknownError
         It is not known whether the change was published.
     """
@@ -91,7 +91,7 @@ def changed_members(
     Parameters
     ----------
     made
-        Those that are there already, by the folder and the version that was changed. Filled.
+        The versions that exist already, by folder and changed version. New ones are added.
     """
 
     def commit(member: DraftMember) -> None:
@@ -120,13 +120,13 @@ def changed_members(
 
 
 def _with_change(operation: Operation, base: Table) -> Table:
-    """Commit a change of columns to a member, and the zone maps of columns that got another type."""
+    """Commit a change of columns to a member, and new zone maps for columns with a new type."""
     changed = commit_change(base, operation, rows=NO_ROWS, options=MEMBER_COMMIT)
     return with_zone_maps_of_casts(base, changed, commit_options=MEMBER_COMMIT)
 
 
 def _stays_as_it_is(member: DraftMember, change: ColumnChange, after: NamespaceSchema) -> bool:
-    """Whether a member takes no commits, and needs none: its columns are those of a schema by field id."""
+    """Whether a member read from a branch needs no commit, as its field ids already match a schema."""
     if member.branch is None or not change.is_by_id:
         return False
     try:
@@ -147,7 +147,7 @@ def _published(
     staged: list[Table] = []
     try:
         last = with_schema(manifest, schema, staged, moved)
-        # members move to other versions, none comes or goes
+        # members get other versions; none is added or removed
         check_same(manifest.table.uri, before=manifest.rows["object_id"], after=last.rows["object_id"])
         rows = RowChange.restoring(manifest.table)
         return NamespaceManifest(
@@ -163,12 +163,12 @@ def with_schema(
     staged: list[Table],
     moved: Mapping[str, int] = MappingProxyType({}),
 ) -> NamespaceManifest:
-    """Return a detached version that has a schema.
+    """Return a detached version with a schema.
 
     Parameters
     ----------
     staged
-        The detached versions that were made are added to it.
+        Receives the detached versions that are committed.
     moved
         The versions of members that have the schema.
     """
@@ -197,7 +197,7 @@ def _metadata_update(
 
 
 def _casts(before: PartitionSpecs, after: PartitionSpecs) -> list[Alteration]:
-    """Return what becomes of the columns of partition values."""
+    """Return the type changes of the partition columns."""
     return [
         Alteration(path=quoted_name(field.column), data_type=field.result_type)
         for field_id, field in after.fields.items()
@@ -206,7 +206,7 @@ def _casts(before: PartitionSpecs, after: PartitionSpecs) -> list[Alteration]:
 
 
 def remove_staged(staged: list[Table]) -> None:
-    """Remove detached versions: what was published needs none, and clean-ups would keep their files."""
+    """Remove detached versions, which published versions do not need and clean-ups would keep."""
 
     def remove() -> None:
         for table in staged:

@@ -1,4 +1,4 @@
-"""Rows that many processes write into partitions, and one publishes: all of them at once, or none."""
+"""Rows that many processes write into partitions, and one process publishes in one commit."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StagedPartitions:
-    """What a process wrote: small, and made to be sent.
+    """A description of the rows that a process wrote, small enough to send to another process.
 
     Attributes
     ----------
     version
-        Of the namespace that the rows were written for.
+        The version of the namespace for which the rows were written.
     values
-        The partition values, a row for each partition, by name of the column in ``__manifest``.
+        The partition values, a row for each partition, by column name in ``__manifest``.
     folders, paths, are_new, fragments, row_counts, zone_maps
-        For each partition the folder of its table, the last parts of the names of the namespaces above it,
-        whether the folder is named for these rows, its new fragments, how many rows were handed over to be
-        written, and what was collected of them.
+        For each partition: the folder of its table, the last parts of the names of the namespaces above it,
+        whether the folder was named for these rows, its new fragments, the number of rows passed to the
+        writer, and the collected zone maps.
     """
 
     version: int
@@ -76,24 +76,24 @@ def stage_partitions(
     buffer_bytes: int = BUFFER_BYTES,
     statistics: bool = False,
 ) -> StagedPartitions:
-    """Write rows into data files of their partitions, durable but seen by nobody.
+    """Write rows into durable but unpublished data files of their partitions.
 
     Parameters
     ----------
     manifest
         The version that all processes of the job write for.
     job
-        A text of its own for each job: its processes give new partitions the same names without talking.
+        A unique text for each job, from which its processes derive the same names for new partitions.
     limits, buffer_bytes
         See `PartitionWriter`.
     statistics
-        Whether to collect zone maps of partitions whose rows make more than one zone. Their bounds travel
-        to the process that publishes.
+        Whether to collect zone maps of partitions with more rows than one zone. Their bounds are sent to the
+        publishing process.
 
     Raises
     ------
     InvalidInputError
-        Rows that do not fit the schema, or for which a partition expression fails. No file is left.
+        Rows do not fit the schema, or a partition expression fails for them. No file is left.
     """
     spec = manifest.specs.current
     index = PartitionIndex(root, manifest, spec, names=JobNames(job))
@@ -114,7 +114,7 @@ def stage_partitions(
     values = pa.Table.from_batches([each.values for each in written], None if written else empty)
     return StagedPartitions(
         version=manifest.version,
-        # of its own memory, as all rows of slices would be sent
+        # copied, because slices would be sent with all rows
         values=pa.RecordBatch.from_arrays(
             [column.combine_chunks() for column in values.columns], schema=values.schema
         ),
@@ -135,22 +135,22 @@ def publish_staged_partitions(
     overwrite: str | None = None,
     mark: Mark | None = None,
 ) -> NamespaceManifest:
-    """Make staged rows visible in one version, and return it. Their files stay when that fails.
+    """Publish staged rows in one version, and return it. Their files stay if that fails.
 
     Parameters
     ----------
     manifest
-        The version that they were staged for.
+        The version for which they were staged.
     overwrite
-        None to add the rows; ``"partitions"`` to replace the partitions that they belong to, ``"all"`` to
-        replace everything.
+        None adds the rows; ``"partitions"`` replaces the partitions to which they belong; ``"all"`` replaces
+        all rows.
     mark
-        Publishes the rows only once.
+        Ensures that the rows are published only once.
 
     Raises
     ------
     ConflictError
-        The schema changed meanwhile, or others were faster again and again.
+        The schema changed meanwhile, or other writers were faster again and again.
     CommitStateUnknownError
         It is not known whether the rows were published.
     AlreadyCommittedError
@@ -170,7 +170,7 @@ def publish_staged_partitions(
 
 
 def staged_files(root: Location, staged: Iterable[StagedPartitions]) -> Iterator[StagedFile]:
-    """Yield the data files of rows that are not published yet."""
+    """Yield the data files of unpublished rows."""
     for each in staged:
         for name, fragments in zip(each.folders, each.fragments, strict=True):
             for fragment in fragments:
@@ -181,13 +181,13 @@ def staged_files(root: Location, staged: Iterable[StagedPartitions]) -> Iterator
 def note_staged_partitions(
     files: UncommittedFiles, root: Location, staged: Iterable[StagedPartitions]
 ) -> None:
-    """Let the data files of rows, and the folders made for them, be removed when publishing them fails."""
+    """Register the data files of rows, and their new folders, for removal if publishing fails."""
     for file in staged_files(root, staged):
         files.add(file.path, partial(remove_file, file.table, file.path))
 
 
 def merged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> list[WrittenPartition]:
-    """Put together what several processes wrote for the same partition."""
+    """Merge the rows that several processes wrote for the same partition."""
     partitions: dict[bytes, WrittenPartition] = {}
     for each in staged:
         keys = value_keys(each.values.columns).to_pylist()

@@ -1,9 +1,9 @@
-"""Changes of rows and of columns in one transaction: made one after the other, shown by one commit.
+"""Changes of rows and of columns in one transaction, published by one commit.
 
-What rows a change brings, and what its conditions mean, depends on the columns at that point. So a change of
-columns begins a new stage, which starts from a detached version of ``__manifest`` that has the columns. When
-the transaction is published, each stage is made on a detached version of the one before it, and a restore of
-the last one shows all; see `lance_df.namespace.changes.schema_publish`.
+The rows and conditions of a change depend on the columns at that point. So a change of columns begins a new
+stage, which starts from a detached version of ``__manifest`` with the new columns. When the transaction is
+published, each stage is applied on the detached version of the stage before it. Restoring the last one
+publishes all; see `lance_df.namespace.changes.schema_publish`.
 """
 
 from __future__ import annotations
@@ -43,21 +43,22 @@ _ATTEMPTS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class _ColumnStep:
-    """A change of columns, and the versions of members that have it already, by folder and version."""
+    """A change of columns, and the member versions that already have it, by folder and changed version."""
 
     change: ColumnChange
     made: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 class Stages:
-    """The changes of a transaction, in their order. A context: what was written goes when it ends early.
+    """The ordered changes of a transaction; a context manager that removes unpublished files.
 
     Attributes
     ----------
     snapshot
-        Has the columns of the current stage. Its members have not, if it is not the first one.
+        The namespace with the columns of the current stage. Except in the first stage, its members do not
+        have these columns yet.
     rows
-        Takes the changes of rows of the current stage.
+        Collects the changes of rows of the current stage.
     """
 
     def __init__(self, snapshot: NamespaceSnapshot) -> None:
@@ -78,7 +79,7 @@ class Stages:
         self._files.__exit__(kind, error, trace)
 
     def change_columns(self, change: ColumnChange) -> None:
-        """Change columns, after what was changed so far.
+        """Change columns after the changes so far.
 
         Raises
         ------
@@ -95,7 +96,7 @@ class Stages:
         self.rows = self._files.enter_context(PendingChanges(self._first.root, described))
 
     def publish(self, *, rebase: bool) -> NamespaceManifest:
-        """Show all changes at once; see `lance_df.namespace.changes.publish.publish`."""
+        """Publish all changes in one commit; see `lance_df.namespace.changes.publish.publish`."""
         if not self._former:
             return self.rows.publish(rebase=rebase)
         attempts = UncommittedFiles()
@@ -153,7 +154,7 @@ class Stages:
     def _with_rows(
         self, manifest: NamespaceManifest, rows: PendingChanges, staged: list[Table]
     ) -> NamespaceManifest:
-        """Return a detached version with changes of rows, which is added to ``staged``."""
+        """Return a detached version with changes of rows, and add it to ``staged``."""
         draft = Draft(self._first.root, manifest)
         for change in rows.changes():
             change.apply(draft)
@@ -165,6 +166,6 @@ class Stages:
     def _with_columns(
         self, manifest: NamespaceManifest, step: _ColumnStep, staged: list[Table]
     ) -> NamespaceManifest:
-        """Return a detached version with other columns, which is added to ``staged``."""
+        """Return a detached version with other columns, and add it to ``staged``."""
         moved = changed_members(self._first.root, manifest, step.change, step.made)
         return with_schema(manifest, step.change.schema_after(manifest.schema), staged, moved)

@@ -1,4 +1,4 @@
-"""The partition values of rows that are stored, computed anew."""
+"""Compute the partition values of stored rows."""
 
 from __future__ import annotations
 

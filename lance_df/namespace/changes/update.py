@@ -1,4 +1,4 @@
-"""Give rows other values. Rows whose partition values change with that move to other partitions."""
+"""Update rows. Rows whose partition values change move to other partitions."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 
 
 class RowsReplaced(ABC):
-    """A change that deletes rows of members, and writes others by the partitions that they have.
+    """A change that deletes rows of members, and writes rows to their partitions.
 
-    It is attempted again when others have published other versions of the candidates meanwhile.
+    It is attempted again if other versions of the candidates were published meanwhile.
 
     Parameters
     ----------
     candidates
-        Members that may have rows to change.
+        Returns the members that may have rows to change.
     text
-        What the transactions of members say of it. Nothing is read from it.
+        A description for the transactions of members, which is never parsed.
 
     Attributes
     ----------
     files
-        What was written, until it is published.
+        The written files, until they are published.
     """
 
     def __init__(self, candidates: Candidates, *, text: str) -> None:
@@ -64,10 +64,10 @@ class RowsReplaced(ABC):
 
     @abstractmethod
     def _attempt(self, draft: Draft, members: Sequence[DraftMember]) -> list[int]:
-        """Write rows, pass them to `_add`, and return the versions of members without the former ones."""
+        """Write rows, pass them to `_add`, and return the versions of members without the old rows."""
 
     def apply(self, draft: Draft) -> None:
-        """Make versions of members without the rows as they were, and with them as they are now."""
+        """Commit versions of members without the old rows and with the new ones."""
         self.files.watch()
         members = self._candidates(draft)
         states = [member.state for member in members]
@@ -80,11 +80,11 @@ class RowsReplaced(ABC):
             self._new.apply(draft)
 
     def folders(self) -> list[Location]:
-        """Return the folders of the partitions that rows were written for."""
+        """Return the folders of the partitions for which rows were written."""
         return [folder for new in self._all_new for folder in new.folders()]
 
     def tidy(self, published: NamespaceManifest) -> None:
-        """Remove the folders of tables that somebody else made first, and what former attempts wrote."""
+        """Remove the folders of tables that another writer created first, and files of former attempts."""
         if self._new is not None:
             self._new.tidy(published)
         if any(new is not self._new for new in self._all_new):
@@ -95,26 +95,26 @@ class RowsReplaced(ABC):
     def _add(
         self, spec: PartitionSpec, columns: Schema, written: Sequence[WrittenPartition], unsynced: Unsynced
     ) -> None:
-        """Take note of the rows of an attempt."""
+        """Record the rows of an attempt."""
         self._new = NewRows(spec, columns, written, unsynced=unsynced) if written else None
         self._all_new += () if self._new is None else (self._new,)
 
 
 class RowsRewritten(RowsReplaced):
-    """A change that writes rows anew, by the partitions that they have then, and deletes the old ones.
+    """A change that rewrites rows to the partitions of their new values, and deletes the old ones.
 
     Parameters
     ----------
     spec
-        By which the rows are partitioned.
+        The spec that partitions the rows.
     candidates, text
-        As for every change of this kind.
+        See `RowsReplaced`.
 
     Attributes
     ----------
     num_rows, num_inserted, num_deleted
-        How many rows left their members, how many were new, and how many left without being written anew,
-        when the change was made last.
+        In the last attempt, how many rows were removed from their members, how many were new, and how many
+        were removed without being rewritten.
     """
 
     def __init__(self, spec: PartitionSpec, candidates: Candidates, *, text: str) -> None:
@@ -128,9 +128,9 @@ class RowsRewritten(RowsReplaced):
     def _rewritten(
         self, schema: Schema, tables: Sequence[Table]
     ) -> tuple[Iterator[pa.RecordBatch], Sequence[RowSet]]:
-        """Return whole rows of the namespace's schema, and which rows of each table these are.
+        """Return complete rows of the namespace's schema, and for each table the rows that they replace.
 
-        The latter are complete when the former have been taken.
+        The latter are complete once the former are consumed.
         """
 
     def _attempt(self, draft: Draft, members: Sequence[DraftMember]) -> list[int]:
@@ -147,7 +147,7 @@ class RowsRewritten(RowsReplaced):
         return [version for version, _ in made]
 
     def _write(self, draft: Draft, batches: Iterable[pa.RecordBatch], left: Sequence[RowSet]) -> None:
-        """Write rows, and check that they are as many as leave their members, and new ones."""
+        """Write rows, and check their number against the removed and inserted rows."""
         schema = draft.manifest.schema
         index, unsynced = PartitionIndex(draft.root, draft.manifest, self._spec), Unsynced()
         with PartitionWriter(self._spec, schema, schema.columns.to_arrow(), index.locate, unsynced) as writer:
@@ -165,16 +165,17 @@ class RowsRewritten(RowsReplaced):
 
 
 class RowUpdate(RowsRewritten):
-    """The change that gives rows other values.
+    """The change that updates rows.
 
     Parameters
     ----------
     columns
-        Top-level columns that get other values.
+        Top-level columns that are updated.
     values
-        Positions in a sequence of tables; and for rows there new values of the columns, and ``_rowaddr``.
+        Yields positions in a sequence of tables, with the new values of the columns and the ``_rowaddr`` of
+        rows there.
     spec, candidates, text
-        As for every change of this kind.
+        See `RowsRewritten`.
     """
 
     def __init__(
@@ -192,7 +193,7 @@ class RowUpdate(RowsRewritten):
 
     def _rewritten(
         self,
-        schema: Schema,  # noqa: ARG002 - tables have it
+        schema: Schema,  # noqa: ARG002 - the tables have this schema
         tables: Sequence[Table],
     ) -> tuple[Iterator[pa.RecordBatch], Sequence[RowSet]]:
         moved = [MovedRows(table, self._columns) for table in tables]

@@ -1,4 +1,4 @@
-"""Rows of partitions that wait to be written: they stay in the batches that they came in until then."""
+"""Rows of partitions that wait to be written; until then they stay in the batches that contain them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-# Fewer rows of one partition in a batch are not worth to be taken by themselves.
+# With fewer rows of a partition in a batch, a separate take is not worthwhile.
 _MANY_ROWS: Final = 1024
-# Rows of one partition are handed on in batches of so many bytes: the more rows, the fewer pages and calls.
+# The size of batches that are passed to the writer: more rows mean fewer pages and calls.
 _BATCH_BYTES: Final = 64 * 1024 * 1024
 _numbers = itertools.count()
 
@@ -27,14 +27,14 @@ _Part: TypeAlias = "tuple[RoutedBatch, int, int]"
 
 
 class RoutedBatch:
-    """Rows of several partitions; those of one are next to each other in an order, or as they are.
+    """Rows of several partitions, and optionally the order that makes those of each partition contiguous.
 
     Attributes
     ----------
     number
-        Greater than those of batches whose rows were added before; -1 as long as none were.
+        A number that grows in the order in which rows of batches are first added; -1 before that.
     row_bytes
-        What a row takes, on average.
+        The average size of a row in bytes.
     """
 
     __slots__ = ("_order", "_rows", "_takeable", "_values", "number", "row_bytes")
@@ -53,7 +53,7 @@ class RoutedBatch:
 
     @property
     def is_together(self) -> bool:
-        """Whether rows of each partition are next to each other as they are."""
+        """Whether the rows of each partition are contiguous without reordering."""
         return self._order is None
 
     @property
@@ -68,13 +68,13 @@ class RoutedBatch:
         return self._rows.num_rows
 
     def positions(self, start: int, stop: int) -> npt.NDArray[np.integer]:
-        """Return where some of the rows are."""
+        """Return the positions of a range of the ordered rows."""
         return np.arange(start, stop) if self._order is None else self._order[start:stop]
 
     def take(
         self, positions: npt.NDArray[np.integer], columns: tuple[int, ...] | None = None
     ) -> pa.RecordBatch:
-        """Return the rows at some positions, of all columns or of some of them, in memory of their own."""
+        """Return a copy of the rows at some positions, with all or some columns."""
         key = tuple(range(self._rows.num_columns)) if columns is None else columns
         takeable = self._takeable.get(key)
         if takeable is None:
@@ -82,19 +82,19 @@ class RoutedBatch:
         return takeable.take(positions)
 
     def slice(self, start: int, stop: int) -> pa.RecordBatch:
-        """Return some of the rows."""
+        """Return a range of the ordered rows."""
         if self._order is None:
             return self._rows.slice(start, stop - start)
         return self.take(self._order[start:stop])
 
 
 class WaitingRows:
-    """Rows of one partition, in the order in which they came.
+    """Rows of one partition, in order of arrival.
 
     Attributes
     ----------
     num_rows, num_bytes
-        How many there are, and what they take, about.
+        The number of rows, and their approximate size.
     """
 
     __slots__ = ("num_bytes", "num_rows", "parts")
@@ -105,7 +105,7 @@ class WaitingRows:
         self.parts: list[_Part] = []
 
     def add(self, batch: RoutedBatch, start: int, stop: int) -> None:
-        """Add rows of a batch: those at these positions of its order."""
+        """Add a range of the ordered rows of a batch."""
         if batch.number < 0:
             batch.number = next(_numbers)
         self.parts.append((batch, start, stop))
@@ -114,11 +114,11 @@ class WaitingRows:
 
     @property
     def are_scattered(self) -> bool:
-        """Whether to take these rows together with others, as few come from each of some batches."""
+        """Whether to gather these rows together with others, because each batch has few of them."""
         return len(self.parts) > 1 and self.num_rows < _MANY_ROWS * len(self.parts)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in as few batches as take 64 MiB, about."""
+        """Yield the rows in batches of about 64 MiB."""
         for parts in self._portions():
             scattered = _scattered(parts)
             if scattered is not None:
@@ -127,7 +127,7 @@ class WaitingRows:
                 yield from joined(batch.slice(start, stop) for batch, start, stop in parts)
 
     def _portions(self) -> Iterator[list[_Part]]:
-        """Yield the parts cut such that each list takes 64 MiB, about."""
+        """Yield lists of parts of about 64 MiB each."""
         portion: list[_Part] = []
         num_bytes = 0.0
         for batch, start, stop in self.parts:
@@ -144,7 +144,7 @@ class WaitingRows:
 
 
 def _scattered(parts: Sequence[_Part]) -> pa.RecordBatch | None:
-    """Return rows of several batches in one; None where that is better left to Arrow."""
+    """Return rows of several batches as one batch, or None if Arrow should do it."""
     schema = parts[0][0].schema
     if not kernels.COMPILED or len(parts) < 2:
         return None
@@ -163,7 +163,7 @@ def _scattered(parts: Sequence[_Part]) -> pa.RecordBatch | None:
 
 
 def gathered(waiting: Sequence[WaitingRows]) -> list[WaitingRows]:
-    """Return the same rows in memory that holds nothing else, each batch that they are in read but once."""
+    """Return the same rows copied out of their batches; each batch is read only once."""
     parts = [(*part, number) for number, rows in enumerate(waiting) for part in rows.parts]
     parts.sort(key=lambda part: part[0].number)
     taken, numbers = [], []
@@ -190,7 +190,7 @@ def gathered(waiting: Sequence[WaitingRows]) -> list[WaitingRows]:
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Return the rows of some batches in one, or as many as hold them."""
+    """Return the rows of some batches as one batch, or as several if they do not fit in one."""
     batches = list(batches)
     if len(batches) < 2:
         return batches
@@ -201,7 +201,7 @@ def joined(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 class TakeableRows:
-    """A batch whose views, which Arrow cannot take, are taken as the words of 16 bytes that they are."""
+    """A batch whose views are taken as 16-byte words, because Arrow cannot take views."""
 
     __slots__ = ("_batch", "_views", "_words")
 
@@ -214,7 +214,7 @@ class TakeableRows:
         self._words = pa.RecordBatch.from_arrays(columns, batch.schema.names) if self._views else batch
 
     def take(self, positions: npt.NDArray[np.integer]) -> pa.RecordBatch:
-        """Return the rows at some positions; views refer to the same texts."""
+        """Return the rows at some positions; views refer to the same buffers."""
         taken = self._words.take(pa.array(positions))
         if not self._views:
             return taken
@@ -225,7 +225,7 @@ class TakeableRows:
 
 
 def bytes_of(rows: pa.RecordBatch) -> int:
-    """Return what rows take; unlike ``nbytes`` not all of the texts that views of some of them refer to."""
+    """Return the size of rows in bytes; for views, unlike ``nbytes``, only the text that they refer to."""
     return sum(
         VIEW_BYTES * len(each) + text_bytes(each) if is_view(each.type) else each.nbytes
         for each in rows.columns

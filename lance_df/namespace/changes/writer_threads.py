@@ -1,4 +1,4 @@
-"""Threads that write files while the thread that has them goes on."""
+"""Threads that write files while the calling thread continues."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ R = TypeVar("R")
 
 
 class WriterThreads:
-    """As many threads as there are processors. A context: nothing is under way when it has ended.
+    """As many threads as processors; a context manager that waits for all running work at its end.
 
-    What has not begun is left where it ends with an error.
+    If it ends with an error, work that has not begun is dropped.
     """
 
     def __init__(self) -> None:
@@ -38,11 +38,11 @@ class WriterThreads:
         self._workers.__exit__(kind, error, trace)
 
     def run(self, work: Callable[[], None]) -> None:
-        """Do some work when a thread is free, in the context of this one, which may name files for a job."""
+        """Run work in a free thread with this thread's context variables, which may name files for a job."""
         self._running.append(self._pool.submit(copy_context().run, work))
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Yield the results of a function for all items, in their order; a few are worked on at a time."""
+        """Yield the results of a function for all items, in order; only a few items run at a time."""
         waiting: deque[Future[R]] = deque()
         for item in items:
             waiting.append(self._pool.submit(function, item))
@@ -52,6 +52,6 @@ class WriterThreads:
             yield each.result()
 
     def wait(self, *, but: int = 0) -> None:
-        """Wait for all that is under way, but for some of what began last; raises what it raised."""
+        """Wait for all running work except the last ``but`` items; raises the errors of that work."""
         while len(self._running) > but:
             self._running.popleft().result()

@@ -1,6 +1,6 @@
-"""A directory of namespaces and tables below one root: its rows in ``__manifest``, and how they change.
+"""The namespaces of a directory, and changes of the rows of its ``__manifest``.
 
-Every change is decided on the newest version of ``__manifest`` and published on top of just that one.
+Every change is computed from the newest version of ``__manifest`` and committed only on top of that version.
 Spec: directory namespace; table format, chapter 15.
 """
 
@@ -37,7 +37,7 @@ class Directory:
     Parameters
     ----------
     root
-        Its folder, which need not exist.
+        The folder of the directory, which need not exist.
     use_manifest
         Whether there are namespaces, and rows for tables.
 
@@ -55,11 +55,11 @@ class Directory:
         self.manifest()
 
     def free_cache(self) -> None:
-        """Forget ``__manifest``; it is read again when it is needed."""
+        """Drop ``__manifest`` from memory; it is read again when needed."""
         self._manifest = None
 
     def manifest(self) -> DirectoryManifest | None:
-        """Return the newest version of ``__manifest``, or None if there is none, or it is not used."""
+        """Return the newest version of ``__manifest``, or None if it does not exist or is not used."""
         if not self.uses_manifest:
             return None
         known = self._manifest
@@ -72,14 +72,14 @@ class Directory:
     # -- namespaces -----------------------------------------------------------------------------------------
 
     def create_namespace(self, parts: Parts, properties: Mapping[str, str] | None) -> None:
-        """Make a namespace.
+        """Create a namespace.
 
         Raises
         ------
         AlreadyExistsError
             The id is taken.
         NotFoundError
-            The namespace that it should be in does not exist.
+            The parent namespace does not exist.
         """
         if not parts:
             raise AlreadyExistsError(f"{self.root.uri}: the root is there always")
@@ -110,7 +110,7 @@ class Directory:
         NotFoundError
             There is none.
         InvalidInputError
-            It is the root, or something is in it.
+            The namespace is the root or is not empty.
         """
         if not parts:
             raise InvalidInputError(f"{self.root.uri}: the root cannot be dropped")
@@ -128,7 +128,7 @@ class Directory:
         self.edit(removal)
 
     def namespaces(self, parent: Parts) -> list[str]:
-        """Return the names of the namespaces right in a namespace, sorted.
+        """Return the sorted names of the direct child namespaces of a namespace.
 
         Raises
         ------
@@ -142,14 +142,14 @@ class Directory:
     # -- changes --------------------------------------------------------------------------------------------
 
     def addition(self, manifest: DirectoryManifest, parts: Parts, entry: Entry) -> Edit:
-        """Decide to add a namespace or table.
+        """Return the edit that adds a namespace or table.
 
         Raises
         ------
         AlreadyExistsError, NotFoundError
-            Its id is taken, or there is no namespace for it.
+            The id is taken, or the parent namespace does not exist.
         InvalidInputError, UnsupportedFeatureError
-            It may not be changed, see `DirectoryManifest.check_changeable`.
+            The directory cannot be changed; see `DirectoryManifest.check_changeable`.
         """
         manifest.check_changeable(entry.object_id)
         if other := manifest.find(entry.object_id):
@@ -161,12 +161,12 @@ class Directory:
         return Edit((entry,))
 
     def edit(self, decide: Callable[[DirectoryManifest], Edit]) -> None:
-        """Publish what is decided on the newest version.
+        """Publish the edit that ``decide`` returns for the newest version.
 
         Raises
         ------
         RetryableConflictError
-            Others were faster again and again.
+            Other writers were faster again and again.
         CommitStateUnknownError
             It is not known whether the change was published.
         """
@@ -185,23 +185,23 @@ class Directory:
         )
 
     def manifest_to_change(self) -> DirectoryManifest:
-        """Return the newest version of ``__manifest``, which is made if there is none.
+        """Return the newest version of ``__manifest``; create it if it does not exist.
 
         Raises
         ------
         InvalidInputError
-            It is not used.
+            The directory does not use ``__manifest``.
         """
         self.check_uses_manifest()
         return self.manifest() or DirectoryManifest.open_or_create(self.root)
 
     def check_uses_manifest(self) -> None:
-        """Check that there may be namespaces, and rows for tables."""
+        """Check that the directory uses ``__manifest``, which namespaces and rows for tables need."""
         if not self.uses_manifest:
             raise InvalidInputError(f"{self.root.uri}: this takes a namespace with manifest_enabled=True")
 
     def check_listable(self, manifest: DirectoryManifest | None, parts: Parts) -> None:
-        """Namespaces without a row count as well, if something is in them: other writers make such."""
+        """Check that a namespace exists: it has a row, or it is not empty, as other writers omit the rows."""
         if not parts:
             return
         name = joined(parts)

@@ -1,4 +1,4 @@
-"""Tables of the root that no row names: folders ``x.lance``, and the small files that mark folders.
+"""Tables in the root without a row in ``__manifest``: folders ``x.lance``, and the marker files in them.
 
 Spec: directory namespace, V1; table format, chapter 15.
 """
@@ -23,7 +23,7 @@ _MARK: Final = b"reserved"
 
 
 def listed_tables(root: Location, known: Collection[str] = ()) -> list[str]:
-    """Return the names of tables that stand for themselves in the root, but those that are known."""
+    """Return the names of the tables in the root that need no row, except those that are known."""
     names = [
         entry.name.removesuffix(TABLE_SUFFIX)
         for entry in root.list()
@@ -35,7 +35,7 @@ def listed_tables(root: Location, known: Collection[str] = ()) -> list[str]:
 
 
 def holds_table(folder: Location) -> bool:
-    """Whether a table was written to a folder, and not merely declared."""
+    """Whether a folder has a written table, not only a declared one."""
     return (folder / VERSIONS_DIR).exists()
 
 
@@ -45,36 +45,36 @@ def is_reserved(folder: Location) -> bool:
 
 
 def is_declared_by_pylance(root: Location, location: str) -> bool:
-    """Whether pylance has declared a table in a folder that is not there.
+    """Whether pylance has declared a table whose folder does not exist.
 
-    Observed with pylance 14: the mark of a name that is not ASCII is in a folder of its percent-encoded name,
-    where the table itself will not be.
+    Observed with pylance 14: if a name is not ASCII, the marker file is in a folder with the percent-encoded
+    name, but the table will be elsewhere.
     """
     encoded = "".join(char if char.isascii() else quote(char) for char in location)
     return encoded != location and is_reserved(root / encoded)
 
 
 def reserve(folder: Location) -> None:
-    """Declare a table."""
+    """Declare a table in a folder."""
     (folder / _RESERVED).put(_MARK)
 
 
 def release(folder: Location) -> None:
-    """Take back what `reserve` did."""
+    """Undo `reserve`."""
     (folder / _RESERVED).remove()
     folder.remove_empty_folder()
 
 
 def is_deregistered(folder: Location) -> bool:
-    """Whether a folder must not be listed as a table any more."""
+    """Whether a folder is no longer listed as a table."""
     return (folder / _DEREGISTERED).exists()
 
 
 def deregister(folder: Location) -> None:
-    """Let a folder not be listed as a table any more."""
+    """Stop listing a folder as a table."""
     (folder / _DEREGISTERED).put(_MARK)
 
 
 def register_again(folder: Location) -> None:
-    """Take back what `deregister` did."""
+    """Undo `deregister`."""
     (folder / _DEREGISTERED).remove()

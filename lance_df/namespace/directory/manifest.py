@@ -1,8 +1,8 @@
 """The ``__manifest`` table as a directory of names: one row for each namespace and each table.
 
-Changes add and delete rows, and leave all others, further columns and the metadata of the table as they are.
-Each is committed only on top of the version that it was decided on, so no two rows ever have one id.
-Spec: directory namespace, V2; table format, chapter 15.
+Changes add and delete rows. Other rows, additional columns and the table metadata stay unchanged. Each change
+is committed only on top of the version from which it was computed, so no two rows have the same id. Spec:
+directory namespace, V2; table format, chapter 15.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _READER_FLAGS: Final = f"{_FLAGS}reader_feature_flags"
 _WRITER_FLAGS: Final = f"{_FLAGS}writer_feature_flags"
 _COLUMNS: Final = ("object_id", "object_type", "location", "metadata")
 _SPEC_NAME: Final = re.compile(r"v[0-9]+", re.ASCII)
-# The caller decides again on the newest version.
+# The caller computes the change again from the newest version.
 _STRICT: Final = CommitOptions(strict=True, max_retries=0)
 
 
@@ -82,7 +82,7 @@ class Entry:
 
     @property
     def metadata(self) -> str | None:
-        """The properties as they are stored."""
+        """The properties as JSON text, as stored."""
         if not self.properties:
             return None
         return json.dumps(dict(self.properties), separators=(",", ":"), ensure_ascii=False)
@@ -90,9 +90,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A change of the directory: rows with these ids go, and these come.
+    """A change of the directory: the ids of the rows to remove, and the entries to add.
 
-    One that comes for one that goes takes over what other columns hold.
+    An added entry with a removed id keeps the values of the other columns.
     """
 
     added: Sequence[Entry] = ()
@@ -105,9 +105,9 @@ class DirectoryManifest:
     Raises
     ------
     UnsupportedFeatureError
-        It needs a reader that knows more.
+        Reading it needs features that this release does not have.
     CorruptDataError
-        It lacks a column, or its feature flags are no numbers.
+        A column is missing, or its feature flags are not numbers.
     """
 
     def __init__(self, table: Table) -> None:
@@ -121,7 +121,7 @@ class DirectoryManifest:
 
     @classmethod
     def open(cls, root: Location) -> DirectoryManifest | None:
-        """Open the newest version; None if nobody made a table or namespace yet."""
+        """Open the newest version, or return None if the directory has no ``__manifest`` yet."""
         try:
             return cls(open_manifest_table(root))
         except NotFoundError:
@@ -129,9 +129,9 @@ class DirectoryManifest:
 
     @classmethod
     def open_or_create(cls, root: Location) -> DirectoryManifest:
-        """Open the newest version, or make the first one, without rows."""
+        """Open the newest version, or create the first one without rows."""
         if (manifest := cls.open(root)) is None:
-            # whoever reads does not need what writes
+            # readers do not need the modules that write
             from lance_df.format.operations import Overwrite
             from lance_df.format.transaction import Transaction
             from lance_df.table.commit.loop import create_table
@@ -151,18 +151,18 @@ class DirectoryManifest:
         return manifest
 
     def latest(self) -> DirectoryManifest:
-        """Return the newest version: this object, if nothing happened since."""
+        """Return the newest version: this object, if nothing was committed since."""
         table = self.table.latest()
         return self if table is self.table else DirectoryManifest(table)
 
     @property
     def root_properties(self) -> dict[str, str]:
-        """The properties of the root: those of a partitioned namespace are its specs and its schema."""
+        """The properties of the root; for a partitioned namespace, these are its specs and its schema."""
         metadata = self.table.manifest.table_metadata
         return {key: value for key, value in metadata.items() if not key.startswith(_FLAGS)}
 
     def runtime_properties(self, object_id: str) -> dict[str, str]:
-        """Return the properties of a namespace that no row holds: those of a partitioned namespace."""
+        """Return the runtime properties of a namespace below a partitioned namespace."""
         metadata = self.table.manifest.table_metadata
         field_and_column = value_column(metadata, object_id)
         if field_and_column is None:
@@ -174,14 +174,14 @@ class DirectoryManifest:
         return value_properties(field_id, rows.filter(pc.equal(rows["object_id"], object_id))[column])
 
     def check_changeable(self, object_id: str | None = None) -> None:
-        """Check that the table, and an object of it, may be changed by this program, and from here.
+        """Check that this program can change the table, and optionally one of its objects.
 
         Raises
         ------
         UnsupportedFeatureError
-            The table needs a writer that knows more.
+            Writing the table needs features that this release does not have.
         InvalidInputError
-            The object is a part of a partitioned namespace.
+            The object belongs to a partitioned namespace.
         """
         if flags := self._flags(_WRITER_FLAGS):
             raise UnsupportedFeatureError(f"{self.table.uri}: unknown feature flags for writers: {flags}")
@@ -191,18 +191,18 @@ class DirectoryManifest:
             )
 
     def is_of_partitions(self, object_id: str) -> bool:
-        """Whether an id is that of a spec version or below one."""
+        """Whether an id is that of a spec version or is below one."""
         if not _SPEC_NAME.fullmatch(object_id.split(SEPARATOR, 1)[0]):
             return False
         return any(key.startswith(KEY_PREFIX) for key in self.table.manifest.table_metadata)
 
     def find(self, object_id: str) -> Entry | None:
-        """Return the namespace or table of an id.
+        """Return the namespace or table with an id, or None.
 
         Raises
         ------
         CorruptDataError
-            There are several, or its properties are no JSON object of texts.
+            Several rows have the id, or the properties are not a JSON object of strings.
         """
         rows = self._rows.filter(pc.equal(self._rows["object_id"], object_id)).to_pylist()
         if len(rows) > 1:
@@ -217,11 +217,11 @@ class DirectoryManifest:
         return Entry(object_id, row["object_type"], row["location"], properties)
 
     def has_children(self, object_id: str) -> bool:
-        """Whether anything is in a namespace."""
+        """Whether a namespace is not empty."""
         return bool(pc.any(pc.starts_with(self._rows["object_id"], object_id + SEPARATOR)).as_py())
 
     def children(self, parent: Sequence[str], object_type: str) -> list[str]:
-        """Return the names of tables or namespaces that are right in a namespace, in any order."""
+        """Return the names of the tables or namespaces directly in a namespace, in any order."""
         ids = self.ids(object_type)
         prefix = "".join(part + SEPARATOR for part in parent)
         is_child = pc.and_(
@@ -240,16 +240,16 @@ class DirectoryManifest:
         return {name: location for name, location in pairs if location is not None}
 
     def changed(self, edit: Edit) -> DirectoryManifest:
-        """Publish an edit that was decided on this version.
+        """Publish an edit that was computed from this version.
 
         Raises
         ------
         RetryableConflictError
-            Another version was published meanwhile. Decide again on that one.
+            Another version was published meanwhile. Compute the edit again from that version.
         CommitStateUnknownError
             It is not known whether the edit was published.
         UnsupportedFeatureError
-            The table needs a writer that knows more.
+            Writing the table needs features that this release does not have.
         """
         from lance_df.format.operations import Update
         from lance_df.table.changes.removal import rows_removed
@@ -289,7 +289,7 @@ class DirectoryManifest:
         return rows.filter(pc.is_in(rows[ROW_ADDRESS], addresses)).drop_columns([ROW_ADDRESS])
 
     def _scan(self, request: ScanRequest) -> pa.Table:
-        """Return all rows. Those that are not there would be lost by whoever rewrites their fragment."""
+        """Return all rows, and check that none is missing: a rewrite of its fragment would lose it."""
         plan = plan_scan(self.table, request)
         rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema).combine_chunks()
         check_all_rows(self.table, rows)
@@ -307,7 +307,7 @@ class DirectoryManifest:
         return row
 
     def _in_small_fragments(self) -> pa.ChunkedArray:
-        """Return which rows are in small fragments, if there are too many of these."""
+        """Return which rows are in small fragments; none if there are few such fragments."""
         fragments, limits = self.table.fragments, NAMESPACE_LIMITS.current
         small = fragments.ids[fragments.physical_rows <= limits.directory_small_fragment_rows]
         owners = self._rows[ROW_ADDRESS].to_numpy() >> np.uint64(32)

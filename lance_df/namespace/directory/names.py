@@ -1,4 +1,4 @@
-"""Ids of namespaces and tables as callers give them, and the folders that stand for tables of the root."""
+"""Parse and check the ids of namespaces and tables, and the locations of tables."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _FORBIDDEN: Final = frozenset("/\\\0")
 
 
 def id_parts(value: object) -> Parts:
-    """Return the parts of an id: a list of names, or one text such as ``"sales$orders"``; none for the root.
+    """Return the parts of an id, given as names or a string ``"sales$orders"``; the root has no parts.
 
     Raises
     ------
     InvalidInputError
-        It is no id, or a part of it cannot be the name of a namespace or table: it is empty, ``.`` or ``..``,
-        or holds ``$``, a slash, or what cannot be written as UTF-8.
+        The value is not an id, or a part of it is not a valid name: a name is not empty, ``.`` or ``..``, and
+        contains no ``$``, no slash, and nothing that cannot be encoded as UTF-8.
     """
     parts = value.split(SEPARATOR) if isinstance(value, str) else value
     if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
@@ -40,22 +40,22 @@ def id_parts(value: object) -> Parts:
 
 
 def joined(parts: Sequence[str]) -> str:
-    """Return the one text of an id."""
+    """Return an id as one string."""
     return SEPARATOR.join(parts)
 
 
 def root_folder(name: str) -> str:
-    """Return the folder of a table of the root that is found by listing."""
+    """Return the folder of a table in the root that is found by listing."""
     return name + TABLE_SUFFIX
 
 
 def folder_at(root: Location, location: str) -> Location:
-    """Return the folder of a table, of which the path below the root stands in a row.
+    """Return the folder of a table from the location in its row.
 
     Raises
     ------
     CorruptDataError
-        The path leaves the root, or is the root, or where the namespace keeps its own rows.
+        The location is the root, is outside the root, or is the folder of ``__manifest``.
     """
     parts = location.removesuffix("/").split("/")
     if "." in parts or parts[0] == MANIFEST_FOLDER:
@@ -64,14 +64,14 @@ def folder_at(root: Location, location: str) -> Location:
 
 
 def check_no_link(root: Location, location: str) -> None:
-    """Check that no symbolic link leads to the folder of a table: then the folder lies elsewhere.
+    """Check that the path to the folder of a table has no symbolic link, which would lead elsewhere.
 
-    A link right at the folder, or at the root, is none that leads there.
+    The folder itself and the root may be links.
 
     Raises
     ------
     InvalidInputError
-        One does.
+        The path has a symbolic link.
     """
     folder = root
     for part in location.removesuffix("/").split("/")[:-1]:
@@ -84,12 +84,12 @@ def check_no_link(root: Location, location: str) -> None:
 
 
 def check_location(root: Location, location: str) -> str:
-    """Return the path below the root at which a caller says that there is a table.
+    """Check and return the location of a table that a caller gives, relative to the root.
 
     Raises
     ------
     InvalidInputError
-        It is not relative, leaves the root, or is where the namespace keeps its own rows.
+        The location is not relative, is outside the root, or is the folder of ``__manifest``.
     """
     try:
         folder_at(root, location)
@@ -106,7 +106,7 @@ def check_location(root: Location, location: str) -> str:
 
 
 def overlap(left: str, right: str) -> bool:
-    """Whether one of two folders is the other, or holds it."""
+    """Whether two folders are equal or one contains the other."""
     left, right = (path.removesuffix("/") + "/" for path in (left, right))
     return left.startswith(right) or right.startswith(left)
 

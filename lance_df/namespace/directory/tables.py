@@ -1,7 +1,7 @@
-"""Tables of a directory: made, declared, registered, found and dropped.
+"""Create, declare, register, find and drop the tables of a directory.
 
-Rows come after the folders that they name, and go before them: what is interrupted leaves at most a folder.
-Spec: directory namespace; table format, chapter 15.
+A row is added after its folder is written, and removed before its folder is removed. So an interrupted change
+leaves at most a folder without a row. Spec: directory namespace; table format, chapter 15.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DirectoryTable:
     location
         Its folder, relative to the root.
     is_listed
-        Whether nothing but its folder makes it a table.
+        Whether the table was found by its folder alone, without a row.
     """
 
     location: str
@@ -57,16 +57,16 @@ class DirectoryTable:
 
 @dataclass(frozen=True, slots=True)
 class _Filling:
-    """How a folder becomes that of a table.
+    """How the folder of a new table is filled.
 
     Attributes
     ----------
     fill
-        Leaves nothing when it fails.
+        Fills the folder. Leaves nothing if it fails.
     undo
-        Removes what ``fill`` made, and nothing else.
+        Removes what ``fill`` wrote, and nothing else.
     fills_declared
-        Whether all is well, too, when somebody declares the table meanwhile.
+        Whether it also succeeds if another writer declares the table meanwhile.
     """
 
     fill: Callable[[Location], object]
@@ -83,7 +83,7 @@ class DirectoryTables:
     Parameters
     ----------
     use_listing
-        Whether folders ``x.lance`` of the root are tables without a row.
+        Whether folders ``x.lance`` in the root are tables even without a row.
     """
 
     def __init__(self, directory: Directory, *, use_listing: bool) -> None:
@@ -94,7 +94,7 @@ class DirectoryTables:
     # -- tables ---------------------------------------------------------------------------------------------
 
     def tables(self, parent: Parts) -> list[str]:
-        """Return the names of the tables right in a namespace, sorted.
+        """Return the sorted names of the tables directly in a namespace.
 
         Raises
         ------
@@ -140,20 +140,20 @@ class DirectoryTables:
         return self._find(self._directory.manifest(), parts)
 
     def folder(self, table: DirectoryTable) -> Location:
-        """Return the folder of a table; raises `CorruptDataError` if its row leads elsewhere."""
+        """Return the folder of a table; raises `CorruptDataError` if its location is outside the root."""
         return folder_at(self.root, table.location)
 
     def create_table(
         self, parts: Parts, properties: Mapping[str, str] | None, write: Callable[[Location], object]
     ) -> DirectoryTable:
-        """Make a table, or write one that is declared only.
+        """Create a table, or write one that is only declared.
 
         Parameters
         ----------
         properties
-            None to leave those of a declared table.
+            The properties of the table; None keeps those of a declared table.
         write
-            Makes a table in a folder, where there is none.
+            Creates a table in a folder that has none.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class DirectoryTables:
         NotFoundError
             The namespace does not exist.
         CommitStateUnknownError
-            It is not known whether the table was made.
+            It is not known whether the table was created.
         """
         known = self.find_table(parts)
         if known is None:
@@ -177,7 +177,7 @@ class DirectoryTables:
         return self.set_properties(parts, known, properties) if properties else known
 
     def declare_table(self, parts: Parts, properties: Mapping[str, str] | None) -> DirectoryTable:
-        """Take an id for a table that is to be written later; errors are those of `create_table`."""
+        """Reserve an id for a table that is written later; raises the errors of `create_table`."""
         if self.find_table(parts) is not None:
             raise AlreadyExistsError(f"{self.root.uri}: there is a table {joined(parts)!r}")
         return self._add_table(parts, properties, _DECLARING)
@@ -185,7 +185,7 @@ class DirectoryTables:
     def register_table(
         self, parts: Parts, location: str, properties: Mapping[str, str] | None
     ) -> DirectoryTable:
-        """Name a table that is in a folder of the root.
+        """Add a row for a table that exists in a folder of the root.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class DirectoryTables:
         NotFoundError
             The namespace does not exist, or there is no table in the folder.
         InvalidInputError
-            The location is no path within the root, or there are no rows for tables.
+            The location is not a path within the root, or the directory does not use ``__manifest``.
         """
         self._check_table_id(parts)
         self._directory.check_uses_manifest()
@@ -224,7 +224,7 @@ class DirectoryTables:
         Raises
         ------
         DatasetNotFoundError
-            It is gone meanwhile.
+            The table was removed meanwhile.
         """
         name = joined(parts)
         entry = Entry(name, TABLE, table.location, properties)
@@ -242,7 +242,7 @@ class DirectoryTables:
         return DirectoryTable(table.location, properties, is_listed=False)
 
     def deregister_table(self, parts: Parts) -> DirectoryTable:
-        """Forget a table, and leave its folder.
+        """Remove a table from the directory, but keep its folder.
 
         Raises
         ------
@@ -256,14 +256,14 @@ class DirectoryTables:
         return known
 
     def drop_table(self, parts: Parts) -> DirectoryTable:
-        """Remove a table with its folder.
+        """Remove a table and its folder.
 
         Raises
         ------
         DatasetNotFoundError
             There is none.
         InvalidInputError
-            The folder is, or holds, or is in, that of another table, or a symbolic link leads to it.
+            The folder overlaps with that of another table, or the path to it has a symbolic link.
         """
         known = self._existing(parts)
         folder = self.folder(known)
@@ -273,7 +273,7 @@ class DirectoryTables:
         return known
 
     def check_changeable(self, parts: Parts, properties: Mapping[str, str] | None = None) -> None:
-        """Check that a table may be changed, and may have properties.
+        """Check that a table can be changed, and can have properties if some are given.
 
         Raises
         ------
@@ -312,7 +312,7 @@ class DirectoryTables:
     def _add_table(
         self, parts: Parts, properties: Mapping[str, str] | None, filling: _Filling
     ) -> DirectoryTable:
-        """Fill a new folder and add the row for it; when that cannot be added, the folder goes again."""
+        """Fill a new folder and add its row; if the row cannot be added, remove the folder."""
         name = joined(parts)
         is_plain = self._use_listing and len(parts) == 1
         location = root_folder(name) if is_plain else table_folder(name)
@@ -380,7 +380,7 @@ class DirectoryTables:
 
 
 def _sharing(manifest: DirectoryManifest, name: str, location: str) -> str | None:
-    """Return the id of another table whose folder is, or holds, or is in, that of a table."""
+    """Return the id of another table whose folder overlaps with that of a table."""
     others = manifest.locations().items()
     return next(
         (other for other, other_location in others if other != name and overlap(other_location, location)),
@@ -389,10 +389,10 @@ def _sharing(manifest: DirectoryManifest, name: str, location: str) -> str | Non
 
 
 def _remove_unchanged(folder: Location) -> None:
-    """Remove a table that was just made, unless others have found it and written to it."""
+    """Remove a table that was just created, unless another writer has changed it."""
     if len(list_versions(folder).entries) <= 1:
         folder.remove_tree()
 
 
 def _leave(folder: Location) -> None:
-    """Leave what was declared before, and is written now."""
+    """Keep a table that was declared before and is now written."""

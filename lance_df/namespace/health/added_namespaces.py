@@ -1,4 +1,4 @@
-"""Rows of namespaces that are missing above tables, and those of spec versions."""
+"""Add missing rows of namespaces above tables, and of spec versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_namespaces(rebuild: Rebuild) -> None:
-    """Add the namespaces that tables are in, with the values of these, and each spec version."""
+    """Add missing spec versions, and missing namespaces of tables with the partition values of these."""
     for spec in rebuild.specs:
         _add_spec(rebuild, spec)
         for level in range(len(spec.fields), 0, -1):
@@ -34,7 +34,7 @@ def _add_spec(rebuild: Rebuild, spec: PartitionSpec) -> None:
 
 
 def _add_level(rebuild: Rebuild, spec: PartitionSpec, level: int) -> None:
-    """Add the namespaces of a level that are missing: the parents of what is a level below."""
+    """Add the missing namespaces of a level: the parents of the rows one level below."""
     depth = pc.count_substring(rebuild.good["object_id"], SEPARATOR)
     is_below = pc.and_(
         pc.starts_with(rebuild.good["object_id"], spec.name + SEPARATOR), pc.equal(depth, level + 1)
@@ -48,7 +48,7 @@ def _add_level(rebuild: Rebuild, spec: PartitionSpec, level: int) -> None:
     rows = below.take(pc.index_in(distinct, value_set=parents))
     rows = with_column(rows, "object_id", distinct)
     rows = with_column(rows, "object_type", pa.repeat(NAMESPACE, len(rows)))
-    # an open row of the namespace has its properties
+    # an open row of the namespace may have its properties
     indices = pc.index_in(distinct, value_set=one_array(rebuild.open["object_id"]))
     metadata = pc.fill_null(one_array(rebuild.open["metadata"]).take(indices), "{}")
     rows = with_column(rows, "metadata", metadata)

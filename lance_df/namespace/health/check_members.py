@@ -1,4 +1,4 @@
-"""Whether each member table is as ``__manifest`` says: its schema, its version, and its rows."""
+"""Check each member table against ``__manifest``: its schema, its version and its rows."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _NO_VERSION: Final = CleanupPolicy(versions=frozenset({2**62}))
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A row of ``__manifest``, with the key of its partition values, None if they cannot be derived.
+    """A row of ``__manifest``, with the key of its partition values, or None if they cannot be computed.
 
-    ``is_unproven`` says that the row has neither partition values nor a version to read; see `unproven_ids`.
+    ``is_unproven`` means that the row has neither partition values nor a version to read; see `unproven_ids`.
     """
 
     object_id: str
@@ -62,12 +62,12 @@ class MemberRow:
 
     @property
     def names_version(self) -> bool:
-        """Whether the row says what to read."""
+        """Whether the row names a version or a tag to read."""
         return self.read_version is not None or self.read_tag is not None
 
     @property
     def named(self) -> str:
-        """What the row says is to be read."""
+        """A description of the version or tag to read."""
         if self.read_tag is not None:
             return f"tag {self.read_tag!r}"
         branch = "" if self.read_branch is None else f" of branch {self.read_branch!r}"
@@ -79,7 +79,7 @@ class MemberRow:
         Raises
         ------
         NotFoundError
-            It names none, or there is no such table or version.
+            The row names no version, or there is no such table or version.
         """
         if self.location is None or self.read_version is None:
             raise NotFoundError(f"{root.uri}: the row of {self.object_id} names no version of a table")
@@ -89,7 +89,7 @@ class MemberRow:
 def check_members(
     survey: Survey, rows: pa.Table, *, deep: bool, spread: Spread = in_threads
 ) -> tuple[int, list[Problem]]:
-    """Return how many member tables there are, and what is wrong with them.
+    """Return the number of member tables, and their problems.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def member_rows(survey: Survey, rows: pa.Table) -> list[MemberRow]:
 
 
 def derived_columns(spec: PartitionSpec, schema: NamespaceSchema) -> list[str]:
-    """Return the partition columns whose source columns exist: the others are NULL in every row."""
+    """Return the partition columns whose source columns exist; the others are NULL in every row."""
     return [
         field.column
         for field in spec.fields
@@ -134,7 +134,7 @@ def derived_columns(spec: PartitionSpec, schema: NamespaceSchema) -> list[str]:
 
 
 def pinned_table(folder: Location, member: MemberRow) -> Table:
-    """Open a member as it is to be read: at its tag, or its version and branch, or the newest version."""
+    """Open a member as readers do: at its tag, at its version and branch, or at the newest version."""
     if member.read_tag is not None:
         return open_ref(Shared(folder), resolve(folder, member.read_tag, branch=None))
     return open_member(folder, member.read_version, member.read_branch)
@@ -143,12 +143,12 @@ def pinned_table(folder: Location, member: MemberRow) -> Table:
 def differing_values(
     table: Table, spec: PartitionSpec, schema: NamespaceSchema, key: bytes
 ) -> tuple[int, pa.RecordBatch | None]:
-    """Return how many rows have other partition values than those of a key, and the values of one of them.
+    """Return how many rows have partition values that differ from a key, and the values of one of them.
 
     Parameters
     ----------
     key
-        Of the values in `derived_columns`.
+        The key of the values in `derived_columns`.
     """
     count, example = 0, None
     columns = derived_columns(spec, schema)
@@ -163,7 +163,7 @@ def differing_values(
 
 
 def differing_fields(schema: NamespaceSchema, table: Table) -> Iterator[str]:
-    """Yield how the fields of a table differ from those of the namespace."""
+    """Yield the differences between the fields of a table and those of the namespace."""
     wanted, actual = ({field.id: field for field in each.walk()} for each in (schema.columns, table.schema))
     for number, field in wanted.items():
         if number not in actual:
@@ -180,7 +180,7 @@ def _described(field: Field) -> tuple[str, str, bool]:
 
 @dataclass(frozen=True, slots=True)
 class _MemberCheck:
-    """What is asked of each member of a namespace."""
+    """The check of one member of a namespace."""
 
     root: Location
     schema: NamespaceSchema | None
@@ -241,7 +241,7 @@ def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
 
 
 def _in_columns_of(schema: NamespaceSchema, table: Table) -> Table | None:
-    """Return a table in the columns of the namespace, by their field ids; None if it has others."""
+    """Return a table with the columns of the namespace by field id, or None if it has other columns."""
     try:
         return in_columns_of(schema, table)
     except CorruptDataError:

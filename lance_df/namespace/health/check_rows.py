@@ -1,6 +1,7 @@
-"""Whether the rows of ``__manifest`` fit together: names, levels, values that children inherit, duplicates.
+"""Check the rows of ``__manifest`` for consistency: names, levels, inherited values and duplicates.
 
-Spec: partitioning, "Physical Layout and Naming" and "Manifest Table Schema". Work is by column, not by row.
+Spec: partitioning, "Physical Layout and Naming" and "Manifest Table Schema". Checks work on columns, not on
+single rows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _SEGMENT = "[a-z0-9]{16}"
 UNPUBLISHED = "no version to read"
 NO_PARENT = "there is none"
-# predicates of the namespace look for rows where their values say
+# predicates on the namespace search for rows only in the partition of their values
 MOVE_ROWS = (
     "read the rows, delete them from the table itself, repair(root, publish_newer=True), and append them to "
     "the namespace"
@@ -39,7 +40,7 @@ _SHARED = (
 
 
 def check_rows(survey: Survey, rows: pa.Table) -> list[Problem]:
-    """Return what is wrong with the rows of a version."""
+    """Return the problems of the rows of a version."""
     problems = [*_duplicates(rows, "object_id", "rows have the id", REPAIR), *_types(rows)]
     if survey.specs is None:
         return problems
@@ -83,7 +84,7 @@ def _types(rows: pa.Table) -> Iterator[Problem]:
 
 
 def missing_specs(survey: Survey, rows: pa.Table) -> set[str]:
-    """Return the metadata keys of spec versions that rows are below, and that there are not."""
+    """Return the metadata keys of missing spec versions that have rows below them."""
     spec_rows = rows.filter(
         pc.and_(is_spec_row(rows), pc.greater(pc.count_substring(rows["object_id"], SEPARATOR), 0))
     )
@@ -99,7 +100,7 @@ def missing_specs(survey: Survey, rows: pa.Table) -> set[str]:
 def _unknown_specs(spec_rows: pa.Table, specs: PartitionSpecs) -> Iterator[Problem]:
     names = pc.list_element(pc.split_pattern(spec_rows["object_id"], SEPARATOR, max_splits=1), 0)
     unknown = pc.invert(pc.is_in(names, pa.array([spec.name for spec in specs])))
-    # a row v2 of which the spec is not there (yet) means nothing to anybody
+    # a row v2 without its spec (yet) does no harm
     below = pc.and_(unknown, pc.greater(pc.count_substring(spec_rows["object_id"], SEPARATOR), 0))
     for row in _rows_where(spec_rows, below, ["object_id"]):
         yield error(
@@ -164,7 +165,7 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
 
 
 def _pins(tables: pa.Table) -> Iterator[Problem]:
-    """Folders and versions; rows that name no version are well, as are tables without columns for that."""
+    """Check folders and versions; rows without a version and tables without these columns are valid."""
     for row in _rows_where(tables, pc.is_null(tables["location"]), ["object_id"]):
         expected = "what every table has: another program added or changed the row"
         yield error(ProblemKind.ROW, row["object_id"], "no location", expected, REPAIR)
@@ -190,10 +191,10 @@ def _pins(tables: pa.Table) -> Iterator[Problem]:
 
 
 def unproven_ids(survey: Survey, rows: pa.Table) -> list[str]:
-    """Return the ids of tables whose rows have no partition value, and no version, branch or tag to read.
+    """Return the ids of tables whose rows have neither partition values nor a version, branch or tag.
 
-    Such a table is the partition of NULL, or was made by a program that does not know partitions. Only its
-    rows show which.
+    Such a table is the partition of NULL, or was created by a program that does not support partitions. Only
+    its rows show which.
     """
     ids: list[str] = []
     for spec in survey.specs if survey.specs is not None and survey.has_values else ():
@@ -212,14 +213,14 @@ def _names_nothing(tables: pa.Table) -> pa.ChunkedArray:
 
 
 def _values(below: pa.Table, spec: PartitionSpec, specs: PartitionSpecs) -> Iterator[Problem]:
-    """Values come from the namespaces above; fields of other versions are null."""
+    """Check that values are those of the namespaces above, and that fields of other specs are NULL."""
     columns = [field.column for field in spec.fields]
     others = [field.column for field in specs.fields.values() if field.column not in columns]
     depth = pc.subtract(pc.count_substring(below["object_id"], SEPARATOR), 1)
     parents = pc.index_in(_parents(below["object_id"]), value_set=one_array(below["object_id"]))
     wrong = np.zeros(len(below), dtype=np.bool_)
     for level, name in enumerate(columns):
-        # equal values have equal keys, and so has NULL
+        # equal values, including NULL, have equal keys
         keys = row_keys(below, [name])
         inherited = pc.fill_null(pc.greater(depth, level), False)
         differs = pc.fill_null(pc.not_equal(keys, keys.take(one_array(parents))), False)
@@ -250,7 +251,7 @@ def _twins(tables: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
 
 
 def twin_ids(tables: pa.Table, spec: PartitionSpec) -> list[list[str]]:
-    """Return the ids of tables of a spec version that have the same partition values, together."""
+    """Return groups of ids of tables of a spec version with the same partition values."""
     keys = row_keys(tables, [field.column for field in spec.fields])
     counts = pc.value_counts(keys)
     twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))

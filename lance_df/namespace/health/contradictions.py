@@ -1,4 +1,4 @@
-"""Rows of ``__manifest`` that contradict each other: several of one id, or several tables of one folder."""
+"""Find rows of ``__manifest`` that contradict each other: duplicate ids, or tables with the same folder."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _COLUMNS: Final = ("object_id", "object_type", "location", "read_version")
 
 @dataclass(frozen=True, slots=True)
 class SortedRows:
-    """Rows in which each id is unique, and the rows that were taken out for it.
+    """Rows with unique ids, and the rows that were removed to make them unique.
 
     Attributes
     ----------
     rows
-        One of each id, but for those that are misplaced.
+        One row for each id, without misplaced rows.
     repeated
-        Ids that several rows with the same folder have. The one of the highest version stays.
+        Ids of several rows with the same folder, of which the one with the highest version is kept.
     others
-        Rows with the id of another one, of other folders.
+        Rows with the id of another row but another folder.
     misplaced
-        Rows that name the folder of another table, as the names of folders say.
+        Rows that name the folder of another table, according to the folder's name.
     """
 
     rows: pa.Table
@@ -41,7 +41,7 @@ class SortedRows:
 
 
 def sorted_out(rows: pa.Table) -> SortedRows:
-    """Take out the rows that repeat an id, and those that name the folder of another table."""
+    """Separate the rows that repeat an id or name the folder of another table."""
     several = _several(rows["object_id"])
     repeated, others, dropped = [], [], []
     for name in several:
@@ -69,7 +69,7 @@ def sorted_out(rows: pa.Table) -> SortedRows:
 
 
 def _rank(row: dict[str, Any]) -> tuple[bool, int]:
-    """Return the sort key of a row: first those in the folder of their id, then the highest version."""
+    """Return the sort key of a row: rows in the folder of their id first, then by descending version."""
     return not _has_folder_of_id(row), -(row["read_version"] or 0)
 
 

@@ -1,4 +1,4 @@
-"""What a table below a spec version is, judged by its rows alone: a member of which partition, or none."""
+"""Determine from its rows alone of which partition a table is a member, if any."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spec_of_path(object_id: str, specs: PartitionSpecs) -> PartitionSpec:
     Raises
     ------
     NoMemberError
-        There is no such version, or the id has not as many levels as it.
+        There is no such version, or the id has another number of levels.
     """
     name, *levels = object_id.split(SEPARATOR)
     spec = next((spec for spec in specs if spec.name == name), None)
@@ -55,7 +55,7 @@ def newest_version(root: Location, location: str) -> Table:
     Raises
     ------
     NoMemberError
-        There is none that can be opened.
+        No version can be opened.
     """
     try:
         return open_member(folder_at(root, location))
@@ -64,12 +64,12 @@ def newest_version(root: Location, location: str) -> Table:
 
 
 def read_version(root: Location, member: MemberRow) -> Table:
-    """Open the version of a table that its row names, or the newest one where there is no such version.
+    """Open the version of a table that its row names, or the newest one if that version does not exist.
 
     Raises
     ------
     NoMemberError
-        There is none that can be opened.
+        No version can be opened.
     """
     location = member.location or ""
     if member.names_version and member.read_branch is None:
@@ -79,12 +79,12 @@ def read_version(root: Location, member: MemberRow) -> Table:
 
 
 def values_of_member(table: Table, spec: PartitionSpec, schema: NamespaceSchema) -> pa.RecordBatch | None:
-    """Return the partition values that all rows of a table have, as one row; None if there are no rows.
+    """Return the partition values of all rows of a table as one row, or None if the table is empty.
 
     Raises
     ------
     NoMemberError
-        The rows are of several partitions or cannot be read, or the fields are not those of the namespace.
+        The rows belong to several partitions or cannot be read, or the fields differ from the namespace.
     """
     if (difference := next(differing_fields(schema, table), None)) is not None:
         raise NoMemberError(difference)
@@ -101,7 +101,7 @@ def values_of_member(table: Table, spec: PartitionSpec, schema: NamespaceSchema)
 
 
 def _distinct(values: pa.RecordBatch) -> pa.RecordBatch:
-    """Return one row for each tuple of values."""
+    """Return one row for each distinct tuple of values."""
     keys = value_keys(values.columns)
     return values.take(pc.index_in(keys.unique(), value_set=keys))
 
@@ -109,7 +109,7 @@ def _distinct(values: pa.RecordBatch) -> pa.RecordBatch:
 def read_member(
     root: Location, specs: PartitionSpecs, schema: NamespaceSchema, member: MemberRow
 ) -> VersionAndValues | str:
-    """Return the version of a table to read and the partition values of its rows, or why it is no member."""
+    """Return the version of a table to read and its partition values, or why it is not a member."""
     try:
         spec = spec_of_path(member.object_id, specs)
         if member.location is None:

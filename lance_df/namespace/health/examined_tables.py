@@ -1,4 +1,4 @@
-"""What the tables of incomplete rows are: members of the namespace, or not."""
+"""Examine the tables of incomplete rows: complete the rows of members, set the others aside."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def examine(rebuild: Rebuild, spread: Spread) -> None:
-    """Find out what the open tables are; set aside what is no member."""
+    """Examine the tables of open rows, and leave those that are not members to be set aside."""
     is_table = pc.equal(rebuild.open["object_type"], TABLE)
     tables, others = rebuild.open.filter(is_table), rebuild.open.filter(pc.invert(is_table))
     paths, taken = _known_values(rebuild)
@@ -51,7 +51,7 @@ def _examined(
     paths: dict[str, bytes],
     taken: dict[tuple[int, bytes], str],
 ) -> pa.Table:
-    """Return the row of an open table, complete."""
+    """Return the completed row of an open table."""
     if isinstance(result, str):
         raise NoMemberError(result)
     spec, (version, values) = spec_of_path(name, rebuild.specs), result
@@ -80,7 +80,7 @@ def _examined(
 
 
 def _known_values(rebuild: Rebuild) -> tuple[dict[str, bytes], dict[tuple[int, bytes], str]]:
-    """Return the keys of namespaces and of tables whose values are known; nothing if none are needed."""
+    """Return the keys of namespaces and tables with known values; empty if no row is open."""
     paths: dict[str, bytes] = {}
     taken: dict[tuple[int, bytes], str] = {}
     if not len(rebuild.open):

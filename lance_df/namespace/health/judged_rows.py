@@ -1,4 +1,4 @@
-"""Which rows of ``__manifest`` contradict other rows, the tables that they name, or are not complete."""
+"""Find rows of ``__manifest`` that contradict other rows or their own tables, or are incomplete."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _ROW_PROBLEMS: Final = (ProblemKind.ROW, ProblemKind.VALUES, ProblemKind.NAME)
 
 
 def bad_ids(survey: Survey, rows: pa.Table, *, proven: Container[str] = ()) -> dict[str, set[ProblemKind]]:
-    """Return the ids of rows that contradict others or are not complete, and how.
+    """Return the ids of rows that contradict others or are incomplete, with the kinds of problems.
 
     Parameters
     ----------
     proven
-        Ids of members whose rows are known to be those of the partition of NULL.
+        Ids of members that are known to be the partition of NULL.
     """
     kinds = {name: {ProblemKind.ROW} for name in unproven_ids(survey, rows) if name not in proven}
     for problem in check_rows(survey, rows):
-        # what lacks only its namespace is complete: an older version may have an older version to read
+        # a row that lacks only its namespace is complete; recalling it could restore an outdated version
         if problem.found == NO_PARENT:
             continue
         if problem.severity is Severity.ERROR and problem.kind in _ROW_PROBLEMS:
@@ -46,14 +46,14 @@ def bad_ids(survey: Survey, rows: pa.Table, *, proven: Container[str] = ()) -> d
 
 @dataclass(frozen=True, slots=True)
 class JudgedRows:
-    """What the rows of tables say of values in ``__manifest`` that tables share, or that are not there.
+    """The result of comparing duplicate or missing partition values with the rows of the tables.
 
     Attributes
     ----------
     proven
-        Tables without any value, which is what their rows have.
+        Tables without partition values whose rows are those of the partition of NULL.
     wrong
-        Tables whose rows have other values, and the namespaces above them that have not those.
+        Tables whose rows have other values, and the namespaces above them without these values.
     """
 
     proven: frozenset[str]
@@ -61,7 +61,7 @@ class JudgedRows:
 
 
 def judged_rows(survey: Survey, specs: PartitionSpecs, schema: NamespaceSchema, rows: pa.Table) -> JudgedRows:
-    """Compare rows whose values are shared, or are not there, with the tables that they name."""
+    """Compare rows with duplicate or missing partition values with the tables that they name."""
     unproven = frozenset(unproven_ids(survey, rows))
     twins = {name for spec in specs if survey.has_values for name in _twins(rows, spec)}
     wanted = pa.array(sorted(unproven | twins), pa.string())

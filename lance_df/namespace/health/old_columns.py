@@ -1,4 +1,4 @@
-"""Members that are brought back from before a change of columns get the columns of the namespace."""
+"""Give members that are restored from before a change of columns the columns of the namespace."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def has_old_columns(root: Location, schema: NamespaceSchema, member: MemberRow) -> bool:
-    """Return whether a member lacks columns of the namespace, which are NULL in it, or has dropped ones.
+    """Return whether a member lacks columns of the namespace, so that they are NULL, or has dropped ones.
 
-    False if it can be neither read nor changed in the columns of the namespace.
+    False if it cannot be read or changed with the columns of the namespace.
     """
     if member.read_branch is not None or member.read_tag is not None:
         return False

@@ -1,7 +1,8 @@
-"""Folders of a namespace that no row names: what a writer left that died, or has not published yet.
+"""Find and remove folders of a namespace that no row names, left by crashed or unfinished writers.
 
-A folder that some version of ``__manifest`` names is needed to read that version. One that none names may
-belong to a writer that is not done, so only what nobody wrote to for long may go.
+A folder that any version of ``__manifest`` names is needed to read that version. A folder that no version
+names may belong to a writer that has not finished, so only folders that have not been written to for a long
+time may be removed.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ if TYPE_CHECKING:
 
 ORPHAN_AGE: Final = UNVERIFIED_AGE
 
-# most ids that a member may have lost for its folder to still give the first one
+# how many of the ids that follow from a folder are recognized
 _NUM_IDS: Final = 8
 
 
 def ids_of_folder(name: str) -> Iterator[str]:
-    """Yield the ids that the member in a folder may have: the one it was made for, then others without end.
+    """Yield the possible ids of the member in a folder: its original id, then endless alternatives.
 
-    The others follow from the name of the folder. A repair gives them to a member that comes back while
-    another one has its id.
+    The alternatives are derived from the folder name. A repair gives one to a restored member if another
+    member has its id.
     """
     if (first := member_of_folder(name)) is None:
         return
@@ -66,18 +67,18 @@ def ids_of_folder(name: str) -> Iterator[str]:
 
 
 def is_id_of_folder(name: str, folder: str) -> bool:
-    """Whether an id is one of those that the member in a folder may have."""
+    """Whether an id is one of the possible ids of the member in a folder."""
     return name in islice(ids_of_folder(folder), _NUM_IDS)
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanFolder:
-    """A folder named like that of a member, which no version of ``__manifest`` names.
+    """A folder with the name of a member folder that no version of ``__manifest`` names.
 
     Attributes
     ----------
     modified
-        When something in it was written last, in seconds since the epoch; None where the store does not say.
+        The last write to the folder, in seconds since the epoch; None if the store does not report it.
     """
 
     folder: Location
@@ -86,7 +87,7 @@ class OrphanFolder:
 
 
 def check_folders(survey: Survey, rows: pa.Table) -> list[Problem]:
-    """Return what lies in the root and is in no row."""
+    """Return the problems of entries in the root that no row names."""
     named = _first_parts(rows)
     strange, members = [], []
     for entry in scan_folder(survey.root):
@@ -112,7 +113,7 @@ def check_folders(survey: Survey, rows: pa.Table) -> list[Problem]:
 
 
 def lost_folders(survey: Survey, rows: pa.Table) -> set[str]:
-    """Return the tables of members that no row names, but a version that this one follows from does."""
+    """Return the folders of member tables that no row names, but that a preceding version does."""
     named = _first_parts(rows)
     unnamed = {
         entry.name
@@ -129,8 +130,8 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
     Parameters
     ----------
     older_than
-        Nothing in a folder was written for so long. Less than the default of a week is right only while
-        nobody writes.
+        The minimum time since the last write to a folder. Less than the default of a week is safe only while
+        no writer is active.
 
     Raises
     ------
@@ -139,7 +140,7 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
     NotFoundError
         There is no namespace.
     CorruptDataError
-        A version of ``__manifest`` cannot be read, so that it is not known what it needs.
+        A version of ``__manifest`` cannot be read, so that it is not known which folders it needs.
     """
     if older_than < dt.timedelta(0):
         raise InvalidInputError(f"older_than must be a timedelta of 0 or more, got {older_than!r}")
@@ -147,7 +148,7 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
     entries = [each for each in scan_folder(root) if each.is_directory and is_member_folder(each.name)]
     folders = [_measured(root, each) for each in sorted(entries, key=lambda entry: entry.name)]
     old = [each for each in folders if each.modified is not None and each.modified < latest]
-    # The newest version is read after the folders: what was published in between is not removed.
+    # The newest version is read after the folders, so that folders published in between are not removed.
     needed = _named_by(_all_versions(open_manifest_table(root))) if old else frozenset()
     orphans = [each for each in old if each.folder.name not in needed]
     for each in () if dry_run else orphans:
@@ -156,12 +157,12 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
 
 
 def _is_table(folder: Location) -> bool:
-    """Whether a folder has versions: a write that failed may have left data files in one that was gone."""
+    """Whether a folder has versions; a failed write may have left data files in a removed folder."""
     return bool((folder / VERSIONS_DIR).names())
 
 
 def _measured(root: Location, entry: ListedFile) -> OrphanFolder:
-    # a writer that dies leaves a folder without files
+    # a crashed writer may leave a folder without files
     total, modified, is_known = 0, entry.modified or 0.0, True
     folder = root / entry.name
     pending = [folder]
@@ -171,7 +172,7 @@ def _measured(root: Location, entry: ListedFile) -> OrphanFolder:
             if child.is_directory:
                 pending.append(directory / child.name)
             total += child.size if not child.is_directory else 0
-            # folders of object stores have no time
+            # folders of object stores have no modification time
             if child.modified is not None:
                 modified = max(modified, child.modified)
             elif not child.is_directory:
@@ -186,12 +187,12 @@ def _all_versions(table: Table, *, skip_damaged: bool = False) -> Iterator[Table
 
 
 def _named_by(versions: Iterable[Table], *, skip_damaged: bool = False) -> frozenset[str]:
-    """Return the folders that versions name, but for versions that a clean-up has removed half.
+    """Return the folders that versions name, without versions that a clean-up has partly removed.
 
     Parameters
     ----------
     skip_damaged
-        Leave out all fragments that cannot be read.
+        Whether to skip all fragments that cannot be read.
 
     Raises
     ------
@@ -201,7 +202,7 @@ def _named_by(versions: Iterable[Table], *, skip_damaged: bool = False) -> froze
     names: set[str] = set()
     seen: set[tuple[str, ...]] = set()
     for version in versions:
-        # data files never change: each is read once, with the rows that later versions deleted
+        # data files never change, so each is read once, including rows that later versions deleted
         for fragment in version.fragments:
             files = tuple(file.path for file in fragment.files)
             if files in seen:

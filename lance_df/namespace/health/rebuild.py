@@ -1,6 +1,6 @@
-"""The rows that ``__manifest`` should have, from what it has: the state of a rebuilding, and how it begins.
+"""The state of rebuilding the rows of ``__manifest``, and its first step.
 
-Its steps are in `recalled_rows`, `examined_tables`, `added_namespaces` and `set_aside`.
+The other steps are in `recalled_rows`, `examined_tables`, `added_namespaces` and `set_aside`.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Rebuild:
-    """A rebuilding under way.
+    """The state of rebuilding the rows of ``__manifest``.
 
     Attributes
     ----------
     columns
-        Those that the rows will have.
+        The columns of the rebuilt rows.
     good
-        Rows that are as they should be.
+        Correct rows.
     open
-        Rows below spec versions that are not complete.
+        Incomplete rows below spec versions.
     valued
-        The ids of open rows with values that fit those of other rows.
+        The ids of open rows with partition values that are consistent with other rows.
     renamed
-        The former ids of open rows that got the id of their folder, by the new ids.
+        The new ids of open rows that got the id of their folder.
     other
-        Rows that are not of the partitioned namespace.
+        Rows that do not belong to the partitioned namespace.
     spare
-        Rows that have the id of another one, but not its folder.
+        Rows with the id of another row but another folder.
     misplaced
         Rows that name the folder of another table.
     """
@@ -67,7 +67,7 @@ class Rebuild:
 
     @classmethod
     def of(cls, survey: Survey, specs: PartitionSpecs, schema: NamespaceSchema) -> Rebuild:
-        """Sort the rows of a version."""
+        """Classify the rows of a version."""
         rows = survey.rows()
         is_member_row = is_spec_row(rows)
         deduplicated, other = sorted_out(rows.filter(is_member_row)), rows.filter(pc.invert(is_member_row))
@@ -104,7 +104,7 @@ class Rebuild:
         return rebuild
 
     def rows(self) -> pa.Table:
-        """Return all rows but those that are still open."""
+        """Return the correct rows and the other rows, without open ones."""
         return joined(self.good, self.other)
 
     def all_rows(self) -> pa.Table:
@@ -112,15 +112,14 @@ class Rebuild:
         return joined(self.rows(), self.open, self.spare, self.misplaced)
 
     def add_action(self, kind: RepairKind, subject: str, text: str) -> None:
-        """Take note of what was done, for the report."""
+        """Record an action for the report."""
         self.actions.append(RepairAction(kind, subject, text))
 
 
 def as_folders_say(incomplete: pa.Table, complete: pa.Table) -> tuple[pa.Table, dict[str, str]]:
-    """Return rows with the ids that the names of their folders give, and the former ids by the new ones.
+    """Return rows with the ids that follow from their folder names, and the former ids by new id.
 
-    Where a row that is as it should be has the id, it stays what it is, as does one with another id that the
-    folder may have.
+    A row keeps its id if a correct row has the new id, or if its id is another possible id of the folder.
     """
     taken = set(complete["object_id"].to_pylist())
     ids, types = incomplete["object_id"].to_pylist(), incomplete["object_type"].to_pylist()

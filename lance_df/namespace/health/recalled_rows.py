@@ -1,4 +1,4 @@
-"""Rows of ``__manifest`` that an older version had complete, or had at all."""
+"""Restore rows of ``__manifest`` from older versions that had them, or had them complete."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def recall(rebuild: Rebuild, known: pa.Table, version: int) -> None:
-    """Complete open rows from those of an older version: of the same id, type and folder.
+    """Complete open rows from rows of an older version with the same id, type and folder.
 
     Parameters
     ----------
     known
-        Rows that are as they should be.
+        Correct rows of the older version.
     """
     indices = pc.index_in(rebuild.open["object_id"], value_set=one_array(known["object_id"]))
     past = known.take(one_array(indices))
@@ -34,7 +34,7 @@ def recall(rebuild: Rebuild, known: pa.Table, version: int) -> None:
     mine, theirs = (pc.fill_null(rows["location"], "") for rows in (rebuild.open, past))
     is_same = pc.and_(is_same, pc.equal(mine, theirs))
     is_known = pc.equal(rebuild.open["object_type"], NAMESPACE)
-    # without any of these, the older row is no better
+    # an older row without any of these is no better
     for name in ("read_version", "read_tag", *value_columns(rebuild.specs)):
         if name in past.column_names:
             is_known = pc.or_(is_known, past[name].is_valid())
@@ -55,16 +55,15 @@ def recall(rebuild: Rebuild, known: pa.Table, version: int) -> None:
 
 
 def bring_back(rebuild: Rebuild, rows: pa.Table, version: int) -> set[str]:
-    """Add rows of tables that are gone, though their folders are not, and return these folders.
+    """Add missing rows of tables whose folders exist, and return these folders.
 
-    They replace rows of the same id that name no folder, or that of another table. Where another table
-    has the id, which was given out again since, they get another one. Those that were set aside are so
-    again.
+    They replace rows with the same id that name no folder or the folder of another table. If another table
+    has been given the id since, they get another id. Rows that were set aside are set aside again.
 
     Parameters
     ----------
     rows
-        Of which each names a folder that no row names now.
+        Rows of an older version, each of which names a folder that no row names now.
     """
     is_member_row = is_spec_row(rows)
     aside = rows.filter(pc.invert(is_member_row))

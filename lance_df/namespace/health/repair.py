@@ -1,8 +1,8 @@
-"""Repair a partitioned namespace that another program has rewritten, or that is damaged otherwise.
+"""Repair a partitioned namespace that another program has rewritten or that is damaged.
 
-Nothing is lost: rows are completed from older versions, or else from what is in the tables; what cannot be a
-member of the namespace is moved to the namespace ``set_aside`` and stays a table. All is published in one
-commit, decided on the newest version.
+Nothing is lost. Rows are completed from older versions, or else from the contents of the tables. A table that
+cannot be a member of the namespace is moved to the namespace ``set_aside`` and stays a table. The result is
+computed from the newest version and published in one commit.
 """
 
 from __future__ import annotations
@@ -65,18 +65,19 @@ _ATTEMPTS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairOptions:
-    """What a repair does besides completing ``__manifest``.
+    """What a repair does in addition to completing ``__manifest``.
 
     Attributes
     ----------
     dry_run
-        Report what would be done, and change nothing.
+        Report the repair actions without changing anything.
     publish_newer
-        Show the newest version of every member, if its rows fit, also where another program made it.
+        Publish the newest version of every member, also if another program committed it, provided that its
+        rows belong to the partition.
     forget_missing
         Remove rows of tables whose folders are gone.
     remove_orphans
-        Remove folders of members that no version names, and that nobody wrote to for ``older_than``.
+        Remove folders of members that no version names and that were not written to for ``older_than``.
     """
 
     dry_run: bool = False
@@ -87,25 +88,25 @@ class RepairOptions:
 
 
 def repair_namespace(root: Location, options: RepairOptions, *, spread: Spread = in_threads) -> RepairReport:
-    """Repair a namespace; one that is whole stays as it is.
+    """Repair a namespace; an intact one is not changed.
 
     Parameters
     ----------
     spread
-        What runs the examination of the members.
+        Runs the examination of the members.
 
     Raises
     ------
     NotFoundError
-        There is no partitioned namespace, and never was.
+        There is no partitioned namespace, and there never was one.
     CorruptDataError
-        ``__manifest`` cannot be read, or no version of it has specs and a schema that can be.
+        ``__manifest`` cannot be read, or no version of it has readable specs and a readable schema.
     UnsupportedFeatureError
-        The namespace needs a writer that knows more.
+        Writing the namespace needs features that this release does not have.
     RetryableConflictError
-        Others were faster again and again.
+        Other writers were faster again and again.
     CommitStateUnknownError
-        It is not known whether the repair was published. Repairing again does no harm.
+        It is not known whether the repair was published. It is safe to repair again.
     """
     for _ in range(_ATTEMPTS):
         try:
@@ -155,7 +156,7 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
 
 
 def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
-    """Return a version as it is with good metadata, and what was taken from older versions for that."""
+    """Return a version with correct metadata, and the entries that were taken from older versions."""
     metadata = survey.table.manifest.table_metadata
     is_good = survey.specs is not None and survey.schema is not None
     lacking = missing_specs(survey, survey.rows()) if is_good else set()
@@ -170,7 +171,7 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
             for key, text in past.items()
             if (key == SCHEMA_KEY or key.startswith(KEY_PREFIX)) and metadata.get(key) != text
         }
-        if lacking:  # what is there is good
+        if lacking:  # the existing entries are correct
             missing = {key: text for key, text in missing.items() if key in lacking}
         if missing:
             return Survey.of(survey.root, survey.table, {**metadata, **missing}), missing
@@ -180,19 +181,19 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
 
 
 def _recall(survey: Survey, rebuild: Rebuild) -> None:
-    """Look in older versions for open rows, and for those of tables that are gone."""
+    """Restore open rows, and rows of missing tables, from older versions."""
     lost = lost_folders(survey, rebuild.all_rows())
     for older in older_surveys(survey) if lost or len(rebuild.open) else ():
         if not older.is_whole:
             continue
         try:
             rows = older.rows()
-        except LanceError:  # a clean-up that was killed has removed its files
+        except LanceError:  # an interrupted clean-up has removed its files
             continue
         known = rows.filter(is_spec_row(rows))
         is_hidden = False
         if len(rebuild.open):
-            # what was wrong by then, a version before may have had right
+            # an even older version may have the correct row
             is_bad = pc.is_in(known["object_id"], pa.array([*bad_ids(older, known)], pa.string()))
             recall(rebuild, known.filter(pc.invert(is_bad)), older.table.version)
             bad = known.filter(is_bad)["object_id"].combine_chunks()
@@ -201,7 +202,7 @@ def _recall(survey: Survey, rebuild: Rebuild) -> None:
         if len(back):
             lost -= bring_back(rebuild, _as(back, rebuild.columns), older.table.version)
         if not (lost or is_hidden):
-            # what the newest whole version did not have was added since
+            # rows that the newest intact version does not have were added later
             return
 
 
@@ -224,7 +225,7 @@ def _without_missing(survey: Survey, rows: pa.Table, actions: list[RepairAction]
 
 
 def _missing(survey: Survey, rows: pa.Table) -> list[RepairAction]:
-    """Return the rows of tables without a folder: somebody may bring it back."""
+    """Return actions that report tables without a folder, which a user may restore."""
     folders = {entry.name for entry in scan_folder(survey.root) if entry.is_directory}
     text = "bring its folder back, or remove the row with forget_missing=True (--forget-missing)"
     return [
@@ -237,7 +238,7 @@ def _missing(survey: Survey, rows: pa.Table) -> list[RepairAction]:
 
 
 def _is_empty(root: Location, rows: pa.Table, name: str) -> bool:
-    """Whether the table of an id has no rows, in the version that is read."""
+    """Whether the table with an id is empty, in the version to read."""
     row = rows.filter(pc.equal(rows["object_id"], name)).slice(0, 1)
     (fields,) = row.select(["object_id", "location", *(each.name for each in READ_FIELDS)]).to_pylist()
     try:
@@ -248,7 +249,7 @@ def _is_empty(root: Location, rows: pa.Table, name: str) -> bool:
 
 
 def _loss(root: Location, member: MemberRow) -> str | None:
-    """Return the error that shows that the table of a member is gone; None if other versions may be left."""
+    """Return the error that shows that the table of a member is gone, None if other versions may exist."""
     if member.location is None:
         return None
     try:
@@ -287,7 +288,7 @@ def _with_columns(
     actions: list[RepairAction],
     options: RepairOptions,
 ) -> pa.Table:
-    """Return rows that name versions with the columns of the namespace, of members that were brought back."""
+    """Return rows in which restored members are at versions with the columns of the namespace."""
     restored = _subjects(actions, RepairKind.BROUGHT_BACK)
     members = [member for member in member_rows(survey, rows) if member.object_id in restored]
     old = [member for member in members if has_old_columns(survey.root, schema, member)]
@@ -309,7 +310,7 @@ def _with_twins_joined(
     actions: list[RepairAction],
     options: RepairOptions,
 ) -> tuple[pa.Table, frozenset[str]]:
-    """Return rows that name one table with rows for each partition, and the tables that are empty now."""
+    """Return rows with one non-empty table for each partition, and the tables that are empty now."""
     emptied: set[str] = set()
     moved: dict[str, int] = {}
     restored = _subjects(actions, RepairKind.BROUGHT_BACK)
@@ -326,7 +327,7 @@ def _with_twins_joined(
 
 
 def _with_versions(rows: pa.Table, versions: Mapping[str, int]) -> pa.Table:
-    """Return rows of which some are to be read at other versions, of main."""
+    """Return rows with new versions of main for some members."""
     if not versions:
         return rows
     names = rows["object_id"].to_pylist()
@@ -344,9 +345,9 @@ def _with_versions(rows: pa.Table, versions: Mapping[str, int]) -> pa.Table:
 def _newer(
     root: Location, specs: PartitionSpecs | None, schema: NamespaceSchema | None, member: MemberRow
 ) -> int | str | None:
-    """Return the newer version of a member, None if there is none, or why it cannot be shown.
+    """Return the newer version of a member, None if there is none, or why it cannot be published.
 
-    Of one that is read from a branch or by a tag only where these are gone.
+    A member that is read from a branch or by a tag has a newer version only if these do not exist.
     """
     try:
         if member.read_branch is not None or member.read_tag is not None:
@@ -370,7 +371,7 @@ def _newer(
 
 
 def _check_objects(survey: Survey, rows: pa.Table, actions: Sequence[RepairAction]) -> None:
-    """Check that only what is reported has another id, and that the folder of every table has a row."""
+    """Check that only reported rows have another id, and that every folder of a table still has a row."""
     uri, before = survey.table.uri, survey.rows()
     forgotten = _subjects(actions, RepairKind.FORGOTTEN)
     is_gone = pc.is_in(before["object_id"], pa.array(sorted(forgotten), pa.string()))
@@ -386,7 +387,7 @@ def _check_objects(survey: Survey, rows: pa.Table, actions: Sequence[RepairActio
 
 
 def _published(survey: Survey, rows: pa.Table, metadata: Mapping[str, str]) -> Table:
-    """Publish the rows, and after them the metadata, without which there is no partitioned namespace."""
+    """Publish the rows, then the metadata, without which it is not a partitioned namespace."""
     table = survey.table
     schema = _schema(survey, rows.schema)
     batches = rows.select(schema.names).cast(schema.to_arrow()).to_batches()
@@ -401,7 +402,7 @@ def _published(survey: Survey, rows: pa.Table, metadata: Mapping[str, str]) -> T
 
 
 def _schema(survey: Survey, columns: pa.Schema) -> Schema:
-    """Return the schema with the key, and with what columns others have added."""
+    """Return the schema with its primary key, and with columns that other programs have added."""
     if not survey.missing:
         return survey.table.schema
     base = set(manifest_schema(()).names)

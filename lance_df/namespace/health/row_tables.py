@@ -1,4 +1,4 @@
-"""Tables of rows of ``__manifest``: put together, and columns of them replaced."""
+"""Helpers to concatenate rows of ``__manifest``, and to replace columns of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def without_values(rows: pa.Table, specs: PartitionSpecs) -> pa.Table:
 
 
 def with_column(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """Return rows with other values in a column."""
+    """Return rows with a column replaced."""
     index = rows.schema.get_field_index(name)
     return rows.set_column(index, rows.schema.field(index), column)
 

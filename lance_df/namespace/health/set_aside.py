@@ -1,4 +1,4 @@
-"""Rows of what cannot be a member: moved below a namespace of their own, where they stay tables."""
+"""Move rows that cannot be members to a separate namespace, in which they stay tables."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SET_ASIDE: Final = "set_aside"
 
 
 def set_aside(rebuild: Rebuild) -> None:
-    """Move what is left below a namespace of its own, where `DirectoryNamespace` finds it."""
+    """Move the remaining rows to a separate namespace, in which `DirectoryNamespace` finds them."""
     _drop_shared(rebuild)
-    # to drop a table there would take the folder of the other one along
+    # if they were set aside, dropping them would remove the folder of the other table
     rebuild.good, rebuild.misplaced = joined(rebuild.good, rebuild.misplaced), rebuild.misplaced.slice(0, 0)
     for name in rebuild.spare["object_id"].to_pylist():
         rebuild.add_action(RepairKind.SET_ASIDE, name, "another row has its id")
@@ -42,12 +42,12 @@ def set_aside(rebuild: Rebuild) -> None:
 
 
 def set_aside_twins(rebuild: Rebuild, rows: pa.Table, is_empty: Callable[[str], bool]) -> pa.Table:
-    """Return rows, with the empty ones of several tables of the same partition moved, too.
+    """Return rows; if several tables have the same partition, the empty ones are set aside.
 
     Parameters
     ----------
     is_empty
-        Whether the table of an id has no rows.
+        Whether the table with an id is empty.
     """
     twins: list[str] = []
     for spec in rebuild.specs:
@@ -69,7 +69,7 @@ def set_aside_twins(rebuild: Rebuild, rows: pa.Table, is_empty: Callable[[str], 
 
 
 def add_others(rebuild: Rebuild, rows: pa.Table, wanted: Sequence[str]) -> list[str]:
-    """Add rows that are not of the partitioned namespace, and return their ids: those wanted, or near."""
+    """Add rows outside the partitioned namespace, and return their ids: those wanted, or with a suffix."""
     taken = set(rebuild.other["object_id"].to_pylist())
     names = []
     for base in wanted:
@@ -89,7 +89,7 @@ def add_others(rebuild: Rebuild, rows: pa.Table, wanted: Sequence[str]) -> list[
 
 
 def _drop_shared(rebuild: Rebuild) -> None:
-    """Drop rows that name the folder of another table, which has a row that is as it should be."""
+    """Drop rows that name the folder of another table that has a correct row."""
     is_shared = pc.is_in(rebuild.misplaced["location"], one_array(rebuild.good["location"].drop_null()))
     for name, location in zip(
         *(rebuild.misplaced.filter(is_shared)[each].to_pylist() for each in ("object_id", "location")),

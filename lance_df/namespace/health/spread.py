@@ -15,12 +15,12 @@ _NUM_THREADS: Final = 8
 
 
 class Spread(Protocol):
-    """Returns the results of a function for each item. Function, items and results can be pickled."""
+    """Returns the result of a function for each item. Function, items and results can be pickled."""
 
     def __call__(self, function: Callable[[T], R], items: Sequence[T], /) -> list[R]: ...
 
 
 def in_threads(function: Callable[[T], R], items: Sequence[T], /) -> list[R]:
-    """Return the results of a function for each item, several at once."""
+    """Return the result of a function for each item, computed in threads."""
     with ThreadPoolExecutor(_NUM_THREADS) as pool:
         return list(pool.map(function, items))

@@ -1,4 +1,4 @@
-"""What ``__manifest`` says, as far as it can be read: also where it is damaged, or others rewrote it."""
+"""Read ``__manifest`` as far as possible, even if it is damaged or was rewritten by other programs."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ SPEC_ROW = r"^v[0-9]+(\$|$)"
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """One version of ``__manifest``, whole or not.
+    """One version of ``__manifest``, intact or not.
 
     Attributes
     ----------
     specs, schema
-        None where the metadata do not describe them.
+        The specs and the schema; None if the metadata does not describe them.
     missing
-        Columns that a namespace with such specs may have, and the table lacks.
+        Columns that a namespace with these specs may have but the table lacks.
     problems
-        What is wrong with the metadata and the columns.
+        The problems of the metadata and the columns.
     """
 
     root: Location
@@ -59,7 +59,7 @@ class Survey:
         Parameters
         ----------
         metadata
-            Read instead of the metadata of the version.
+            Used instead of the metadata of the version.
         """
         known = table.manifest.table_metadata if metadata is None else metadata
         problems: list[Problem] = []
@@ -72,12 +72,12 @@ class Survey:
 
     @property
     def is_whole(self) -> bool:
-        """Whether specs, schema and the columns that these demand are there."""
+        """Whether the specs, the schema and the columns that they require exist."""
         return self.specs is not None and self.schema is not None and not self.lost
 
     @property
     def lost(self) -> tuple[pa.Field, ...]:
-        """Columns that the table lacks, or has with another type, although it must not."""
+        """Required columns that the table lacks or has with another type."""
         return tuple(each for each in self.missing if _is_lost(each, self.table))
 
     @property
@@ -87,7 +87,7 @@ class Survey:
         return self.specs is not None and all(each.name in read for each in self.missing)
 
     def rows(self) -> pa.Table:
-        """Return all rows; columns that are missing are null."""
+        """Return all rows; missing columns are NULL."""
         plan = plan_scan(self.table, ScanRequest(requires=Promise.COMPLETE))
         rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema).combine_chunks()
         check_all_rows(self.table, rows)
@@ -99,7 +99,7 @@ class Survey:
 
 
 def open_survey(root: Location, version: int | None = None) -> Survey:
-    """Read ``__manifest`` of a namespace, in its newest version or another one.
+    """Read the ``__manifest`` of a namespace, in its newest version or another one.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def open_survey(root: Location, version: int | None = None) -> Survey:
 
 
 def check_base_columns(table: Table) -> None:
-    """Raise `CorruptDataError` if a table lacks what every ``__manifest`` has."""
+    """Raise `CorruptDataError` if a table lacks the base columns of ``__manifest``."""
     types = {field.name: field.type for field in table.arrow_schema}
     for each in BASE_FIELDS[:4]:
         if types.get(each.name) != each.type:
@@ -126,12 +126,12 @@ def check_base_columns(table: Table) -> None:
 
 
 def is_spec_row(rows: pa.Table) -> pa.ChunkedArray:
-    """Return which rows are a spec version, or below one."""
+    """Return which rows are spec versions or below one."""
     return pc.match_substring_regex(rows["object_id"], SPEC_ROW)
 
 
 def older_surveys(survey: Survey) -> Iterator[Survey]:
-    """Yield the versions before one that are still there, the newest first; damaged ones are left out."""
+    """Yield the existing versions before a survey's, the newest first, without damaged ones."""
     for older in islice(lineage(survey.table), 1, None):
         try:
             yield Survey.of(survey.root, older)
@@ -140,12 +140,12 @@ def older_surveys(survey: Survey) -> Iterator[Survey]:
 
 
 def lineage(table: Table) -> Iterator[Table]:
-    """Yield a version and those that it follows from, the newest first; damaged ones are left out.
+    """Yield a version and its predecessors, the newest first, without damaged ones.
 
-    A version that restores an older one follows from that: what only versions between the two had was given
-    up on purpose. No other operation of ``__manifest`` removes a member whose folder stays, so a member that
-    such a version lacks and an older one has was lost. Detached versions, which changes of columns restore,
-    follow from the version before.
+    The predecessor of a version that restores an older one is that older one, because the versions in between
+    were discarded on purpose. No other operation of ``__manifest`` removes a member but keeps its folder. So
+    a member that a predecessor has and a later version lacks was lost. The predecessor of a restored detached
+    version, which changes of columns create, is the version before.
     """
     yield table
     newest = _before(table)
@@ -161,10 +161,10 @@ def lineage(table: Table) -> Iterator[Table]:
 
 
 def _before(table: Table) -> int:
-    """Return the number of the version that a version was made from."""
+    """Return the number of the predecessor of a version."""
     try:
         transaction = table.transaction()
-    except LanceError:  # its file is gone or damaged
+    except LanceError:  # its file is missing or damaged
         transaction = None
     if transaction is not None and isinstance(transaction.operation, Restore):
         restored = transaction.operation.version
@@ -211,7 +211,7 @@ def _missing(table: Table, specs: PartitionSpecs | None) -> tuple[pa.Field, ...]
 
 
 def _is_lost(column: pa.Field, table: Table) -> bool:
-    """Whether a column is needed; those that say what to read are optional, but not of other types."""
+    """Whether a column is required; those that name a version are optional, but must have their type."""
     is_optional = column.name in {field.name for field in READ_FIELDS}
     return not is_optional or column.name in table.arrow_schema.names
 

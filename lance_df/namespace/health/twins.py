@@ -1,7 +1,7 @@
-"""Tables that have the partition values of another one: their rows are moved into one table.
+"""Merge tables with the same partition values by moving their rows into one table.
 
-A change makes a second table for a partition when ``__manifest`` lacks the row of the first. When the first
-one is brought back, both have rows.
+If ``__manifest`` lacks the row of a partition's table, a change creates a second table. When the first one is
+restored, both have rows.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Twins:
-    """Members of one partition, rows of which are moved.
+    """Members of one partition whose rows are to be merged.
 
     Attributes
     ----------
     target
-        The one that receives the rows of the ``sources``: of those that have the ids that their folders were
-        made for the one with the most rows.
+        The member that receives the rows of the ``sources``: the one with the most rows among those that
+        still have the original id of their folder.
     num_rows
-        Of the sources.
+        The number of rows of the sources.
     """
 
     target: MemberRow
@@ -60,18 +60,18 @@ def twins_with_rows(
     restored: Collection[str],
     fitted: Collection[str],
 ) -> list[Twins]:
-    """Return restored members and others of the same partition, whose rows can be moved into one of them.
+    """Return groups of members of one partition, at least one restored, whose rows can be merged.
 
-    Those that are read from a branch, by a tag or without a version, or that have other columns than the
-    namespace, cannot.
+    Rows cannot be moved if a member is read from a branch, by a tag or without a version, or has other
+    columns than the namespace.
 
     Parameters
     ----------
     rows
-        Of ``__manifest``.
+        The rows of ``__manifest``.
     restored
-        Object ids of members whose rows were brought back. Of others that have the same values, the values
-        may be wrong.
+        Object ids of members whose rows were restored. The values of other members with the same values may
+        be wrong.
     fitted
         Object ids of members that get the columns of the namespace before rows are moved.
     """
@@ -90,12 +90,12 @@ def twins_with_rows(
 
 
 def move_rows(root: Location, schema: NamespaceSchema, twins: Twins) -> dict[str, int]:
-    """Commit versions of members, one of which has all rows, and return these by their object ids.
+    """Commit versions of members, one of which has all rows, and return these versions by object id.
 
     Raises
     ------
     CorruptDataError
-        There are more or fewer rows than there should be.
+        The number of rows to move differs from the expected one.
     RetryableConflictError
         Other writers were faster again and again.
     """
@@ -124,20 +124,20 @@ def _members(tables: pa.Table, spec: PartitionSpec) -> list[MemberRow]:
 def _movable(
     root: Location, schema: NamespaceSchema, members: Sequence[MemberRow], fitted: Collection[str]
 ) -> Twins | None:
-    """Return the members that have rows; None if fewer than two have, or if rows cannot be moved."""
+    """Return the members that have rows, or None if there are fewer than two or rows cannot be moved."""
     for member in members:
         if member.read_version is None or member.read_branch is not None or member.read_tag is not None:
             return None
     try:
         tables = [member.open_version(root) for member in members]
         counts = [in_columns_of(schema, table).count_rows() for table in tables]
-        # ids that a repair made up are not needed longer than that
+        # prefer original ids to those that a repair has generated
         best = max(range(len(counts)), key=lambda index: (_has_first_id(members[index]), counts[index]))
         if members[best].object_id not in fitted:
             check_columns(schema, tables[best])
     except (CorruptDataError, InvalidInputError, NotFoundError, UnsupportedFeatureError):
         return None
-    # blobs may lie in base paths that the other table does not have
+    # blobs may be in base paths that the other table does not have
     if any(field.is_blob for field in schema.columns.walk()) and any(
         table.manifest.base_paths for table in tables
     ):

@@ -1,6 +1,6 @@
-"""Check a partitioned namespace: what ``__manifest`` says, in itself and against the tables and folders.
+"""Check a partitioned namespace: the consistency of ``__manifest``, and its tables and folders.
 
-Works where opening the namespace is refused.
+This also works for namespaces that cannot be opened.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 def verify_namespace(
     root: Location, *, deep: bool, version: int | None = None, spread: Spread = in_threads
 ) -> VerifyReport:
-    """Check a namespace, and change nothing.
+    """Check a namespace without changing it.
 
     Parameters
     ----------
     deep
-        Whether to read all rows of all members, and to compare their partition values.
+        Whether to read all rows of all members and check their partition values.
     spread
-        What runs the checks of the members.
+        Runs the checks of the members.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def verify_namespace(
     survey = open_survey(root, version)
     rows = survey.rows()
     problems = [*survey.problems, *_counters(survey)]
-    # where columns are lost, every row lacks their values; the survey reports that once
+    # if columns are lost, every row lacks their values; the survey reports that once
     problems += [
         problem for problem in check_rows(survey, rows) if not (survey.lost and problem.found == UNPUBLISHED)
     ]
@@ -74,7 +74,7 @@ def _damage(table: Table) -> Iterator[Problem]:
 
 
 def _counters(survey: Survey) -> Iterator[Problem]:
-    """No field id above the highest that was given out, or it would be given again."""
+    """Check that no field id exceeds the highest assigned one, as it would be assigned again."""
     if survey.specs is None or survey.schema is None:
         return
     highest = survey.schema.max_field_id

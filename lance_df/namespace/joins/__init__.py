@@ -1,1 +1,1 @@
-"""Which partitions of several namespaces join with each other."""
+"""Determine which partitions of several namespaces can be joined with one another."""

@@ -1,17 +1,19 @@
-"""Which partitions of several namespaces can be joined with one another, and with no others.
+"""Group the partitions of several namespaces so that rows with equal join keys are in the same group.
 
-Where the keys of two rows are equal, so are the values of every function of them. A function that follows
-from the partition values of all namespaces separates partitions that share no key. It follows
+If the keys of two rows are equal, so is every function of the keys. A function that can be computed from the
+partition values of all namespaces therefore separates partitions that share no key. It can be computed
 
 - from a field with the same transform or expression;
-- from ``identity`` fields of all its columns, by computing it;
-- ``bucket(n)`` from ``bucket(m)`` where n divides m, because ``h % m % n == h % n``: for 16 and 8 that is 8,
-  for 12 and 8 it is 4;
-- the first 2 characters from the first 5; a number cut to 30s from one cut to 10s, and from one cut to 15s.
+- from ``identity`` fields of all its columns;
+- for ``bucket(n)``: from ``bucket(m)`` if n divides m, because ``h % m % n == h % n``. For 16 and 8 buckets
+  the common function is ``bucket(8)``, for 12 and 8 it is ``bucket(4)``;
+- for ``truncate``: the first 2 characters from the first 5, and a number truncated to multiples of 30 from
+  one truncated to multiples of 10 or 15.
 
-``year``, ``month``, ``day`` and ``hour`` are calendar parts: none follows from another, but a namespace by
-year, month and day shares year and month with one by year and month. All that follow are used together. Each
-spec version is judged by its own fields. A NULL partition value is a value: NULL keys have it on all sides.
+``year``, ``month``, ``day`` and ``hour`` are calendar parts, none of which follows from another. But a
+namespace partitioned by year, month and day shares year and month with one partitioned by year and month. All
+common functions are used together. Each spec version is judged by its own fields. A NULL partition value is
+treated as a value, because NULL keys have it on all sides.
 
 Spec: partitioning, "Storage Partitioned Join" and appendix F.
 """
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     Codes = npt.NDArray[np.int64]
 
 _SOURCE_NULL_ONLY: Final = (TransformKind.IDENTITY, TransformKind.BUCKET, TransformKind.TRUNCATE)
-# classes of keys of which transforms, which see values alone, do not depend on the width
+# key classes for which the result of a transform depends only on the value, not on the width of the type
 _OF_ANY_WIDTH: Final = frozenset({"integer", "text", "binary"})
 _MAX_WIDTH: Final = 2**31 - 1
 
@@ -58,9 +60,9 @@ class JoinSide:
     Attributes
     ----------
     needed
-        For each row of ``manifest.members`` whether the join may need it; others are left out.
+        For each row of ``manifest.members``, whether the join may need it; other members are left out.
     keys
-        For each key of the join the id of the column that it is.
+        For each join key, the field id of its column.
     """
 
     manifest: NamespaceManifest
@@ -80,7 +82,7 @@ class JoinSide:
 
     @property
     def has_unproven(self) -> bool:
-        """Whether there is a needed member from whose values nothing follows."""
+        """Whether a needed member has neither partition values nor a version; see `SpecMembers.unproven`."""
         return any(
             members.unproven is not None and bool(self.needed[members.positions[members.unproven]].any())
             for members in members_by_spec(self.manifest)
@@ -92,7 +94,7 @@ class JoinSide:
         return (members.spec for members in self.versions)
 
     def fields(self, spec: PartitionSpec) -> Iterator[tuple[PartitionField, tuple[int, ...]]]:
-        """Yield the fields that are functions of keys, with the positions of these."""
+        """Yield the fields that are functions of join keys, with the positions of these keys."""
         for field in filter(follows_from_sources, spec.fields):
             choices = [
                 [index for index, key in enumerate(self.keys) if key == source] for source in field.source_ids
@@ -117,20 +119,20 @@ class JoinSide:
         )
 
     def key_type(self, key: int) -> pa.DataType:
-        """Return the type of the column that a key is."""
+        """Return the type of a key's column."""
         return self.manifest.schema.columns.by_id()[self.keys[key]].arrow_type()
 
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Groups of members that share no key with those of other groups.
+    """Groups of members; members of different groups share no key.
 
     Attributes
     ----------
     functions
-        What separates the groups, such as ``bucket(8)``.
+        The functions that separate the groups, such as ``bucket(8)``.
     codes
-        For each side and each of its members the number of its group, -1 for those that are not needed.
+        For each side, the group number of each of its members, -1 for members that are not needed.
     """
 
     functions: tuple[str, ...]
@@ -144,7 +146,7 @@ def common_grouping(sides: Sequence[JoinSide]) -> Grouping | str:
     Parameters
     ----------
     sides
-        Each with the same number of keys; keys in one place are equal in every row of the join.
+        All have the same number of keys; keys at the same position are equal in every row of the join.
     """
     if unproven := [side for side in sides if side.has_unproven]:
         uri = unproven[0].manifest.table.uri
@@ -199,10 +201,10 @@ def _name(field: PartitionField) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A function of keys that follows from the partition values of every side.
+    """A function of keys that can be computed from the partition values of every side.
 
-    ``fields`` has what it follows from, by the number of the side and of the spec version: a field that is it
-    or is finer, or the identity fields of its keys.
+    ``fields`` maps the number of the side and of the spec version to its source: a field with the same or a
+    finer transform, or the identity fields of its keys.
     """
 
     target: PartitionField
@@ -214,7 +216,7 @@ class _Function:
         return _name(self.target)
 
     def values(self, side: JoinSide) -> pa.Array:
-        """Return the canonical bytes of its value for the needed members of a side."""
+        """Return the canonical bytes of the function's value for the needed members of a side."""
         number = next(number for number, other in enumerate(self.sides) if other is side)
         parts = [
             canonical_bytes(self._values(members, self.fields[number, members.spec.id]))
@@ -240,7 +242,7 @@ class _Function:
 
 
 def _functions(sides: Sequence[JoinSide]) -> Iterator[_Function]:
-    """Yield every function of keys that all spec versions of all sides imply."""
+    """Yield every function of keys that can be computed for all spec versions of all sides."""
     families: dict[tuple[object, tuple[int, ...]], PartitionField] = {}
     for side in sides:
         for spec in side.specs:
@@ -254,7 +256,7 @@ def _functions(sides: Sequence[JoinSide]) -> Iterator[_Function]:
 
 
 def _family(field: PartitionField) -> object:
-    """Return what fields have in common of which a coarser one may follow."""
+    """Return the expression or kind of transform, which fields with a common coarser field share."""
     return field.expression if field.transform is None else field.transform.kind
 
 
@@ -286,13 +288,13 @@ def _target(
     sides: Sequence[JoinSide],
     positions: tuple[int, ...],
 ) -> PartitionField | None:
-    """Return the field that follows from all of ``sources``; None if it separates nothing."""
+    """Return the field that can be computed from all of ``sources``, or None if it separates nothing."""
     direct = [field for field in sources.values() if isinstance(field, PartitionField)]
     if len({key_class(field.result_type) for field in direct}) != 1:
         return None
     if len(direct) < len(sources) or example.transform is None:
-        # computed: transforms of keys of one class see values, however wide; of expressions that is known
-        # of integers only
+        # the function is computed: transforms of keys of one class ignore the width of the type; for
+        # expressions this is known of integers only
         of_any_width = _OF_ANY_WIDTH if example.transform is not None else {"integer"}
         for position in positions:
             types = {side.key_type(position) for side in sides}

@@ -1,7 +1,7 @@
-"""For which types of two join keys equal keys have equal hashes and partitions, also below casts.
+"""Check for which types, and casts, equal join keys have equal hashes and partition values.
 
-Partition values agree between types of one class (see `lance_df.hashing`), and a cast may stand between a
-column and a comparison only if it keeps different values different.
+Partition values agree between types of one class (see `lance_df.hashing`). A cast of a column in a join
+condition is allowed only if different values stay different.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNITS: Final = ("s", "ms", "us", "ns")
 
 
 def key_class(data_type: pa.DataType) -> str | None:
-    """Return what the values are, whatever holds them; None for types that partition nothing.
+    """Return the class of values, whatever their width; None for types that cannot be partition values.
 
     >>> key_class(pa.int8()) == key_class(pa.uint64()), key_class(pa.timestamp("us", "UTC"))
     (True, 'timestamp of UTC')
@@ -43,7 +43,7 @@ def key_class(data_type: pa.DataType) -> str | None:
 
 
 def keeps_apart(types: Sequence[pa.DataType]) -> bool:
-    """Whether casting from each type to the next fails or keeps different values different."""
+    """Whether each cast to the next type either fails or keeps different values different."""
     return all(_keeps_apart(_plain(source), _plain(target)) for source, target in itertools.pairwise(types))
 
 

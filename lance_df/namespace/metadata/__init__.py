@@ -1,1 +1,1 @@
-"""Metadata of a namespace:properties, and tables of its partitions, specs, files and history."""
+"""Metadata of a namespace: its properties, and tables of its partitions, specs, files and history."""

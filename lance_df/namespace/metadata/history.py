@@ -1,4 +1,4 @@
-"""``$history``: the versions of a namespace, and what changed in each."""
+"""The metadata table ``$history``: the versions of a namespace, with counts of changed partitions."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _CHANGES: Final = (
 
 
 class HistoryTable(MetadataTable):
-    """One row for each version up to this one that is still there."""
+    """The rows of ``$history``: one for each existing version up to this one."""
 
     kind: ClassVar[str] = "history"
 
     def columns(self) -> pa.Schema:
-        """Return the columns. What changed is NULL for the oldest version, unless it is the first one."""
+        """Return the columns. Counts of changes are NULL for the oldest version, unless it is version 1."""
         return pa.schema([pa.field("version", pa.uint64(), nullable=False), *_ABOUT, *_CHANGES])
 
     def known(self) -> pa.Table:
-        """Return the numbers of the versions."""
+        """Return the version numbers."""
         numbers = [
             number for number in self.snapshot.manifest.table.history.numbers() if number <= self.version
         ]
         return pa.table([pa.array(numbers, pa.uint64())], ["version"])
 
     def completed(self, rows: pa.Table, names: frozenset[str]) -> pa.Table:
-        """Open the versions; what changed takes the rows that one version has and the one before has not."""
+        """Open the versions; counts of changes compare the rows of each version with the one before."""
         numbers = rows["version"].to_pylist()
         wants_changes = bool(names.intersection(field.name for field in _CHANGES))
         before = {number: number - 1 for number in numbers} if wants_changes else {}
@@ -69,7 +69,7 @@ class HistoryTable(MetadataTable):
         try:
             return self.snapshot.manifest.table.checkout(version)
         except VersionNotFoundError:
-            return None  # removed, maybe since it was listed
+            return None  # removed, perhaps since it was listed
 
 
 def _about(table: Table | None) -> tuple[object, ...]:
@@ -77,7 +77,7 @@ def _about(table: Table | None) -> tuple[object, ...]:
         return (None, None, None)
     try:
         transaction = table.transaction()
-    except LanceError:  # its file is gone or damaged; nobody needs it
+    except LanceError:  # its file is missing or damaged; the other columns do not need it
         transaction = None
     operation = None if transaction is None else type(transaction.operation).__name__.lower()
     numbers = [key.removeprefix(KEY_PREFIX) for key in table.manifest.table_metadata if KEY_PREFIX in key]
@@ -95,14 +95,14 @@ def _changes(former: Table | None, table: Table | None, number: int) -> tuple[in
     indices = pc.index_in(new["object_id"], value_set=one_array(old["object_id"]))
     both = pc.is_valid(indices)
     versions = [rows["read_version"] for rows in (new.filter(both), old.take(indices.drop_null()))]
-    # a NULL on one side only is a change, too
+    # NULL on only one side is a change, too
     same = pc.sum(pc.equal(*(pc.fill_null(values, 0) for values in versions))).as_py() or 0
     num_both = pc.sum(both).as_py() or 0
     return len(new) - num_both, num_both - same, len(old) - num_both
 
 
 def _different(table: Table | None, other: Table | None) -> pa.Table:
-    """Return the member rows in those fragments of a version that another one has not, or not the same."""
+    """Return the member rows in the fragments of a version that differ from those of another version."""
     schema = pa.schema([("object_id", pa.string()), ("read_version", pa.uint64())])
     if table is None:
         return schema.empty_table()

@@ -1,4 +1,4 @@
-"""``$partitions``, ``$files`` and ``$specs``: what a namespace consists of."""
+"""The metadata tables ``$partitions``, ``$files`` and ``$specs``."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ _POSITION: Final = "lance_df:position"
 
 
 class PartitionsTable(MetadataTable):
-    """One row for each partition. Sizes are those of the version that is read; they open the table."""
+    """One row for each partition. Sizes are those of the version to read, and require opening the table."""
 
     kind: ClassVar[str] = "partitions"
 
     def columns(self) -> pa.Schema:
-        """Return the columns: the values by field id, where the table is, and what is in it."""
+        """Return the columns: partition values by field id, the location of the table, and its sizes."""
         values = value_fields(self.snapshot, (*_LOCATION, *_SIZES))
         return pa.schema([_SPEC, *values, *_LOCATION, *_SIZES])
 
     def known(self) -> pa.Table:
-        """Return what ``__manifest`` says."""
+        """Return the columns that ``__manifest`` has."""
         return members_table(self.snapshot, (*_LOCATION, *_SIZES))
 
     def completed(self, rows: pa.Table, names: frozenset[str]) -> pa.Table:
@@ -72,18 +72,18 @@ class PartitionsTable(MetadataTable):
 
 
 class FilesTable(MetadataTable):
-    """One row for each data file of a partition, in the version that is read."""
+    """One row for each data file of each partition, in the version to read."""
 
     kind: ClassVar[str] = "files"
 
     def columns(self) -> pa.Schema:
-        """Return the columns: those that say which partition it is, and the file."""
+        """Return the columns, which identify the partition and describe the file."""
         values = value_fields(self.snapshot, (*_LOCATION, *_FILE))
         return pa.schema([_SPEC, *values, *_LOCATION[:3], *_FILE])
 
     @property
     def is_complete(self) -> bool:
-        """A partition has any number of files."""
+        """False: a partition has any number of files."""
         return False
 
     def known(self) -> pa.Table:
@@ -111,7 +111,7 @@ class SpecsTable(MetadataTable):
     kind: ClassVar[str] = "specs"
 
     def columns(self) -> pa.Schema:
-        """Return the columns. Names of source columns are today's, NULL for those that are gone."""
+        """Return the columns. Source columns have their current names, or NULL if they were dropped."""
         return pa.schema(
             [
                 _SPEC,
@@ -151,14 +151,14 @@ class SpecsTable(MetadataTable):
 
 
 def value_fields(snapshot: NamespaceSnapshot, others: tuple[pa.Field, ...]) -> list[pa.Field]:
-    """Return a column for each partition field: called like it, unless another column is."""
+    """Return a column for each partition field, named after it unless another column has that name."""
     names = value_names(snapshot.manifest, (_SPEC.name, *(field.name for field in others)))
     types = [field.result_type for field in snapshot.manifest.specs.fields.values()]
     return [pa.field(name, data_type) for name, data_type in zip(names, types, strict=True)]
 
 
 def value_names(manifest: NamespaceManifest, others: Collection[str]) -> list[str]:
-    """Return a name for each partition field, none of which is that of another column: its id, if it can be.
+    """Return a column name for each partition field: its id, unless another column has that name.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def value_names(manifest: NamespaceManifest, others: Collection[str]) -> list[st
 
 
 def members_table(snapshot: NamespaceSnapshot, others: tuple[pa.Field, ...]) -> pa.Table:
-    """Return what ``__manifest`` says of the partitions, and their locations."""
+    """Return the rows of ``__manifest`` for the partitions, with their locations."""
     members = snapshot.manifest.members
     fields = snapshot.manifest.specs.fields.values()
     specs = pa.array(spec_numbers(snapshot.manifest), pa.int32())
@@ -201,7 +201,7 @@ def _files(table: Table) -> pa.Table:
 
 
 def _bytes(table: Table) -> int | None:
-    """Return the bytes of all data files; None where a manifest does not say."""
+    """Return the size of all data files in bytes, or None if a manifest does not have a size."""
     sizes = table.fragments.file_bytes
     return int(sizes.sum()) if (sizes > 0).all() else None
 

@@ -1,4 +1,4 @@
-"""Properties of namespaces that no row holds: they follow from the specs and the partition values.
+"""Properties of namespaces that are not stored, but derived from the specs and the partition values.
 
 Spec: partitioning, "Runtime Namespace Properties" and appendix E.
 """
@@ -22,13 +22,13 @@ VALUE_PREFIX: Final = "partition."
 
 
 def spec_properties(metadata: Mapping[str, str], object_id: str) -> dict[str, str]:
-    """Return those of the namespace of a spec version: the spec, as it stands in the metadata."""
+    """Return the properties of the namespace of a spec version: the spec as stored in the metadata."""
     text = metadata.get(KEY_PREFIX + object_id.removeprefix("v"))
     return {} if text is None or not object_id.startswith("v") else {SPEC_PROPERTY: text}
 
 
 def value_column(metadata: Mapping[str, str], object_id: str) -> tuple[str, str] | None:
-    """Return the field id that the namespace of a partition stands for, and its column; None if none."""
+    """Return field id and column of the level of a partition namespace; None for other namespaces."""
     name, *levels = object_id.split(SEPARATOR)
     text = metadata.get(KEY_PREFIX + name.removeprefix("v")) if name.startswith("v") else None
     if text is None:
@@ -43,13 +43,13 @@ def value_column(metadata: Mapping[str, str], object_id: str) -> tuple[str, str]
 
 
 def value_properties(field_id: str, values: pa.Array | pa.ChunkedArray) -> dict[str, str]:
-    """Return those of the namespace of a partition: the value of its own level, unless that is NULL."""
+    """Return the properties of a partition namespace: the value of its own level, unless that is NULL."""
     texts = values_as_text(values.drop_null())
     return {VALUE_PREFIX + field_id: texts[0].as_py()} if len(texts) else {}
 
 
 def values_as_text(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return partition values as text: as DataFusion writes them, bytes as hexadecimal digits."""
+    """Return partition values as text in DataFusion's format; bytes as hexadecimal digits."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
@@ -65,13 +65,13 @@ def values_as_text(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _text_of_engine(values: pa.Array) -> pa.Array:
-    from lance_df.compute.calculator import evaluator  # most namespaces take no DataFusion to be described
+    from lance_df.compute.calculator import evaluator  # most namespaces can be described without DataFusion
 
     return evaluator().evaluate("CAST(col0 AS VARCHAR)", [values]).cast(pa.string())
 
 
 def _moments_as_text(values: pa.Array) -> pa.Array:
-    """Return texts also of years that Arrow does not write; numbers of what is beyond all calendars."""
+    """Return times as text, also in years that Arrow cannot format; as integers outside the calendar."""
     try:
         return _text_of_engine(values)
     except InvalidInputError:

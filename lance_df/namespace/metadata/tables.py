@@ -1,7 +1,7 @@
-"""Tables about a namespace: its partitions, specs, data files and versions, each in one version of it.
+"""Metadata tables: the partitions, specs, data files and versions of a namespace, as of one version.
 
-Columns that take reading more than ``__manifest`` are made only where a query needs them, and only for the
-rows that the other columns leave.
+Columns that require reading more than ``__manifest`` are computed only if a query needs them, and only for
+the rows that satisfy the predicates on the other columns.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _BATCH_ROWS: Final = 64 * 1024
 
 
 class MetadataTable(ABC):
-    """A table about one version of a namespace. Scanned as tables are; immutable.
+    """A metadata table of one version of a namespace. Scanned like any table; immutable.
 
     Attributes
     ----------
     kind
-        What its name ends with, after a ``$``.
+        The suffix of its name after ``$``.
     """
 
     kind: ClassVar[str]
@@ -56,25 +56,25 @@ class MetadataTable(ABC):
 
     @abstractmethod
     def known(self) -> pa.Table:
-        """Return rows with the columns that are known already. There may be other columns beside."""
+        """Return rows with the columns that need no further reads. They may have additional columns."""
 
     def completed(self, rows: pa.Table, names: frozenset[str]) -> pa.Table:  # noqa: ARG002 - for subclasses
-        """Return rows with these columns as well; each may become several, or none."""
+        """Return rows that also have these columns; a row may become several rows or none."""
         return rows
 
     @property
     def is_complete(self) -> bool:
-        """Whether `known` has every row, and no other."""
+        """Whether `known` has exactly the rows of the table."""
         return True
 
     @property
     def is_local(self) -> bool:
-        """What is read is in memory, mostly."""
+        """True: most of the data is in memory."""
         return True
 
     @cached_property
     def plan_cache(self) -> Entries[Any]:
-        """Of this object alone, as it is of one statement."""
+        """A cache of this object alone, which belongs to one statement."""
         return TableCache().entries(CacheKind.PLANS)
 
     @property
@@ -83,7 +83,7 @@ class MetadataTable(ABC):
         return False
 
     def estimated_rows(self, pruning_predicate: Predicate | None) -> int | None:  # noqa: ARG002
-        """Return None: rows are made when they are read."""
+        """Return None: rows are computed when they are read."""
         return None
 
     def sample(self, pruning_predicate: Predicate | None) -> None:  # noqa: ARG002
@@ -113,7 +113,7 @@ class MetadataTable(ABC):
         return plan if isinstance(output, Rows) else aggregated(plan, output)
 
     def rows(self, names: frozenset[str], predicate: Predicate | None) -> pa.Table:
-        """Return the rows for which a predicate is true, with at least these columns."""
+        """Return the rows that satisfy a predicate, with at least these columns."""
         rows = self.known()
         wanted = names | {path[0] for path in columns_of(predicate)} if predicate is not None else names
         late = wanted.difference(rows.column_names)
@@ -126,7 +126,7 @@ class MetadataTable(ABC):
 
 
 class MetadataTask:
-    """All rows of a table about a namespace."""
+    """A scan task for all rows of a metadata table."""
 
     def __init__(self, table: MetadataTable, schema: pa.Schema, predicate: Predicate | None) -> None:
         self._table = table
@@ -135,12 +135,12 @@ class MetadataTask:
 
     @property
     def num_rows(self) -> int:
-        """The number of rows; with a predicate they are read for it."""
+        """The number of rows; with a predicate, the rows are read to count them."""
         return len(self._table.rows(frozenset(), self._predicate))
 
     @property
     def num_bytes(self) -> int:
-        """Nothing of what is read is a column of a data file."""
+        """Zero: no column of a data file is read."""
         return 0
 
     def read(self) -> Iterator[pa.RecordBatch]:

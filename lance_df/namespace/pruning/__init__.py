@@ -1,1 +1,1 @@
-"""Which partitions a predicate leaves."""
+"""Partition pruning: select the partitions that may match a predicate."""

@@ -1,8 +1,8 @@
-"""What ranges of a date or timestamp imply for its calendar parts.
+"""Derive conditions on calendar parts from ranges of a date or timestamp.
 
-A year with its months, days and hours is compared as a whole: from November 2023 on is
-``year > 2023 OR (year = 2023 AND month >= 11)``. Parts without their year repeat: a range that is shorter
-than a cycle touches some of them, and may wrap around.
+A year with its months, days and hours is compared as a whole: "from November 2023 on" becomes ``year > 2023
+OR (year = 2023 AND month >= 11)``. Without a year, parts repeat: a range shorter than a cycle covers some of
+them, and may wrap around.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lance_df.records import dataclass
 TICKS_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY_SECONDS: Final = 86_400
 _UTC: Final = ("UTC", "Etc/UTC", "Z", "+00:00")
-# Of the proleptic calendar that DataFusion counts in; beyond it, parts are NULL.
+# The years of DataFusion's proleptic calendar; outside it, parts are NULL.
 YEARS: Final = (-200_000, 200_000)
 
 _UNITS: Final = {TransformKind.MONTH: "M", TransformKind.DAY: "D", TransformKind.HOUR: "h"}
@@ -38,7 +38,7 @@ class CalendarFields:
     Attributes
     ----------
     data_type
-        Of the column.
+        The type of the column.
     """
 
     fields: Mapping[TransformKind, PartitionField]
@@ -46,7 +46,7 @@ class CalendarFields:
 
     @property
     def chain(self) -> tuple[TransformKind, ...]:
-        """The parts that follow one another from the year on."""
+        """The contiguous parts from the year on: year, month, day, hour, up to the first missing one."""
         kinds: list[TransformKind] = []
         for kind in CALENDAR_PARTS:
             if kind not in self.fields:
@@ -55,7 +55,7 @@ class CalendarFields:
         return tuple(kinds)
 
     def of_end(self, operator: Operator, value: pa.Scalar) -> Predicate:
-        """Return what ``column >= value`` or ``column <= value`` implies."""
+        """Return the condition that ``column >= value`` or ``column <= value`` implies."""
         if not self.chain:
             return Literal(True)
         slack = zone_slack(self.data_type)
@@ -69,7 +69,7 @@ class CalendarFields:
         return Or((implied, IsNull(self._column(TransformKind.YEAR)))) if self._has_unreachable else implied
 
     def of_range(self, low: pa.Scalar, high: pa.Scalar) -> list[Predicate]:
-        """Return what ``column BETWEEN low AND high`` implies for the parts that repeat."""
+        """Return the conditions that ``column BETWEEN low AND high`` implies for parts outside the chain."""
         chain, slack = self.chain, zone_slack(self.data_type)
         touched = {
             kind: _touched(kind, seconds_of(low) - slack, seconds_of(high) + slack)
@@ -84,16 +84,16 @@ class CalendarFields:
 
     @property
     def has_one_value(self) -> bool:
-        """Whether all rows of a partition whose year is known have the same value."""
+        """Whether all rows of a partition whose year is not NULL have the same value."""
         return pa.types.is_date32(self.data_type) and TransformKind.DAY in self.chain
 
     def of_others(self, listed: Predicate) -> Predicate:
-        """Return what it implies that the column has none of the values for which ``listed`` is implied."""
+        """Return the condition implied if the column has none of the values that imply ``listed``."""
         return Or((Not(listed), *(IsNull(self._column(kind)) for kind in self.chain)))
 
     @property
     def _has_unreachable(self) -> bool:
-        """Whether the type has moments beyond the calendar, whose parts are NULL."""
+        """Whether the type has values outside the calendar, whose parts are NULL."""
         return not (pa.types.is_timestamp(self.data_type) and self.data_type.unit == "ns")
 
     def _column(self, kind: TransformKind) -> Column:
@@ -101,12 +101,12 @@ class CalendarFields:
 
 
 def zone_slack(data_type: pa.DataType) -> int:
-    """Return how many seconds local time may be away from UTC, no less: parts are those of the zone."""
+    """Return the most seconds by which local time may differ from UTC, as parts are in local time."""
     return 0 if getattr(data_type, "tz", None) in (None, *_UTC) else DAY_SECONDS
 
 
 def seconds_of(value: pa.Scalar) -> int:
-    """Return a date or timestamp in seconds, rounded down; of a zoned one the time of UTC."""
+    """Return a date or timestamp as seconds since 1970, rounded down; in UTC if it has a time zone."""
     ticks = pa.repeat(value, 1)
     if pa.types.is_date32(value.type):
         return int(ticks.view(pa.int32())[0].as_py()) * DAY_SECONDS
@@ -136,12 +136,12 @@ def _lexicographic(operator: Operator, parts: Sequence[tuple[Column, int, int | 
 
 
 def _has_parts(seconds: int) -> bool:
-    """Whether a moment is in the calendar, and numpy has a date for it: the least of its numbers is none."""
+    """Whether a time is in the calendar and valid in numpy, whose least integer is not a time."""
     return -(2**63) < seconds < 2**63 and YEARS[0] < _parts(seconds)[TransformKind.YEAR] < YEARS[1]
 
 
 def _touched(kind: TransformKind, low: int, high: int) -> npt.NDArray[np.int64] | None:
-    """Return the numbers of the months, days or hours between two moments; None where it may be any."""
+    """Return the months, days or hours between two times as numbers, or None if all may occur."""
     if not (_has_parts(low) and _has_parts(high)):
         return None
     unit = f"datetime64[{_UNITS[kind]}]"

@@ -1,4 +1,4 @@
-"""Which members a condition is true for, where partition values alone decide that."""
+"""Find the members for which a condition is true, if partition values alone decide it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def decided_members(manifest: NamespaceManifest, condition: Term, needed: Flags) -> Flags | None:
-    """Return the needed members for all rows of which a condition is true; for no row of others it is.
+    """Return the needed members in which a condition is true for all rows; in the others it is for none.
 
-    None if that depends on more than partition values.
+    None if the condition depends on more than partition values.
 
     Parameters
     ----------
     needed
-        For each row of ``manifest.members`` whether it matters.
+        For each row of ``manifest.members``, whether the member matters.
     """
     decided = np.zeros(len(needed), dtype=np.bool_)
     for members in members_by_spec(manifest):

@@ -1,7 +1,7 @@
-"""What one comparison with a column implies for the value of a partition field.
+"""Derive the condition on a partition field from one comparison with a source column.
 
-Where a row satisfies ``id = 7``, its partition has the value that the field's expression gives for 7; where
-it satisfies ``ts >= '2024-03-01'``, its year is 2024 or later. Spec: partitioning, appendix D.
+If a row satisfies ``id = 7``, its partition value is that of the field's expression for 7. If it satisfies
+``ts >= '2024-03-01'``, its year is 2024 or later. Spec: partitioning, appendix D.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _INCLUSIVE: Final = {Operator.LT: (Operator.LE, -1), Operator.GT: (Operator.GE, 
 
 @dataclass(frozen=True, slots=True)
 class SourcedField:
-    """A partition field and the columns that it is computed from, as they are named and typed by now."""
+    """A partition field and its source columns, with their current names and types."""
 
     field: PartitionField
     paths: tuple[tuple[str, ...], ...]
@@ -53,21 +53,21 @@ class SourcedField:
 
     @property
     def kind(self) -> TransformKind | None:
-        """Its transform; None for an expression."""
+        """The transform of the field; None for an expression."""
         return None if self.field.transform is None else self.field.transform.kind
 
     @property
     def column(self) -> Column:
-        """Its column in ``__manifest``."""
+        """The column of the field in ``__manifest``."""
         return Column((self.field.column,))
 
     def implied(self, leaf: Predicate) -> Predicate:
-        """Return what a predicate on the one source column implies; `NOTHING` if nothing is known.
+        """Return the condition that a predicate on the only source column implies, or `NOTHING`.
 
         Parameters
         ----------
         leaf
-            `Comparison`, `In`, `IsNull`, `Truth`, or `Not` of one of the latter three; with literals of the
+            `Comparison`, `In`, `IsNull`, `Truth`, or `Not` of one of the last three, with literals of the
             column's type.
         """
         if self.kind is TransformKind.IDENTITY:
@@ -88,12 +88,12 @@ class SourcedField:
                 return NOTHING
 
     def among(self, sources: Sequence[pa.Array]) -> Predicate:
-        """Return that the partition value is one of those that some rows of source values have."""
+        """Return the condition that the partition value is that of one of the rows of source values."""
         values = self.values(sources)
         return NOTHING if values is None else equals_any(self.column, values)
 
     def values(self, sources: Sequence[pa.Array]) -> pa.Array | None:
-        """Return the partition values of rows of source values; None where the expression fails."""
+        """Return the partition values of rows of source values, or None if the expression fails."""
         try:
             return values_of_literals(self.field, sources)
         except InvalidInputError:
@@ -111,7 +111,7 @@ class SourcedField:
                 bound = compare(self.column, self.field.result_type, operator, value)
                 return NOTHING if isinstance(bound, Unknown) else bound
             case Not(In(_, values)):
-                if is_float:  # of a partition of a zero or of NaN some rows may be listed, and others not
+                if is_float:  # in a partition of a zero or of NaN, only some of the rows may be listed
                     floats = float_values(values)
                     values = values.filter(pa.array((floats != 0) & ~np.isnan(floats)))
                 return self._is_other(values)
@@ -125,13 +125,13 @@ class SourcedField:
                 return Not(IsNull(self.column))
 
     def _of_float(self, operator: Operator, value: pa.Scalar) -> Predicate:
-        """Return what a comparison of floats implies.
+        """Return the condition that a comparison of floats implies.
 
-        The partition of 0.0 has the zeros of both signs, and that of NaN the NaN of both signs, which are
+        The partition of 0.0 has zeros of both signs. The partition of NaN has NaN of both signs, which sort
         above and below all numbers.
         """
         number = value.as_py()
-        if math.isnan(number) and math.copysign(1, number) < 0:  # no literal of SQL is
+        if math.isnan(number) and math.copysign(1, number) < 0:  # no SQL literal is a negative NaN
             return Not(IsNull(self.column))
         data_type = self.field.result_type
         bound = compare(self.column, data_type, operator, pa.scalar(number + 0.0, value.type))
@@ -140,7 +140,7 @@ class SourcedField:
         return Or((bound, Comparison(self.column, Operator.EQ, pa.scalar(math.nan, data_type))))
 
     def _of_end(self, leaf: Comparison) -> Predicate:
-        """Rounding keeps the order, so what is not below a value is not rounded below its rounded value."""
+        """Truncation is monotonic, so if ``x >= v``, the truncated ``x`` is not below the truncated ``v``."""
         bound = inclusive(leaf, self.types[0])
         if bound is None:
             return Literal(False)
@@ -150,17 +150,17 @@ class SourcedField:
         operator = Operator.GE if bound.operator in (Operator.GE, Operator.GT) else Operator.LE
         is_prefix = _is_text(computed.type) and computed[0].as_py() == bound.value.as_py()
         if bound.operator is Operator.LT and is_prefix:
-            operator = Operator.LT  # all that begins with the text is not below it
+            operator = Operator.LT  # no string that begins with the text is below it
         elif bound.operator is Operator.GT and len(self._alone(pa.repeat(bound.value, 1))):
             operator = Operator.GT
         return Comparison(self.column, operator, computed[0])
 
     def _of_others(self, values: pa.Array) -> Predicate:
-        """Return what it implies that a truncated column has none of some values."""
+        """Return the condition implied if a truncated column has none of some values."""
         return self._is_other(self._alone(values))
 
     def _alone(self, values: pa.Array) -> pa.Array:
-        """Return those of some values that share their truncated value with no other."""
+        """Return the values whose truncated value belongs to no other value."""
         width = self.field.transform.width if self.field.transform is not None else None
         if _is_text(values.type):
             return values.filter(pc.less(pc.utf8_length(values), width))
@@ -168,12 +168,12 @@ class SourcedField:
             return values.slice(0, 0)
         if width == 1:
             return values
-        # the steps at the ends of a type are cut short, but for the one around 0
+        # the steps at the limits of a type may have only one value, except the step around 0
         ends = [limit for limit in integer_limits(values.type) if limit and limit % width == 0]
         return values.filter(pc.is_in(values, pa.array(ends, values.type)))
 
     def _is_other(self, values: pa.Array) -> Predicate:
-        """Return that the partition value is not NULL and none of these."""
+        """Return the condition that the partition value is not NULL and is none of these values."""
         listed = is_in(self.column, self.field.result_type, values)
         has_values = isinstance(listed, In) and len(listed.values) > 0
         return Not(listed) if has_values else Not(IsNull(self.column))
@@ -181,7 +181,7 @@ class SourcedField:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """How a part of a predicate on a partition column follows from values of source columns.
+    """How a part of a predicate on a partition column was derived from values of source columns.
 
     Attributes
     ----------
@@ -194,12 +194,12 @@ class Derivation:
     implied: Predicate
 
     def to_sql(self) -> str | None:
-        """Return the expression with the values in the place of columns; None for identity and many values.
+        """Return the expression with values in place of columns, or None for identity or many values.
 
         Raises
         ------
         LanceError
-            Values have no SQL literal, or the expression is malformed.
+            A value has no SQL literal, or the expression is malformed.
         """
         transform = self.field.transform
         is_identity = transform is not None and transform.kind is TransformKind.IDENTITY
@@ -212,7 +212,7 @@ _NULL_FOR_NULL_ONLY: Final = (TransformKind.BUCKET, TransformKind.TRUNCATE)
 
 
 def possible_values(leaf: Predicate, data_type: pa.DataType) -> pa.Array | None:
-    """Return the values that a column may have where a predicate on it is true; None if they are many."""
+    """Return the values that a column may have if a predicate on it is true; None if there are many."""
     match leaf:
         case Comparison(_, Operator.EQ, value):
             values = pa.repeat(value, 1)
@@ -234,7 +234,7 @@ def _is_text(data_type: pa.DataType) -> bool:
 
 
 def inclusive(leaf: Comparison, data_type: pa.DataType) -> Comparison | None:
-    """Return ``x <= 4`` for ``x < 5`` where values have neighbours; None if no value fulfils it."""
+    """Return ``x <= 4`` for ``x < 5`` if the type is discrete, or None if no value satisfies it."""
     if leaf.operator not in _INCLUSIVE:
         return leaf
     operator, step = _INCLUSIVE[leaf.operator]
@@ -253,12 +253,12 @@ def inclusive(leaf: Comparison, data_type: pa.DataType) -> Comparison | None:
 
 
 def bound_leaf(leaf: Predicate, data_type: pa.DataType) -> Predicate:
-    """Return a leaf with literals of the column's type; it may become another predicate on that column."""
+    """Return a leaf with literals of the column's type; the result may be another kind of predicate."""
     return bind_literals(leaf, data_type)
 
 
 def both(parts: Sequence[Predicate]) -> Predicate:
-    """Return that all predicates are true, without those that say nothing."""
+    """Return the conjunction of all predicates except `NOTHING`."""
     needed = tuple(part for part in parts if part != NOTHING)
     if not needed:
         return NOTHING
@@ -266,5 +266,5 @@ def both(parts: Sequence[Predicate]) -> Predicate:
 
 
 def calendar_fields(fields: Sequence[SourcedField]) -> dict[TransformKind, PartitionField]:
-    """Return those of some fields of one column that are calendar parts."""
+    """Return the fields of one column that are calendar parts, by kind."""
     return {each.kind: each.field for each in fields if each.kind in CALENDAR_PARTS and each.kind is not None}

@@ -1,7 +1,7 @@
 """The predicate on the rows of ``__manifest`` that selects the members of one spec version.
 
-It is one tree: what is evaluated over the partition values is what reports print as SQL.
-Spec: partitioning, "Partition Pruning" and appendix D.
+The predicate that is evaluated over the partition values is also the one that reports print as SQL. Spec:
+partitioning, "Partition Pruning" and appendix D.
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ManifestPredicate:
-    """What a row of ``__manifest`` must fulfil for its member to be read.
+    """The condition that a row of ``__manifest`` must satisfy for its member to be read.
 
     Attributes
     ----------
     spec
         The spec version of the members: the row is below its namespace.
     condition
-        On the partition columns. All its parts can be evaluated for all rows that the parts before leave.
+        The condition on the partition columns. Each part can be evaluated for all rows that satisfy the parts
+        before it.
     unproven
-        Is true of rows from whose values nothing follows, which are selected too; None if there are none.
+        True for rows whose values prove nothing and which are therefore selected; None if there are none.
     derivations
         How values in ``condition`` were computed.
     """
@@ -70,9 +71,9 @@ class ManifestPredicate:
     derivations: Sequence[Derivation] = ()
 
     def to_sql(self, rows: pa.Table) -> str:
-        """Return it as SQL that can be evaluated for all rows of ``__manifest``, in any order of its parts.
+        """Return SQL that can be evaluated for all rows of ``__manifest``, with its parts in any order.
 
-        Comments say where values come from.
+        Comments in the SQL name the source of values.
 
         Parameters
         ----------
@@ -110,12 +111,12 @@ def _in_order(parts: Sequence[Predicate]) -> list[int]:
 
 
 def _guarded(conditions: Sequence[str]) -> Callable[[tuple[str, ...]], str]:
-    """Return how to write columns of a term that fails for rows of which some conditions are not true."""
+    """Return a function that writes columns so that a term is computed only if some conditions are true."""
     return lambda path: f"CASE WHEN {' AND '.join(conditions)} THEN {column_sql(path)} END"
 
 
 def _are_computable(predicate: Predicate, rows: pa.Table) -> bool:
-    """Whether the terms of a predicate can be computed for all rows, and for those without values."""
+    """Whether the terms of a predicate can be computed for all rows, and for NULL."""
     match predicate:
         case Unknown():
             names = {path[0] for path in columns_of(predicate.term)} if predicate.term is not None else ()
@@ -132,12 +133,12 @@ def _are_computable(predicate: Predicate, rows: pa.Table) -> bool:
 def select(
     projected: Predicate, members: SpecMembers, derivations: Sequence[Derivation]
 ) -> tuple[ManifestPredicate, npt.NDArray[np.intp]]:
-    """Return a projected predicate in the form in which it can be evaluated, and the members it selects.
+    """Return a projected predicate without the parts that cannot be evaluated, and the members it selects.
 
     Parameters
     ----------
     projected
-        On the partition columns.
+        The predicate on the partition columns.
 
     Returns
     -------
@@ -162,7 +163,7 @@ def select(
 
 
 class PartitionValues(dict[str, pa.Array]):
-    """The partition values of some members by name of their column, gathered when they are asked for."""
+    """The partition values of some members by column name, gathered on first access."""
 
     def __init__(self, members: SpecMembers, positions: npt.NDArray[np.intp] | None) -> None:
         super().__init__()
@@ -183,8 +184,8 @@ def truth_of(predicate: Predicate, values: PartitionValues, num_members: int) ->
 
     Returns
     -------
-    The predicate, with TRUE for computations that fail for some of the members, and where it is true. It is
-    the very same object if nothing fails.
+    The predicate, with TRUE in place of terms that fail for some of the members, and the members for which it
+    is true. If nothing fails, the predicate is the same object.
     """
     computed: dict[tuple[str, ...], pa.Array] = {}
     checked, known = (
@@ -206,7 +207,7 @@ def _is_true(truth: pa.BooleanArray) -> Flags:
 def _with_computed(
     predicate: Predicate, values: PartitionValues, computed: dict[tuple[str, ...], pa.Array]
 ) -> tuple[Predicate, Predicate]:
-    """Return the predicate without what fails, and that with columns of ``computed`` in place of terms."""
+    """Return the predicate without terms that fail, and the same with ``computed`` columns for terms."""
     match predicate:
         case Unknown():
             result = _computed(predicate, values)
@@ -247,13 +248,13 @@ def _computed(condition: Unknown, values: dict[str, pa.Array]) -> pa.Array | Non
     sources = {path[0]: values[path[0]] for path in sorted(columns_of(condition.term))}
     try:
         result = evaluator().evaluate(term_sql(condition.term, column_sql), sources)
-    except InvalidInputError:  # it fails for some value, maybe of a partition that another conjunct rules out
+    except InvalidInputError:  # it fails for a value, perhaps of a partition that another conjunct excludes
         return None
     return result if pa.types.is_boolean(result.type) else None
 
 
 def _cost(predicate: Predicate) -> int:
-    """Return a rank: what narrows the members at the least cost comes first."""
+    """Return a rank of the evaluation cost; cheap conjuncts are evaluated first."""
     match predicate:
         case Comparison(_, _, value):
             return 0 if pa.types.is_primitive(value.type) else 1
@@ -272,7 +273,7 @@ def _comments(derivations: Sequence[Derivation]) -> Mapping[int, str]:
     for derivation in derivations:
         try:
             text = derivation.to_sql()
-        except LanceError:  # there are no literals of its type
+        except LanceError:  # its type has no literals
             continue
         if text is not None:
             comments[id(derivation.implied)] = text

@@ -1,8 +1,7 @@
-"""Predicates in terms of partition fields: ``date_part('month', ts) = 3`` where months are partitions.
+"""Rewrite predicates in terms of partition fields: ``date_part('month', ts) = 3`` if partitions are months.
 
-What a partition field computes is found in a term by its structure, and so are columns that are partition
-values themselves. A condition that can be said with partition values alone is put to them, and DataFusion
-evaluates it, whatever it is.
+The expression of a partition field is matched structurally within a term, and so are identity columns. If a
+condition can be expressed with partition values alone, DataFusion evaluates it on these values.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from lance_df.namespace.spec.transforms import TransformKind
 from lance_df.sql.predicate_text import column_sql
 from lance_df.sql.term_text import term_sql
 
-# Separates partition columns from columns of the namespace while both are in one term.
+# Distinguishes partition columns from columns of the namespace within one term.
 _MARK: Final = "\0"
 _OPERATORS: Final = {operator.value: operator for operator in Operator}
 _FLIPPED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -44,23 +43,23 @@ _TEXT_TYPES: Final = (pa.string(), pa.large_string(), pa.string_view())
 
 
 class PartitionTerms:
-    """The terms that the partition fields of a spec version stand for."""
+    """The terms that the partition fields of a spec version compute."""
 
     def __init__(self, fields: Sequence[SourcedField]) -> None:
-        # floats of one partition are equal, and yet need not give the same: -0.0 and 0.0, NaN and NaN
+        # equal floats of one partition may give different results: -0.0 and 0.0, NaN and NaN
         exact = [each for each in fields if not pa.types.is_floating(each.field.result_type)]
         self._computed = [(term, each) for each in exact if (term := _term_of(each)) is not None]
         self._prefixes = {each.paths[0]: each for each in exact if _is_prefix(each)}
 
     def projected(self, term: Term) -> Predicate:
-        """Return what holds for the partition of a row for which a condition is true."""
+        """Return the condition on the partition that follows if a condition is true of one of its rows."""
         simple = self._comparison(term)
         if simple is not None:
             return simple
         marked = replaced(term, self._replacement)
         paths = columns_of(marked)
         if not paths or any(path[0] != _MARK for path in paths):
-            return NOTHING  # some column is left, maybe one that has the name of a partition column
+            return NOTHING  # a source column is left, perhaps one with the name of a partition column
         if not evaluator().is_fixed(functions_of(marked)):
             return NOTHING
         inner = replaced(marked, lambda part: Column(part.path[1:]) if isinstance(part, Column) else None)
@@ -70,7 +69,7 @@ class PartitionTerms:
             return NOTHING
 
     def _field(self, term: Term) -> SourcedField | None:
-        """Return the field that has the values of a term."""
+        """Return the field that computes a term, or None."""
         column = next((each for computed, each in self._computed if computed == term), None)
         if column is None and isinstance(term, Call) and term.name == CAST:
             inner = self._field(term.operands[0])
@@ -79,7 +78,7 @@ class PartitionTerms:
         return column
 
     def _comparison(self, term: Term) -> Predicate | None:
-        """Return a comparison of a field's term with literals as one of its column."""
+        """Return a comparison of a field's term with literals as one of its partition column, or None."""
         if not isinstance(term, Call) or term.is_function:
             return None
         first, *others = term.operands
@@ -101,7 +100,7 @@ class PartitionTerms:
         return self._of_prefix(term)
 
     def _of_prefix(self, term: Term) -> Term | None:
-        """Return what reads no more of a text than the prefix that its partition has."""
+        """Return a call over the partition's prefix if it depends only on this prefix, or None."""
         if not isinstance(term, Call) or not term.operands or not isinstance(term.operands[0], Column):
             return None
         field = self._prefixes.get(term.operands[0].path)
@@ -115,7 +114,7 @@ class PartitionTerms:
 
 
 def _length_looked_at(term: Call) -> int | None:
-    """Return how many characters at the start of a text decide what a call gives; None if that is open."""
+    """Return how many leading characters determine the result of a call, or None if that is not known."""
     literals = [other.scalar.as_py() for other in term.operands[1:] if isinstance(other, Value)]
     if len(literals) < len(term.operands) - 1:
         return None
@@ -148,7 +147,7 @@ def _compared(field: SourcedField, name: str, literals: Sequence[pa.Scalar]) -> 
 
 
 def _typed_column(field: SourcedField) -> Term | None:
-    """Return the column of a field, in the type that the rows' values have by now."""
+    """Return the column of a field, cast to the current type of the computed values."""
     column = _marked(field)
     data_type = _result_type(field)
     if data_type == field.field.result_type or {data_type, field.field.result_type} <= set(_TEXT_TYPES):
@@ -164,7 +163,7 @@ def _marked(field: SourcedField) -> Column:
 
 
 def _term_of(field: SourcedField) -> Term | None:
-    """Return what a field computes, over the columns of the namespace."""
+    """Return the term that a field computes, over the columns of the namespace."""
     if field.kind is TransformKind.IDENTITY:
         return Column(field.paths[0])
     expression = expression_of(field.field, field.types)
@@ -195,7 +194,7 @@ def _type_of(expression: str, types: tuple[pa.DataType, ...]) -> pa.DataType:
 
 
 def _widens(data_type: pa.DataType, cast: str) -> bool:
-    """Whether a cast of an integer gives an equal one for all values."""
+    """Whether a cast of a signed integer type is lossless."""
     if not pa.types.is_signed_integer(data_type):
         return False
     return cast in [f"Int{bits}" for bits in (8, 16, 32, 64) if bits >= data_type.bit_width]

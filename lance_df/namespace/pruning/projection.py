@@ -1,7 +1,7 @@
-"""What a predicate on columns implies for the partition columns of ``__manifest``, for one spec version.
+"""Project a predicate on columns to the partition columns of ``__manifest``, for one spec version.
 
-Where the predicate is true of a row, its projection is true of the row's partition: `NOTHING`, which is TRUE,
-where that spec has nothing to say. Spec: partitioning, "Partition Pruning" and appendix D.
+If the predicate is true of a row, its projection is true of the row's partition. If nothing follows for that
+spec, the projection is `NOTHING`, which is TRUE. Spec: partitioning, "Partition Pruning" and appendix D.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ from lance_df.scan.grouping import grouped
 
 _Path: TypeAlias = tuple[str, ...]
 
-# Combinations of the values of several columns that an expression is computed for.
+# The most combinations of values of several columns for which an expression is computed.
 _MAX_COMBINATIONS: Final = 4096
 
 
 class Projector:
-    """Projects predicates on the columns of a namespace, as they are now, on one version of its spec.
+    """Projects predicates on the current columns of a namespace to one version of its spec.
 
     Parameters
     ----------
     fields
-        The partition fields to project on.
+        The partition fields to project to.
 
     Attributes
     ----------
     derivations
-        How values in what has been projected were computed.
+        How the values in the projections were computed.
     """
 
     def __init__(self, spec: PartitionSpec, fields: Sequence[SourcedField]) -> None:
@@ -90,19 +90,19 @@ class Projector:
 
     @classmethod
     def of(cls, spec: PartitionSpec, schema: NamespaceSchema) -> Projector:
-        """Return a projector on all fields of a spec from whose values something follows."""
+        """Return a projector for all fields of a spec that allow pruning."""
         return cls(spec, tuple(sourced_fields(spec, schema)))
 
     def of_transforms(self) -> Projector:
-        """Return a projector without expressions, which take DataFusion to be evaluated."""
+        """Return a projector without partition expressions, whose evaluation needs DataFusion."""
         return Projector(self.spec, [each for each in self.fields if each.kind is not None])
 
     def project(self, predicate: Predicate) -> Predicate:
-        """Return what is true of the partition of every row for which the predicate is true."""
+        """Return a condition that is true of the partition of every row that satisfies the predicate."""
         return self._project(simplify(predicate))
 
     def is_exact(self, predicate: Predicate) -> bool:
-        """Whether a predicate is true of all rows of a partition if its projection is true of that."""
+        """Whether a predicate is true of all rows of every partition for which its projection is true."""
         match predicate:
             case Literal():
                 return True
@@ -121,7 +121,7 @@ class Projector:
 
     @cached_property
     def _identities(self) -> dict[_Path, pa.DataType]:
-        """The types of columns that have one value in each partition, and it is the partition value."""
+        """The types of the identity columns, whose value in each partition is exactly the partition value."""
         return {
             each.paths[0]: each.types[0]
             for each in self.fields
@@ -165,7 +165,7 @@ class Projector:
         if fields is None:
             return NOTHING
         bound = simplify(bound_leaf(leaf, self.types[path]))
-        if type(bound) is not type(leaf):  # what the type of the column cannot hold, say
+        if type(bound) is not type(leaf):  # for example, the type of the column cannot hold the literal
             return self._project(bound) if columns_differ(leaf, bound) else NOTHING
         implied = [field.implied(bound) for field in fields]
         if path in self._calendars:
@@ -186,14 +186,14 @@ class Projector:
                 return NOTHING
 
     def _of_others(self, path: _Path, values: pa.Array) -> Predicate:
-        """Return what it implies that a column, which has one value in each partition, has none of these."""
+        """Return the condition implied if a column, which has one value per partition, has none of these."""
         chain = self._calendars[path].chain
         parts = [(field, field.values([values])) for field in self._single[path] if field.kind in chain]
         known = [(field, column) for field, column in parts if column is not None]
         return NOTHING if len(known) < len(parts) else self._calendars[path].of_others(_tuples(known))
 
     def _of_values(self, path: _Path, values: pa.Array) -> Predicate:
-        """Return what it implies that a column has one of some values."""
+        """Return the condition implied if a column has one of some values."""
         computed = [(field, field.values([values])) for field in self._single.get(path, ())]
         known = [(field, column) for field, column in computed if column is not None]
         apart = [equals_any(field.column, column) for field, column in known]
@@ -220,7 +220,7 @@ class Projector:
         return both([*parts, *self._ranges(operands), *self._numbers(operands), *joint])
 
     def _numbers(self, operands: Sequence[Predicate]) -> Iterator[Predicate]:
-        """Yield that a float with an upper and a lower end is no NaN of either sign."""
+        """Yield the condition that a float with an upper and a lower bound is not NaN."""
         for field in self.fields:
             data_type = field.field.result_type
             if field.kind is TransformKind.IDENTITY and pa.types.is_floating(data_type):
@@ -231,7 +231,7 @@ class Projector:
                     yield Comparison(field.column, Operator.LT, pa.scalar(np.nan, data_type))
 
     def _choice(self, predicate: Predicate) -> tuple[_Path, pa.Array] | None:
-        """Return a column and the values that it may have where a predicate on it is true."""
+        """Return a column and the values that it may have if a predicate on it is true."""
         path = _only_path(predicate)
         if path is None or path not in self.types:
             return None
@@ -244,7 +244,7 @@ class Projector:
         return None if possible is None else (path, possible)
 
     def _choices(self, operands: Sequence[Predicate]) -> dict[_Path, pa.Array]:
-        """Return the fewest values that columns may have where all of some predicates are true."""
+        """Return the fewest values that each column may have if all predicates are true."""
         choices: dict[_Path, pa.Array] = {}
         for path, values in filter(None, map(self._choice, operands)) if self._joint else ():
             if path not in choices or len(values) < len(choices[path]):
@@ -252,9 +252,9 @@ class Projector:
         return choices
 
     def _jointly(self, choices: Mapping[_Path, pa.Array]) -> Iterator[Predicate]:
-        """Yield what the values of all columns of a field imply together."""
+        """Yield the conditions that the values of all columns of a field imply together."""
         for field in self._joint:
-            paths = tuple(dict.fromkeys(field.paths))  # a column may be there twice
+            paths = tuple(dict.fromkeys(field.paths))  # a column may occur twice
             known = [choices[path] for path in paths if path in choices]
             if len(known) == len(paths) and np.prod([len(each) for each in known]) <= _MAX_COMBINATIONS:
                 of_paths = dict(zip(paths, _combined(known), strict=True))
@@ -264,7 +264,7 @@ class Projector:
                 yield implied
 
     def _ranges(self, operands: Sequence[Predicate]) -> Iterator[Predicate]:
-        """Yield the months, days and hours that a range of less than a cycle touches."""
+        """Yield conditions on the months, days and hours that a range shorter than a cycle covers."""
         for path, calendar in self._calendars.items():
             ends = [
                 inclusive(bound, self.types[path])
@@ -282,7 +282,7 @@ class Projector:
 
 
 def sourced_fields(spec: PartitionSpec, schema: NamespaceSchema) -> Iterator[SourcedField]:
-    """Yield the fields of a spec whose columns are there, and from whose values something follows."""
+    """Yield the fields of a spec whose source columns exist and whose values allow pruning."""
     by_id = schema.columns.by_id()
     for field in spec.fields:
         paths = [schema.path(field_id) for field_id in field.source_ids]
@@ -293,7 +293,7 @@ def sourced_fields(spec: PartitionSpec, schema: NamespaceSchema) -> Iterator[Sou
 
 
 def not_true(predicate: Predicate) -> Predicate:
-    """Return what is true where a simplified predicate is FALSE or NULL, and false elsewhere."""
+    """Return a predicate that is true if a simplified predicate is FALSE or NULL, and false otherwise."""
     match predicate:
         case Literal(value):
             return Literal(value is not True)
@@ -312,7 +312,7 @@ def not_true(predicate: Predicate) -> Predicate:
 
 
 def null(predicate: Predicate) -> Predicate:
-    """Return what is true where a simplified predicate is NULL, and false elsewhere."""
+    """Return a predicate that is true if a simplified predicate is NULL, and false otherwise."""
     match predicate:
         case And(operands):
             others = [not_true(simplify(Not(operand))) for operand in operands]
@@ -328,12 +328,12 @@ def null(predicate: Predicate) -> Predicate:
 
 
 def columns_differ(leaf: Predicate, bound: Predicate) -> bool:
-    """Whether binding has made something simpler of a leaf, which is then worth another look."""
+    """Whether binding has changed a leaf into another known predicate, which can be projected again."""
     return not isinstance(bound, Unknown) and bound != leaf
 
 
 def _only_path(predicate: Predicate) -> _Path | None:
-    """Return the column of an equality, a list, a test for NULL, or of an OR of such."""
+    """Return the column of an equality, a list or a NULL test, or of an OR of these on one column."""
     match predicate:
         case (
             Comparison(column) | In(column) | IsNull(Column() as column) | Truth(column) | Not(Truth(column))
@@ -361,13 +361,13 @@ def _extreme(values: Sequence[pa.Scalar], which: str) -> pa.Scalar:
 
 
 def _combined(columns: Sequence[pa.Array]) -> list[pa.Array]:
-    """Return all combinations of values, one a row."""
+    """Return all combinations of values, one in each row."""
     indices = np.meshgrid(*(np.arange(len(column)) for column in columns), indexing="ij")
     return [column.take(pa.array(index.ravel())) for column, index in zip(columns, indices, strict=True)]
 
 
 def _among_tuples(known: Sequence[tuple[SourcedField, pa.Array]]) -> Predicate:
-    """Return that the fields have the values of some row together, where that says more than each alone."""
+    """Return the condition that the fields jointly have the values of a row, if it adds information."""
     if len(known) < 2 or len(known[0][1]) == 1:
         return NOTHING
     counts = [len(values.unique()) for _, values in known]

@@ -1,4 +1,4 @@
-"""Why partitions are selected: for each spec version the query over ``__manifest``, and what did not help."""
+"""Report for each spec version the query over ``__manifest`` and the conjuncts that did not prune."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def spec_reports(
     pruning_predicate: Predicate | None,
     selected: SelectedMembers,
 ) -> tuple[SpecReport, ...]:
-    """Return what selected the members of each spec version, and which conjuncts did not help.
+    """Return how the members of each spec version were selected, and which conjuncts did not prune.
 
     Parameters
     ----------
     predicate, pruning_predicate
-        What the members were selected by.
+        The predicates that selected the members.
     """
     condition = simplify(And(tuple(each for each in (predicate, pruning_predicate) if each is not None)))
     return tuple(
@@ -75,7 +75,7 @@ def _described(spec: PartitionSpec, manifest: NamespaceManifest) -> str:
 
 
 def described_field(field: PartitionField, manifest: NamespaceManifest) -> str:
-    """Return a partition field as users write it, with the names that its columns have by now."""
+    """Return a partition field as users write it, with the current names of its columns."""
     paths = [manifest.schema.path(field_id) for field_id in field.source_ids]
     names = [
         f"(dropped column {number})" if path is None else ".".join(path)
@@ -91,14 +91,14 @@ def described_field(field: PartitionField, manifest: NamespaceManifest) -> str:
 
 
 class _Reasons:
-    """Why conjuncts did not help."""
+    """Finds the reasons why conjuncts did not prune."""
 
     def __init__(self, projector: Projector, manifest: NamespaceManifest) -> None:
         self._projector = projector
         self._manifest = manifest
 
     def of(self, condition: Predicate) -> Iterator[Reason]:
-        """Yield the conjuncts that say nothing about partitions, on their own or with others."""
+        """Yield the conjuncts that prune no partitions, alone or together with others."""
         parts = [part for part in conjuncts(condition) if not isinstance(part, Literal)]
         whole = self._projector.project(And(tuple(parts)))
         for number, part in enumerate(parts):
@@ -106,14 +106,14 @@ class _Reasons:
                 continue
             others = And(tuple(parts[:number] + parts[number + 1 :]))
             if self._is_nothing(part) and self._projector.project(others) != whole:
-                continue  # it helps together with others
+                continue  # it prunes together with others
             yield Reason(to_text(part), self._why_not(part))
 
     def _is_nothing(self, part: Predicate) -> bool:
         return self._projector.project(part) == NOTHING
 
     def _is_idle(self, part: Predicate) -> bool:
-        """Whether all that follows is that the column is not NULL, if that."""
+        """Whether a conjunct implies at most that the partition column is not NULL."""
         match self._projector.project(part):
             case Not(IsNull()):
                 return not (isinstance(part, Not) and isinstance(part.operand, IsNull))
@@ -160,9 +160,9 @@ def _kind(part: Predicate) -> str:
 
 
 def _with_names(expression: str, names: Sequence[str]) -> str:
-    from lance_df.sql.substitution import substituted  # imports the parser, which most queries do without
+    from lance_df.sql.substitution import substituted  # imports the parser, which most queries do not need
 
     try:
         return substituted(expression, names)
-    except InvalidInputError:  # another writer's, which DataFusion reads and the parser does not
+    except InvalidInputError:  # of another writer; DataFusion can parse it, the parser cannot
         return expression

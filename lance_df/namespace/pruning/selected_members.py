@@ -1,8 +1,9 @@
-"""Which partitions a predicate leaves: those that no version of the spec proves to hold no match.
+"""Select the partitions that may have rows that satisfy a predicate.
 
-Spec: partitioning, "Partition Pruning". Every spec version is judged by its own fields; what a spec does not
-say keeps a partition. The projection of the predicate on the partition columns selects the members; the
-projection of the opposite of a conjunct says for which of them it does not hold in all rows.
+Spec: partitioning, "Partition Pruning". Every spec version is judged by its own fields; a partition is
+selected unless its values exclude a match. The projection of the predicate to the partition columns selects
+the members. The projection of the negation of a conjunct selects the members in which the conjunct may be
+false for some rows.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SelectedMembers:
-    """The members that may hold a match, and what is left to be asked of the rows of each.
+    """The members that may have matching rows, and the residual predicate for each.
 
     Attributes
     ----------
     positions
-        Their rows in ``manifest.members``, ascending.
+        The positions of the members in ``manifest.members``, ascending.
     choices
-        For each the index in ``residuals`` of what its partition values do not prove.
+        For each member, the index of its residual in ``residuals``.
     residuals
-        None where nothing is left.
+        The parts of the predicate that partition values do not prove; None if nothing is left.
     predicates
-        What has selected them, for each spec version that has members.
+        The predicates that selected the members, for each spec version that has members.
     """
 
     positions: npt.NDArray[np.intp]
@@ -56,7 +57,7 @@ class SelectedMembers:
 
     @property
     def matches(self) -> npt.NDArray[np.int8]:
-        """A `Match` for each: whether all rows satisfy the predicate, or some may."""
+        """A `Match` for each member: whether all rows satisfy the predicate, or some may."""
         proven = np.array([each is None for each in self.residuals], dtype=np.bool_)
         return np.where(proven[self.choices], Match.MUST, Match.MIGHT).astype(np.int8)
 
@@ -64,19 +65,19 @@ class SelectedMembers:
 def selected_members(
     manifest: NamespaceManifest, predicate: Predicate | None, pruning_predicate: Predicate | None = None
 ) -> SelectedMembers:
-    """Return the members that may have rows that satisfy a predicate, and a pruning predicate besides.
+    """Return the members that may have rows that satisfy both a predicate and a pruning predicate.
 
     Parameters
     ----------
     predicate
         On columns of the namespace's schema; None for all rows.
     pruning_predicate
-        What rows that are needed fulfil too; it prunes and is not to be applied.
+        A predicate that all needed rows satisfy; it only prunes and is not evaluated on rows.
 
     Raises
     ------
     CorruptDataError
-        A member belongs to no spec version, or is there twice.
+        A member belongs to no spec version, or is duplicated.
     """
     asked = conjuncts(simplify(predicate)) if predicate is not None else ()
     pruning = conjuncts(simplify(pruning_predicate)) if pruning_predicate is not None else ()
@@ -104,7 +105,7 @@ def selected_members(
 
 
 def judged_members(manifest: NamespaceManifest, predicate: Predicate) -> npt.NDArray[np.int8]:
-    """Return a `Match` for each row of ``manifest.members``: whether none of its rows, or all, satisfy.
+    """Return a `Match` for each row of ``manifest.members``: whether none, some or all of its rows match.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ def judged_members(manifest: NamespaceManifest, predicate: Predicate) -> npt.NDA
     Raises
     ------
     CorruptDataError
-        A member belongs to no spec version, or is there twice.
+        A member belongs to no spec version, or is duplicated.
     """
     matches = np.full(len(manifest.members), Match.CANNOT, dtype=np.int8)
     selected = selected_members(manifest, predicate)
@@ -128,9 +129,10 @@ _MAX_CONJUNCTS = 62
 def _proven(
     asked: Sequence[Predicate], members: SpecMembers, projector: Projector, selected: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.int64]:
-    """Return as bits which conjuncts the partition values of each selected member prove for all its rows.
+    """Return a bit mask of the conjuncts that the partition values of each selected member prove.
 
-    They prove one for all rows of a partition if the projection of its opposite does not select it.
+    A conjunct is proven for all rows of a member if the projection of its negation does not select the
+    member.
     """
     codes = np.zeros(len(selected), dtype=np.int64)
     opposites = projector.of_transforms()

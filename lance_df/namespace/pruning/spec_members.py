@@ -1,4 +1,4 @@
-"""The members of a namespace by spec version, with their partition values in columns that compare fast."""
+"""The members of a namespace by spec version, with their partition values as contiguous columns."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class SpecMembers:
     Attributes
     ----------
     positions
-        Their rows in ``manifest.members``, ascending.
+        The positions of the members in ``manifest.members``, ascending.
     values
-        The partition values of each, by name of the column in ``__manifest``.
+        The partition values of the members, by column name in ``__manifest``.
     unproven
-        Which of them have neither a version to read nor any value: they may be the partition of NULL, or
-        made by a program that knows nothing of partitions. Nothing follows from their values. None if there
-        are no such.
+        Marks the members that have neither a version to read nor any partition value: each is the partition
+        of NULL, or was created by a program that does not support partitions. Their values prove nothing.
+        None if there are no such members.
     """
 
     spec: PartitionSpec
@@ -53,7 +53,7 @@ _known: WeakKeyDictionary[NamespaceManifest, tuple[SpecMembers, ...]] = WeakKeyD
 
 
 def members_by_spec(manifest: NamespaceManifest) -> tuple[SpecMembers, ...]:
-    """Return the members of each spec version that has any; computed once for each version of a namespace.
+    """Return the members of each spec version that has any, cached for each version of a namespace.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def spec_numbers(manifest: NamespaceManifest) -> npt.NDArray[np.int64]:
     Raises
     ------
     CorruptDataError
-        A member belongs to no version that there is.
+        A member belongs to no existing spec version.
     """
     numbers = np.zeros(len(manifest.members), dtype=np.int64)
     for members in members_by_spec(manifest):
@@ -84,7 +84,7 @@ def _members_by_spec(manifest: NamespaceManifest) -> Iterator[SpecMembers]:
     ids = manifest.members["object_id"]
     rest = np.ones(len(ids), dtype=np.bool_)
     for spec in manifest.specs:
-        # v1$ is no prefix of v10$
+        # v1$ is not a prefix of v10$
         of_spec = pc.starts_with(ids, spec.name + SEPARATOR).to_numpy(zero_copy_only=False)
         positions = np.flatnonzero(of_spec)
         if not len(positions):
@@ -101,7 +101,7 @@ def _members_by_spec(manifest: NamespaceManifest) -> Iterator[SpecMembers]:
 
 
 def unproven_rows(spec: PartitionSpec) -> Predicate:
-    """Return what is true of rows with neither a version to read nor any value of a spec version."""
+    """Return a predicate for rows that have neither a version to read nor any value of a spec version."""
     names = ("read_version", "read_tag", *(field.column for field in spec.fields))
     return And(tuple(IsNull(Column((name,))) for name in names))
 

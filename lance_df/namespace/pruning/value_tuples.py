@@ -1,4 +1,4 @@
-"""Conditions on several partition columns together: that their values are one of some tuples."""
+"""Conditions that the values of several partition columns are together one of some tuples."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from lance_df.expr.floats import float_values
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Operator, Or, Predicate, Unknown
 from lance_df.records import dataclass
 
-# A list of so many floats is an OR of equalities, in which the zeros are equal.
+# Up to this many floats are an OR of equalities, in which 0.0 equals -0.0.
 _MAX_FLOATS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ValueTuples(Unknown):
-    """``(a, b) IN ((1, 2), …)``, where NULL is a value like others. Never NULL itself.
+    """``(a, b) IN ((1, 2), …)`` with NULL as an ordinary value. The result is never NULL.
 
     Attributes
     ----------
     names
         The columns.
     values
-        For each column its value in each tuple.
+        For each column, its value in each tuple.
     """
 
     names: tuple[str, ...] = ()
     values: tuple[pa.Array, ...] = ()
 
     def contain(self, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
-        """Return for each row whether its values are one of the tuples."""
+        """Return for each row whether its values form one of the tuples."""
         listed = np.zeros(len(self.values[0]), np.int64)
         rows: npt.NDArray[np.int64] | None = None
         for name, values in zip(self.names, self.values, strict=True):
@@ -48,12 +48,12 @@ class ValueTuples(Unknown):
         return pa.array(np.zeros(0, np.bool_) if rows is None else rows >= 0)
 
     def spelled_out(self) -> Predicate:
-        """Return the same of comparisons, one group for all tuples with the same first values."""
+        """Return the same condition as comparisons, with tuples of the same first values grouped."""
         return _grouped(list(zip(self.names, self.values, strict=True)))
 
 
 def _codes(values: pa.Array, distinct: pa.Array) -> npt.NDArray[np.int64]:
-    if pa.types.is_float16(values.type):  # which Arrow does not look up
+    if pa.types.is_float16(values.type):  # which Arrow cannot look up
         values, distinct = (each.cast(pa.float32()) for each in (values, distinct))
     indices = pc.index_in(values, value_set=distinct)
     return cast(
@@ -75,7 +75,7 @@ def _grouped(tuples: Sequence[tuple[str, pa.Array]]) -> Predicate:
 
 
 def equals_any(column: Column, values: pa.Array) -> Predicate:
-    """Return that a partition column has one of some values, NULL being one like others."""
+    """Return the condition that a partition column has one of some values, with NULL as an ordinary value."""
     present = values.drop_null().unique()
     parts: list[Predicate] = []
     if len(present) == 1 or (len(present) <= _MAX_FLOATS and pa.types.is_floating(present.type)):
@@ -88,7 +88,7 @@ def equals_any(column: Column, values: pa.Array) -> Predicate:
 
 
 def with_both_zeros(values: pa.Array) -> pa.Array:
-    """Return the values, and where a zero is among them that of the other sign: they are equal."""
+    """Return the values, with both 0.0 and -0.0 if one of them is included, as they are equal."""
     if not pa.types.is_floating(values.type):
         return values
     is_zero = float_values(values) == 0

@@ -1,1 +1,1 @@
-"""Partition specs and the schema of a namespace: fields, transforms, values, their JSON."""
+"""Partition specs and the schema of a namespace: partition fields, transforms, partition values and JSON."""

@@ -1,7 +1,8 @@
-"""What a partition expression must fulfil before a spec may have it.
+"""Check the requirements for partition expressions.
 
-Spec: partitioning, "Partition Expression", six demands: deterministic, stateless, the same for equal values
-of any width, fit for a column that is gone, defined for NULL, and of the declared type.
+Spec: partitioning, "Partition Expression". An expression must be deterministic and stateless, give the same
+result for equal values of any width, work for a dropped column, be defined for NULL, and have the declared
+type.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def checked_result_type(
     sources
         Types of ``col0``, ``col1`` …
     declared
-        The result type that is wanted; by default that of the expression.
+        The declared result type; by default that of the expression.
 
     Raises
     ------
     InvalidInputError
-        A demand is not met; the message says which.
+        A requirement is not met; the message names it.
     """
     evaluator.check(expression)
     given = _stored_type(evaluator.result_type(expression, sources))
@@ -143,7 +144,7 @@ def _stored_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def _differ_in_width_only(given: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether values of one type are, but for their width, values of the other."""
+    """Whether two types differ at most in width."""
     if given == declared or any(given in family and declared in family for family in _FAMILIES):
         return True
     return bool(pa.types.is_decimal(given) and pa.types.is_decimal(declared))

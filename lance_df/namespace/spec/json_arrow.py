@@ -1,8 +1,8 @@
-"""Arrow schemas as JSON: `JsonArrowSchema` of the namespace client specification.
+"""Convert Arrow schemas to and from JSON: `JsonArrowSchema` of the namespace client specification.
 
-That form has no place for the unit of a time, the zone of a timestamp, the index type of a dictionary, or
-a scale below zero. Types that have these carry their Lance logical type beside it, as ``logical_type``, which
-other readers ignore.
+That format cannot express the unit of a time, the zone of a timestamp, the index type of a dictionary, or a
+negative scale. For such types, ``logical_type`` additionally holds the Lance logical type; other readers
+ignore it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SIMPLE: Final[Mapping[str, pa.DataType]] = {
     "date64": pa.date64(),
 }
 _NAMES: Final = {data_type: name for name, data_type in _SIMPLE.items()}
-# what a name alone stands for; a namespace of ours says more
+# the defaults for type names alone; namespaces written by lance_df also have ``logical_type``
 _UNIT_OMITTED: Final[Mapping[str, pa.DataType]] = {
     "timestamp": pa.timestamp("us"),
     "time32": pa.time32("ms"),
@@ -57,7 +57,7 @@ def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
     Raises
     ------
     UnsupportedFeatureError
-        A type that Lance has not.
+        Lance does not support a type.
     """
     members: dict[str, Any] = {"fields": [_field_to_json(field) for field in schema]}
     if schema.metadata:
@@ -71,7 +71,7 @@ def schema_from_json(data: object, *, source: str) -> pa.Schema:
     Raises
     ------
     CorruptDataError
-        It is not of that form.
+        The data is not a `JsonArrowSchema`.
     UnsupportedFeatureError
         A type is unknown.
     """

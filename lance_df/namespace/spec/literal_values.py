@@ -1,4 +1,4 @@
-"""Partition expressions with literals in the place of their columns. Spec: partitioning, appendix D."""
+"""Evaluate partition expressions with literals in place of their columns. Spec: partitioning, appendix D."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lance_df.namespace.spec.partition_values import as_partition_value, express
 from lance_df.sql.literals import literal_sql
 
 MAX_ROWS: Final = 3
-"""For so many rows literals are evaluated sooner than columns are, and are short enough to be read."""
+"""Up to this many rows, literals are evaluated faster than columns, and are short enough to read."""
 
 
 def with_literals(field: PartitionField, sources: Sequence[pa.Array], *, typed: bool) -> list[str]:
@@ -25,16 +25,16 @@ def with_literals(field: PartitionField, sources: Sequence[pa.Array], *, typed: 
     Parameters
     ----------
     typed
-        Whether literals have the very types of the values, or may be of others in which they are equal.
+        Whether literals must have the types of the values, rather than types in which they are equal.
 
     Raises
     ------
     InvalidInputError
         The expression is malformed.
     UnsupportedFeatureError
-        Values of a type have no SQL literal.
+        A type has no SQL literals.
     """
-    # imports the parser, which most queries do without
+    # imports the parser, which most queries do not need
     with imports_finished():
         from lance_df.sql.substitution import substituted
 
@@ -48,7 +48,8 @@ def with_literals(field: PartitionField, sources: Sequence[pa.Array], *, typed: 
 def values_of_literals(field: PartitionField, sources: Sequence[pa.Array]) -> pa.Array:
     """Return the value of a partition field for each row of literals, as `partition_values` does.
 
-    Few literals are substituted in the expression, which is evaluated without a table.
+    If there are few rows, the literals are substituted in the expression, which is then evaluated without a
+    table.
 
     Raises
     ------
@@ -66,7 +67,7 @@ def values_of_literals(field: PartitionField, sources: Sequence[pa.Array]) -> pa
 
 
 def _are_exact(values: pa.Array) -> bool:
-    """Whether the literals are these very values: a literal says nothing of the sign of a NaN."""
+    """Whether literals represent the values exactly; a literal cannot express the sign of a NaN."""
     if pa.types.is_floating(values.type):
         return not pc.any(pc.is_nan(values)).as_py()
     return not pa.types.is_null(values.type)

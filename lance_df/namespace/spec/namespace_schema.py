@@ -1,7 +1,7 @@
-"""The schema of a namespace: the columns of all its members, by ids that are never used twice.
+"""The schema of a namespace: the columns of all its members, with field ids that are never reused.
 
-Spec: partitioning, "Schema". Its JSON form is a `JsonArrowSchema` in which every field, at any level, names
-its id; the highest id that was ever given out is kept beside, so that ids of dropped columns stay taken.
+Spec: partitioning, "Schema". Its JSON form is a `JsonArrowSchema` in which every field, at any level, has its
+id. The highest id ever assigned is stored as well, so that ids of dropped columns are not reused.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class NamespaceSchema:
     Attributes
     ----------
     columns
-        As member tables have them.
+        The columns as in the member tables.
     max_field_id
-        The highest id that a column has, or had.
+        The highest field id ever assigned.
     """
 
     columns: Schema
@@ -41,14 +41,14 @@ class NamespaceSchema:
 
     @classmethod
     def create(cls, schema: pa.Schema) -> Self:
-        """Give ids to the fields of an Arrow schema, depth first from 0.
+        """Assign ids to the fields of an Arrow schema, depth first from 0.
 
         Raises
         ------
         InvalidInputError
-            It is no schema, there is no column, or two have one name.
+            The value is not a schema, has no columns, or has two columns with the same name.
         UnsupportedFeatureError
-            A type that the format cannot hold.
+            The format does not support a type.
         """
         if not isinstance(schema, pa.Schema):
             raise InvalidInputError(f"a pyarrow schema is expected, not {schema!r:.100}")
@@ -65,7 +65,7 @@ class NamespaceSchema:
         Raises
         ------
         CorruptDataError
-            It is malformed: a field without an id, or an id that two fields have.
+            The schema is malformed: a field has no id, or two fields have the same id.
         UnsupportedFeatureError
             A type is unknown.
         """
@@ -102,16 +102,16 @@ class NamespaceSchema:
         return self.columns.to_arrow()
 
     def path(self, field_id: int) -> tuple[str, ...] | None:
-        """Return the names from a column down to the field with this id; None when it is gone."""
+        """Return the names from a column down to the field with an id, or None if there is no such field."""
         return _path(self.columns.fields, field_id)
 
     def find(self, path: str) -> Field:
-        """Return the field that ``a`` or ``a.b`` names; names with dots in them come first.
+        """Return the field at a path ``a`` or ``a.b``; a column whose name contains the dot takes precedence.
 
         Raises
         ------
         ColumnNotFoundError
-            There is none.
+            There is no such field.
         """
         field = _find(self.columns.fields, path)
         if field is None:
@@ -120,7 +120,7 @@ class NamespaceSchema:
         return field
 
     def with_columns(self, columns: Schema) -> NamespaceSchema:
-        """Return the schema with other columns; the ids of those that are gone stay taken."""
+        """Return the schema with other columns; ids of dropped columns stay reserved."""
         return NamespaceSchema(columns, max(self.max_field_id, columns.max_field_id))
 
 
@@ -132,7 +132,7 @@ def _check_names(fields: Sequence[Field]) -> None:
 
 
 def _described_children(described: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
-    # a fixed-size list of numbers has an item in Arrow, which is no field of Lance
+    # the item of a fixed-size list of numbers is a field in Arrow, but not in Lance
     children: Sequence[dict[str, Any]] = described["type"].get("fields") or ()
     return children
 
@@ -160,7 +160,7 @@ def _with_stored_ids(field: Field, described: Mapping[str, Any], source: str) ->
 
 
 def _field_id(text: str) -> int | None:
-    """Return the field id that stored text names, None where it names none."""
+    """Return the field id in a stored text, or None if the text is not a field id."""
     if not re.fullmatch("[0-9]{1,10}", text) or int(text) > MAX_FIELD_ID:
         return None
     return int(text)

@@ -1,6 +1,6 @@
-"""Transforms computed directly, as DataFusion computes the expressions that they stand for, only sooner.
+"""Compute transforms directly, with the same results as the expressions in DataFusion but faster.
 
-Planning a query calls for the bucket of one value; asking DataFusion for it takes a hundred times as long.
+Planning a query computes transforms of single values, for which DataFusion takes a hundred times as long.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _PARTS: Final[Mapping[TransformKind, Callable[[pa.Array], pa.Array]]] = {
     TransformKind.HOUR: pc.hour,
 }
 _PER_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-# Arrow counts years in 16 bits; about 16,000 years on both sides of 1970 are safe.
+# Arrow stores years in 16 bits; about 16,000 years before and after 1970 are safe.
 _SAFE_DAYS: Final = 6_000_000
-# From 1902 to 2037, where all libraries agree on the offsets of zones.
+# From 1902 to 2037 all libraries agree on the offsets of time zones.
 _SAFE_DAYS_OF_ZONES: Final = 24_800
 
 
 def native_values(transform: Transform, columns: Sequence[pa.Array]) -> pa.Array | None:
-    """Return the values of a transform; None where only DataFusion knows them."""
+    """Return the values of a transform, or None if only DataFusion can compute them."""
     match transform.kind:
         case TransformKind.IDENTITY:
             return columns[0]
@@ -65,7 +65,7 @@ def _truncated(values: pa.Array, width: int | None) -> pa.Array | None:
 
 
 def _part(kind: TransformKind, values: pa.Array) -> pa.Array | None:
-    if pa.types.is_date64(values.type):  # whose values need not be whole days
+    if pa.types.is_date64(values.type):  # date64 values need not be whole days
         values = values.cast(pa.timestamp("ms"))
     data_type = values.type
     if pa.types.is_date32(data_type):

@@ -17,12 +17,12 @@ from lance_df.namespace.spec.transforms import BUCKETS, Transform, TransformKind
 from lance_df.records import dataclass
 
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
-# as a literal of SQL: quotes in it are doubled
+# as an SQL string literal: quotes in it are doubled
 _EXPRESSION = re.compile(
     r"\s*expression\s*\(\s*'((?:[^']|'')+)'\s*,([^()']+)\)\s*", re.DOTALL | re.IGNORECASE
 )
 _NOT_IN_NAMES = re.compile(r"\W+")
-# of most file systems, in bytes; the names are ASCII
+# the limit of most file systems, in bytes; the names are ASCII
 _MAX_FOLDER_NAME = 255
 
 
@@ -128,7 +128,7 @@ def resolve_all(
     Raises
     ------
     UnsupportedFeatureError
-        There are so many that names of folders would be too long.
+        There are so many fields that folder names would be too long.
     """
     fields: list[PartitionField] = []
     if isinstance(wanted, str) or not isinstance(wanted, Sequence):
@@ -143,7 +143,7 @@ def resolve_all(
 
 
 def _check_depth(num_fields: int, spec_id: int) -> None:
-    """Check that file systems take the names of members' folders: each level of a spec adds to them."""
+    """Check that folder names of members are not too long: each level of a spec adds to them."""
     folder = table_folder(SEPARATOR.join([f"v{spec_id}", *partition_names(num_fields), MEMBER_NAME]))
     if len(folder) > _MAX_FOLDER_NAME:
         raise UnsupportedFeatureError(

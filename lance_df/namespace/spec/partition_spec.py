@@ -78,7 +78,7 @@ class PartitionField:
         return self.source_ids, self.transform or self.expression
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object of a partition spec."""
+        """Return the field as an object of the spec's JSON."""
         how = (
             {"expression": self.expression}
             if self.transform is None
@@ -93,14 +93,14 @@ class PartitionField:
 
     @classmethod
     def from_json(cls, data: object, *, source: str) -> Self:
-        """Return the field that an object of a partition spec describes.
+        """Return the field that an object of the spec's JSON describes.
 
         Raises
         ------
         CorruptDataError
             It is malformed.
         UnsupportedFeatureError
-            Its transform or its type is unknown.
+            The transform or the type is unknown.
         """
         if not isinstance(data, dict):
             raise CorruptDataError(f"{source}: a partition field is expected, found {data!r:.100}")
@@ -175,7 +175,7 @@ class PartitionSpec:
         CorruptDataError
             It is malformed.
         UnsupportedFeatureError
-            It has a transform or a type that is unknown.
+            A transform or a type is unknown.
         """
         data = parse_json(text, source)
         if not isinstance(data, dict) or type(data.get("id")) is not int or data["id"] < 1:
@@ -198,7 +198,7 @@ class PartitionSpecs:
     Raises
     ------
     InvalidInputError
-        A field id stands for two things, or one thing has two field ids.
+        A field id has two definitions, or a definition has two field ids.
     """
 
     versions: tuple[PartitionSpec, ...]
@@ -224,7 +224,7 @@ class PartitionSpecs:
 
     @property
     def current(self) -> PartitionSpec:
-        """The version that new rows are written with."""
+        """The version that partitions new rows."""
         return self.versions[-1]
 
     @cached_property
@@ -236,11 +236,11 @@ class PartitionSpecs:
         return iter(self.versions)
 
     def version(self, number: int) -> PartitionSpec | None:
-        """Return the spec version, or None."""
+        """Return the spec version with a number, or None."""
         return next((spec for spec in self.versions if spec.id == number), None)
 
     def evolved(self, fields: Sequence[PartitionField]) -> PartitionSpecs:
-        """Return the specs with another version after the others."""
+        """Return the specs with a new version appended."""
         return PartitionSpecs((*self.versions, PartitionSpec(self.current.id + 1, tuple(fields))))
 
     def to_metadata(self) -> dict[str, str]:
@@ -249,12 +249,12 @@ class PartitionSpecs:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str], *, source: str) -> PartitionSpecs | None:
-        """Return the specs in the metadata of a ``__manifest``; None when there are none.
+        """Return the specs in the metadata of a ``__manifest``, or None if there are none.
 
         Raises
         ------
         CorruptDataError
-            A spec is malformed, its id is not that of its key, or versions contradict each other.
+            A spec is malformed, its id differs from its key, or versions contradict each other.
         UnsupportedFeatureError
             A transform or a type is unknown.
         """

@@ -20,15 +20,15 @@ _NULL_TYPES: Final = (pa.null(), pa.int64(), pa.string(), pa.timestamp("us"), pa
 
 
 def expression_of(field: PartitionField, types: Sequence[pa.DataType]) -> str:
-    """Return the SQL expression of a field over ``col0``, ``col1`` …, given or derived from its transform."""
+    """Return the SQL expression of a field over ``col0``, ``col1`` …, its own or that of its transform."""
     return field.expression or "" if field.transform is None else field.transform.expression(types)
 
 
 def follows_from_sources(field: PartitionField) -> bool:
-    """Whether equal source values have equal partition values, as the specification demands.
+    """Whether equal source values have equal partition values, as the specification requires.
 
-    Specs of other writers may have expressions that depend on chance, the clock or other tables. Nothing
-    follows from the values of these.
+    Specs of other writers may have expressions that depend on randomness, the clock or other tables. Their
+    values allow no pruning.
     """
     return field.transform is not None or _refusal(field.expression or "") is None
 
@@ -45,18 +45,18 @@ def _refusal(expression: str) -> str | None:
 def partition_values(field: PartitionField, columns: Sequence[pa.Array]) -> pa.Array:
     """Return the value of a partition field for each row.
 
-    -0.0 and 0.0 are one value, and so are all NaN: as SQL compares them.
+    As in SQL comparisons, -0.0 and 0.0 are the same value, and so are all NaN.
 
     Parameters
     ----------
     columns
-        The source columns, in the order of ``source_ids``; nulls for one that is gone.
+        The source columns, in the order of ``source_ids``; nulls for a dropped column.
 
     Raises
     ------
     InvalidInputError
-        The expression fails for a row, gives what the field's type cannot hold, or is none that a partition
-        field may have.
+        The expression fails for a row, has a result outside the field's type, or is not allowed in a
+        partition field.
     """
     if not follows_from_sources(field):
         raise InvalidInputError(f"partition field {field.field_id!r}: {_refusal(field.expression or '')}")
@@ -70,7 +70,7 @@ def partition_values(field: PartitionField, columns: Sequence[pa.Array]) -> pa.A
 
 def _evaluated(field: PartitionField, columns: Sequence[pa.Array]) -> pa.Array:
     is_gone = [pa.types.is_null(column.type) for column in columns]
-    # not every function takes nulls without a type
+    # not every function accepts nulls without a type
     for stand_in in _NULL_TYPES if any(is_gone) else ():
         typed = [
             pa.nulls(len(column), stand_in) if gone else column
@@ -82,7 +82,7 @@ def _evaluated(field: PartitionField, columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def as_partition_value(values: pa.Array, field: PartitionField) -> pa.Array:
-    """Return values in the type of a field, floats in their one form.
+    """Return values in the type of a field, with zeros and NaN of floats normalized.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Types that a column may be given while values, hashes and partition values stay what they are.
+"""Type promotions of columns that change neither values nor hashes nor partition values.
 
-Spec: partitioning, "Partition Expression": equal values of another width have equal partition values.
+Spec: partitioning, "Partition Expression": equal values of different widths have equal partition values.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _UNITS: Final = ("s", "ms", "us", "ns")
 
 
 def is_widening(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether every value of a type is a value of another one, with the same hash.
+    """Whether every value of one type is a value of another type, with the same hash.
 
-    Times may overflow: a unit is finer, and so its range is smaller.
+    Times may overflow, because a finer unit has a smaller range.
     """
     types = pa.types
     if old == new or any(old in ladder and new in ladder[ladder.index(old) :] for ladder in _LADDERS):
@@ -56,12 +56,12 @@ def is_widening(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def promoted_specs(specs: PartitionSpecs, before: NamespaceSchema, after: NamespaceSchema) -> PartitionSpecs:
-    """Return the specs for columns of wider types: partition values that are columns widen with them.
+    """Return the specs after columns are widened; identity partition values are widened as well.
 
     Raises
     ------
     InvalidInputError
-        A partition expression does not fulfil the demands for the new types.
+        A partition expression does not meet the requirements for the new types.
     """
     old, new = before.columns.by_id(), after.columns.by_id()
     types = {field_id: field.arrow_type() for field_id, field in new.items()}

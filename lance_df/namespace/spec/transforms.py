@@ -1,4 +1,4 @@
-"""The transforms of the partitioning spec: what each takes, its parameters, and the expression it stands for.
+"""The transforms of the partitioning spec: parameters, source types, result types and SQL expressions.
 
 Spec: partitioning, "Partition Transform". The parts of a date are calendar parts: ``day`` is 1 to 31.
 """
@@ -20,7 +20,7 @@ _MAX_WIDTH: Final = 2**31 - 1
 
 
 class TransformKind(StrEnum):
-    """What a transform is called in a partition spec."""
+    """The name of a transform in a partition spec."""
 
     IDENTITY = "identity"
     YEAR = "year"
@@ -43,14 +43,14 @@ class Transform:
     Attributes
     ----------
     num_buckets
-        Of `BUCKET` and `MULTI_BUCKET`, at least 1.
+        The number of buckets of `BUCKET` and `MULTI_BUCKET`, at least 1.
     width
-        Of `TRUNCATE`, at least 1: code points of a text, or the step of a number.
+        The width of `TRUNCATE`, at least 1: the number of code points of a string, or the step of a number.
 
     Raises
     ------
     InvalidInputError
-        A parameter is missing, impossible, or of another transform.
+        A parameter is missing or invalid, or the transform does not have it.
     """
 
     kind: TransformKind
@@ -78,7 +78,7 @@ class Transform:
         Raises
         ------
         InvalidInputError
-            The transform does not take columns of these types, or as many.
+            The transform does not support columns of these types, or this number of columns.
         """
         if (len(sources) != 1 and self.kind is not TransformKind.MULTI_BUCKET) or not sources:
             raise InvalidInputError(f"the transform {self} does not take {len(sources)} columns")
@@ -106,7 +106,7 @@ class Transform:
                 return f"date_part('{self.kind.value}', col0)"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object of a partition spec."""
+        """Return the transform as an object of the spec's JSON."""
         members: dict[str, Any] = {"type": self.kind.value}
         if self.num_buckets is not None:
             members["num_buckets"] = self.num_buckets
@@ -116,7 +116,7 @@ class Transform:
 
     @classmethod
     def from_json(cls, data: object, *, source: str) -> Transform:
-        """Return the transform that an object of a partition spec describes.
+        """Return the transform that an object of the spec's JSON describes.
 
         Raises
         ------
@@ -137,9 +137,9 @@ class Transform:
 
 
 def value_type(data_type: pa.DataType) -> pa.DataType:
-    """Return the type of the values: encoded ones have the partition values of plain ones.
+    """Return a type without extension type and dictionary, which do not affect partition values.
 
-    Expressions see them so, too.
+    Expressions get values of this type.
     """
     if isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
