@@ -1,7 +1,7 @@
-"""Print a script that completes `lance-df` in a shell of the system.
+"""Print a script that completes `lance-df` in bash, zsh or fish.
 
-For bash add  eval "$(lance-df completion bash)"  to ~/.bashrc, for zsh the same with zsh to ~/.zshrc. For
-fish write the script to ~/.config/fish/completions/lance-df.fish.
+For bash, add  eval "$(lance-df completion bash)"  to ~/.bashrc. For zsh, add the same line with zsh to
+~/.zshrc. For fish, write the script to ~/.config/fish/completions/lance-df.fish.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Write the flights that left New York City in 2013 as Lance tables, and run the SQL examples over them.
+"""Write the flights that left New York City in 2013 as Lance tables, and run SQL examples over them.
 
-The flights are written once more as a partitioned namespace: by month until June, by month and carrier from
-then on. Needs the extra `demo`. Tables that are there from an earlier run are used again.
+The flights are also written as a partitioned namespace, by month until June, and by month and carrier after
+that. The command needs the extra `demo`. Tables of an earlier run are used again.
 """
 
 from __future__ import annotations

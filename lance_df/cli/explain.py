@@ -1,4 +1,7 @@
-"""Show what a query would read: fragments, pages and bytes kept of the total, and which predicate did it."""
+"""Show what a query would read.
+
+The report shows how many of all fragments, pages and bytes are kept, and which predicate ruled out the rest.
+"""
 
 from __future__ import annotations
 

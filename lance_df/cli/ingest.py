@@ -1,7 +1,7 @@
-"""Bring rows into a table or a partitioned namespace with Spark: all of them at once, or none.
+"""Load rows into a table or a partitioned namespace with Spark: all of them at once, or none.
 
-What is to be done stands in a TOML file, in flags, or in both: flags take the place of what is in the file.
-Needs the extra `spark` and Java 17.
+A TOML file, flags, or both describe the job. Flags override the values of the file. The command needs the
+extra `spark` and Java 17.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Show what a table consists of: versions, fragments, pages, encodings, statistics; or a data file; or a
-partitioned namespace: its specs, partitions and versions; or the tables below a folder.
+"""Show the contents of a table, a data file, a partitioned namespace or a folder.
+
+For a table: its versions, fragments, pages, encodings and statistics. For a partitioned namespace: its
+specs, partitions and versions. For a folder: the tables below it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Repair a partitioned namespace, also one that does not open; one that is whole stays as it is.
+"""Repair a partitioned namespace, even one that cannot be opened.
 
-No row of a table is lost. What cannot be a member of the namespace is set aside, and stays a table.
+An undamaged namespace is not changed. No row of a table is lost. A table that cannot be a member of the
+namespace is moved to the namespace set_aside and stays a table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Type SQL over the Lance tables below a folder. Statements end with a semicolon and may take several lines.
+"""Run SQL statements over the Lance tables below a folder as they are typed.
 
-Ctrl-C stops a statement. Lines are edited, completed and kept in a history, by prompt_toolkit where it is
-installed and else by readline.
+A statement ends with a semicolon and may take several lines. Ctrl-C stops a statement. Line editing,
+completion and the history come from prompt_toolkit if it is installed, otherwise from readline.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Run SQL over the Lance tables below a folder (the current one unless given), or over one table.
+"""Run SQL over the Lance tables below a folder, or over a single table.
 
-A folder x.lance is the table x. FROM 'path' reads a file: Lance, Parquet, CSV, JSON or Arrow, or a pattern
-such as 'raw/*.parquet'. Rows go to stdout; their number and the time go to stderr.
+The default folder is the current one. A folder x.lance is the table x. FROM 'path' reads a file (Lance,
+Parquet, CSV, JSON or Arrow) or all files of a pattern such as 'raw/*.parquet'. Rows go to stdout. The number
+of rows and the time go to stderr.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Check a table, a partitioned namespace, or all of them below a folder, and change nothing.
 
-The exit code is 0 if there is neither an error nor a warning, and 1 otherwise.
+The exit code is 0 if there are no errors and no warnings, and 1 otherwise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run the corpus, or answer the requests of a runner."""
+"""Run the conformance corpus, or answer the requests of a runner."""
 
 from __future__ import annotations
 
