@@ -28,7 +28,7 @@ EXAMPLES = """examples:
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of `lance-df repair`."""
     command.add_argument("root", metavar="ROOT", help="the root of the namespace")
-    command.add_argument("--dry-run", action="store_true", help="only tell what would be done")
+    command.add_argument("--dry-run", action="store_true", help="only report what would be done")
     command.add_argument(
         "--publish-newer", action="store_true", help="show what others committed to member tables"
     )
