@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
 
-# Few columns are read, and few rows are left of them.
+# Windows are large because a filter reads few columns and returns few rows.
 _WINDOW_ROWS = 1024 * 1024
 _REMOTE_THREADS = 8
 
@@ -35,7 +35,7 @@ _REMOTE_THREADS = 8
 def matching_rows(
     table: Table, where: Filter, *, fragment_ids: tuple[int, ...] | None = None
 ) -> Iterator[Addresses]:
-    """Yield the addresses of the rows for which a filter is true; ``None`` for all rows.
+    """Yield the addresses of the rows for which a filter is true; the filter ``None`` means all rows.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def _addresses(batch: pa.RecordBatch) -> Addresses:
 
 
 def _plain(table: Table, where: Filter) -> Predicate | None:
-    """Return a filter that needs no engine as a predicate."""
+    """Return a filter as a predicate, or None if it needs the engine."""
     if isinstance(where, str):
         with imports_finished():
             from lance_df.sql.plain_predicates import plain_predicate
@@ -91,7 +91,7 @@ def _plain(table: Table, where: Filter) -> Predicate | None:
 
 
 def check_addressable(table: Table) -> None:
-    """Check that no column has the name of a system column, which would hide the addresses of rows.
+    """Check that no column has the reserved name of the row address, which it would hide.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def check_meaning(expression: str) -> None:
     Raises
     ------
     UnsupportedFeatureError
-        It may parse it differently; see `lance_df.sql.distinct_from`.
+        DataFusion may parse the expression differently; see `lance_df.sql.distinct_from`.
     """
     if "distinct" in expression.lower():
         with imports_finished():
@@ -132,7 +132,7 @@ def check_meaning(expression: str) -> None:
 
 
 def retry_options(conflict_retries: Any, retry_timeout: Any) -> RetryOptions:
-    """Return the retry options for arguments of pylance. Raises `InvalidInputError` for other types."""
+    """Return the retry options for pylance's arguments. Raises `InvalidInputError` for other types."""
     if not isinstance(conflict_retries, int) or not isinstance(retry_timeout, dt.timedelta):
         raise InvalidInputError(
             "conflict_retries is an integer and retry_timeout a timedelta, "

@@ -1,4 +1,4 @@
-"""Comparisons of JSON columns with other values, which are compared with a document as it is stored."""
+"""Refuse comparisons of JSON columns with other values, which would compare with the stored document."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def check_json_comparisons(
     Parameters
     ----------
     tables
-        That it reads.
+        The tables that the frame reads.
 
     Raises
     ------
     InvalidInputError
-        It does.
+        The frame has such a comparison.
     """
     plan = plan_of(frame)
     _check(ctx, plan, tables)
-    if has_subquery(plan):  # which are joins in an optimized plan
+    if has_subquery(plan):  # an optimized plan has them as joins
         settings = joined_subqueries_settings()
         _check(ctx, optimized_plan_of(frame_of(with_settings(ctx, settings), plan)), tables)
 
@@ -56,7 +56,7 @@ def _check(ctx: PlainSessionContext, plan: PlanNode, tables: Iterable[PlannedTab
 
 
 def _documents(inputs: Inputs, node: PlanNode, tables: Iterable[PlannedTable]) -> dict[str, pa.Field]:
-    """Return the columns with JSON that a node reads."""
+    """Return the columns with JSON that a node reads, by qualified name."""
     if isinstance(node, Scan):
         schemas = [table.stored_schema for table in tables if table.is_called(node.table)]
         fields = {f"{node.qualifier}.{field.name}": field for schema in schemas for field in schema}
@@ -66,7 +66,7 @@ def _documents(inputs: Inputs, node: PlanNode, tables: Iterable[PlannedTable]) -
 
 
 def _is_document(inputs: Inputs, expr: Any, documents: dict[str, pa.Field]) -> bool:
-    """Whether an expression, without casts, is a JSON column, or computes a document of one."""
+    """Whether an expression, ignoring casts, is a JSON column or computes a document from one."""
     inner, _ = uncast(expr)
     read = [documents[name] for name in qualified_columns(inner) if name in documents]
     if inner.variant_name() == "Column":
@@ -81,7 +81,7 @@ def _is_null(expr: Any) -> bool:
 
 
 def _name(parts: Iterable[Any], documents: dict[str, pa.Field]) -> str:
-    """Return the name of the first JSON column in some expressions, or the path to the field of JSON."""
+    """Return the name of the first JSON column in some expressions, or the path of its JSON field."""
     names = (name for part in parts for name in qualified_columns(part))
     field = next(documents[name] for name in names if name in documents)
     return field.name if is_json(field) else f"{field.name}.{next(filter(is_json, field.type.fields)).name}"

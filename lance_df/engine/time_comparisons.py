@@ -1,4 +1,4 @@
-"""Comparisons of timestamps with times of finer units, which DataFusion cuts to the units of the timestamps.
+"""Refuse comparisons of timestamps with times of a finer unit, which DataFusion truncates.
 
 DataFusion 55 moves the cast from a column to the literal: ``ts >= TIMESTAMP '2024-03-10 06:59:59.5'`` is
 ``ts >= TIMESTAMP '2024-03-10 06:59:59'`` where ``ts`` has seconds.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lance_df.engine.plans.nodes import PlanNode
 
 _NANOSECONDS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-# the moment of a statement is nobody's choice
+# functions of the current time, whose digits the user does not choose
 _CLOCKS: Final = frozenset({"now", "current_timestamp", "current_date", "current_time", "today"})
 _TIME: Final = re.compile(r"\d:\d\d:\d\d\.\d")
 _FRACTION: Final = re.compile(r"\.(\d+)")
@@ -42,20 +42,20 @@ _FRACTION: Final = re.compile(r"\.(\d+)")
 def check_time_comparisons(
     ctx: PlainSessionContext, plan: PlanNode, text: str = "", schemas: Iterable[pa.Schema] = ()
 ) -> None:
-    """Check the comparisons of an unoptimized plan that selects the rows to change.
+    """Check the time comparisons of an unoptimized plan that selects the rows to change.
 
     Parameters
     ----------
     text
-        The SQL of the plan. Python gets no plans of subqueries within expressions. If there are some, each
-        literal in the text counts as compared with each column.
+        The SQL of the plan. Python cannot access the plans of subqueries in expressions. If there are any,
+        each literal in the text counts as compared with each column.
     schemas
         The schemas of the tables that the plan reads.
 
     Raises
     ------
     UnsupportedFeatureError
-        Timestamps are compared with a time that their unit does not hold.
+        Timestamps are compared with a time of a finer unit.
     """
     for node in nodes(plan):
         for operands in comparisons(node):
@@ -71,7 +71,7 @@ def check_time_comparisons(
 
 def _check(ctx: PlainSessionContext, inputs: Inputs, constants: list[Any], others: list[Any]) -> None:
     for expr in others:
-        # of a cast to finer units those of what is cast count
+        # the coarser unit counts if an expression is cast to a finer one
         units = {_unit(inputs, expr), _unit(inputs, uncast(expr)[0])}
         unit = next((each for each in _NANOSECONDS if each in units), "ns")
         if unit == "ns":
@@ -83,20 +83,20 @@ def _check(ctx: PlainSessionContext, inputs: Inputs, constants: list[Any], other
 
 
 def _unit(inputs: Inputs, expr: Any) -> str | None:
-    """Return the unit of timestamps; None for other values."""
+    """Return the unit of an expression with timestamps, or None for other values."""
     field = inputs.field(expr)
     return str(field.type.unit) if field is not None and pa.types.is_timestamp(field.type) else None
 
 
 def _nanoseconds(ctx: PlainSessionContext, expr: Any) -> int | None:
-    """Return the time that a constant is; None for others, and for what depends on the clock."""
+    """Return the time of a constant in nanoseconds; None for other constants and functions of the clock."""
     value = literal(expr)
     if value is None and not may_call(expr, _CLOCKS):
         rows = PlainSessionContext.sql(ctx, "SELECT 1")
         try:
             plan = optimized_plan_of(rows.select(Expr(expr).cast(pa.timestamp("ns"))))
         except Exception:  # noqa: BLE001 - it raises nothing narrower
-            return None  # and neither is the comparison computed
+            return None  # then the comparison fails, too
         value = literal(unaliased(plan.expressions[0])) if isinstance(plan, Projection) else None
     if value is None or not value.is_valid:
         return None
@@ -106,7 +106,7 @@ def _nanoseconds(ctx: PlainSessionContext, expr: Any) -> int | None:
 
 
 def _fraction(text: str) -> int:
-    """Return the nanoseconds that the text of a time has beyond seconds."""
+    """Return the fraction of a second in the text of a time, in nanoseconds."""
     digits = _FRACTION.search(text)
     return 0 if digits is None else int(digits[1].ljust(9, "0")[:9])
 

@@ -1,4 +1,4 @@
-"""Lance tables and partitioned namespaces in Spark, through PySpark alone.
+"""Lance tables and partitioned namespaces in Spark, with PySpark as the only Spark dependency.
 
 ::
 
@@ -6,7 +6,7 @@
     df.write.format("lance_df").mode("append").save("./flights.lance")
     lance_df.spark.append(df, "./events", partition_by=["year(ts)"])
 
-Needs ``pip install "lance_df[spark]"`` and Java 17, here and on every executor.
+Needs ``pip install "lance_df[spark]"`` and Java 17 on the driver and on every executor.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    # so that `import lance_df.spark` works, and says what is missing, where there is no PySpark
+    # Without PySpark, `import lance_df.spark` works, and the first use raises an error that names it.
     if name not in _HOMES:
         raise AttributeError(f"module 'lance_df.spark' has no attribute {name!r}")
     from importlib import import_module

@@ -1,7 +1,7 @@
-"""What versions add to a table or a namespace: the fragments of rows that were not there before.
+"""Find the fragments with new rows that each version adds to a table or a namespace.
 
-Asked version by version, as a stream of rows has to know it: some versions add rows, some store the same rows
-in another way, and some take back or replace rows that were read already.
+A stream needs this for each version: some versions add rows, some only store the same rows differently, and
+some remove or replace rows that the stream has read already.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 SourceT = TypeVar("SourceT", Table, NamespaceSnapshot)
 Fragments: TypeAlias = Mapping[str | None, tuple[int, ...]]
-"""Ids of fragments, by the member that has them; of a table that is no namespace, None has them."""
+"""Ids of fragments by the name of their member; the name is None for a single table."""
 
 _OF_NO_ROWS: Final = CreateIndex | ReserveFragments | UpdateConfig | UpdateBases
 _OF_THE_SAME_ROWS: Final = Rewrite | Merge | Project
@@ -53,18 +53,18 @@ _OF_THE_SAME_ROWS: Final = Rewrite | Merge | Project
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What one version adds.
+    """The rows that one version adds.
 
     Attributes
     ----------
     fragments
-        That have the new rows, and nothing else.
+        The fragments that have the new rows and no other rows.
     num_rows
-        In these fragments.
+        The number of rows in these fragments.
     moves_rows
-        Rows of former versions may be in other fragments, or have other columns.
+        Whether rows of earlier versions may be in other fragments, or have other columns.
     takes_back
-        What the version does to rows of former versions, for a message; None if they stay.
+        How the version changes rows of earlier versions, for a message; None if it does not.
     """
 
     version: int
@@ -75,7 +75,7 @@ class Addition:
 
 
 def additions(newest: Table | NamespaceSnapshot, begin: int, end: int) -> Iterator[Addition]:
-    """Yield what each version after ``begin`` adds, up to ``end``.
+    """Yield the additions of each version after ``begin``, up to ``end``.
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ def additions(newest: Table | NamespaceSnapshot, begin: int, end: int) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """What a version of one table adds."""
+    """The rows that a version of one table adds."""
 
     ids: tuple[int, ...] = ()
     num_rows: int = 0
     moves_rows: bool = False
     takes_back: str | None = None
     num_moved: int = 0
-    """Rows taken out, which `repartition` has put into other members in the same version."""
+    """The number of removed rows that `repartition` has moved to other members in the same version."""
 
     @classmethod
     def of(cls, table: Table, positions: npt.NDArray[np.intp]) -> _Added:
@@ -151,7 +151,7 @@ def _operation(table: Table) -> Operation | None:
 
 
 def _of_table(table: Table, operation: Operation | None) -> _Added:
-    """Return what a version adds, by what its writer says that it does."""
+    """Return the rows that a version adds, by the operation of its transaction."""
     match operation:
         case Append(fragments=fragments):
             return _Added.of(table, _new_positions(table, fragments))
@@ -174,7 +174,7 @@ def _described(table: Table, operation: Operation | None) -> str:
 
 
 def _new_positions(table: Table, fragments: tuple[Fragment, ...]) -> npt.NDArray[np.intp]:
-    """Return where a version has new fragments, which got their ids when it was committed."""
+    """Return the positions of new fragments, which got their ids only in the commit."""
     wanted = {file.path for fragment in fragments for file in fragment.files}
     first = len(table.fragments) - len(fragments)
     if first >= 0 and all(_is_of(fragment, wanted) for fragment in table.fragments[first:]):
@@ -209,10 +209,10 @@ def _of_members(former: NamespaceSnapshot | None, snapshot: NamespaceSnapshot) -
 
 
 def _without_moves(by_member: dict[str | None, _Added]) -> dict[str | None, _Added]:
-    """Return what a version adds where it may be one of `repartition`, which adds what it takes out."""
+    """Return the additions, or only a move if `repartition` made the version, which adds what it removes."""
     num_moved = sum(each.num_moved for each in by_member.values())
     others = [each for each in by_member.values() if not each.num_moved]
-    # others may have published rows of theirs in the same version: it is not known which these are
+    # if the counts differ, another writer has added rows in the same version, and which ones is not known
     is_move = all(each.takes_back is None for each in others) and num_moved == sum(
         each.num_rows for each in others
     )
@@ -220,12 +220,12 @@ def _without_moves(by_member: dict[str | None, _Added]) -> dict[str | None, _Add
 
 
 def _is_stage(operation: Restore) -> bool:
-    """Whether a version was made in steps that nobody saw, the last of which it publishes."""
+    """Whether a version publishes the last of several detached versions."""
     return bool(operation.version & DETACHED)
 
 
 def _different(snapshot: NamespaceSnapshot, other: NamespaceSnapshot | None) -> dict[str, Member]:
-    """Return the members that another version has not, or not the same of."""
+    """Return the members that another version lacks, or has in another version or location."""
     rows = snapshot.manifest.members
     positions = np.arange(len(rows))
     if other is not None:
@@ -244,7 +244,7 @@ def _different(snapshot: NamespaceSnapshot, other: NamespaceSnapshot | None) -> 
 
 
 def _of_member(former: Member | None, member: Member) -> _Added:
-    """Return what was published of a member: versions between may be those of a writer that was undone."""
+    """Return the additions to a member, by its published versions only: others may have been undone."""
     table = member.open()
     if former is None:
         return _Added.of(table, np.arange(len(table.fragments)))

@@ -1,4 +1,4 @@
-"""`append`: rows of any DataFrame into the partitions of a namespace."""
+"""`append`: write the rows of any DataFrame into the partitions of a namespace."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 _TASK_BYTES: Final = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 _SIZE: Final = re.compile(r"(\d+)([bkmgtp]?)b?")
 _UNITS: Final = {unit: 1024**power for power, unit in enumerate("bkmgtp")}
-# Of rows as Spark shuffles them, compressed; writers keep a quarter of a gigabyte. It is Spark's default.
+# Bytes of compressed shuffle rows; writers keep a quarter of a gigabyte. It is Spark's default.
 _FEW_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -59,40 +59,41 @@ def append(
 ) -> None:
     """Append the rows of a DataFrame to a partitioned namespace: to all partitions at once, or to none.
 
-    Columns are matched by name, whatever their case unless ``spark.sql.caseSensitive`` is true.
-    Rows are brought together by partition first, so that each partition is written by as few tasks as its
-    size needs; large ones are split among tasks (Spark's ``rebalance``, by
-    ``spark.sql.adaptive.advisoryPartitionSizeInBytes``). ``distribution`` can leave that out.
+    Columns are matched by name, ignoring case unless ``spark.sql.caseSensitive`` is true.
+    By default, Spark first shuffles the rows by partition, so that few tasks write each partition. It splits
+    large partitions among tasks (Spark's ``rebalance``, by
+    ``spark.sql.adaptive.advisoryPartitionSizeInBytes``). ``distribution="none"`` skips this shuffle.
 
     Parameters
     ----------
     root
-        Of the namespace.
+        Path of the namespace.
     partition_by
-        Partition fields, to make the namespace if there is none; those of one that exists stay as they are.
+        Partition fields of the namespace if it has to be created. An existing namespace keeps its own.
     sort_by
         Columns by which rows are sorted within a file, for better statistics.
     max_rows_per_file, max_bytes_per_file
-        When a task starts the next data file of a partition.
+        The size at which a task starts the next data file of a partition.
     run_id
-        Names the rows: when rows of this name were appended before, nothing is added, however long ago.
+        A name for this append. If an append with the same name was ever committed, nothing is added.
     distribution
-        ``"hash"``, or ``"none"``: tasks write the rows that they have, each a file of its own into every
-        partition of these. That saves the shuffle for rows that are clustered already, or where a task has
-        enough rows of every partition; elsewhere there are many small files, for `compact` to join.
+        ``"hash"`` shuffles the rows by partition. With ``"none"``, each task writes the rows that it has, in
+        a separate file for each of their partitions. That saves the shuffle if rows are clustered already,
+        or if each task has enough rows of every partition. Otherwise it makes many small files, which
+        `compact` can join.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
 
     Raises
     ------
     NotFoundError
-        There is no namespace, and ``partition_by`` is not given.
+        The namespace does not exist, and ``partition_by`` is not given.
     AlreadyExistsError
-        There is a table.
+        The path holds a table.
     InvalidInputError
-        There is no such distribution, or ``sort_by`` is no list.
+        The distribution is unknown, or ``sort_by`` is not a list.
     LanceError
-        What went wrong in a task or in the commit, with Spark's error as its cause.
+        A task or the commit failed. Spark's error is the cause.
     """
     check_distribution(distribution)
     if isinstance(sort_by, str):
@@ -128,7 +129,7 @@ def append(
 
 @contextmanager
 def _removed_after_failure(made: Location | None) -> Iterator[None]:
-    """Remove a namespace that was made for rows which then were not written, unless others have used it."""
+    """On an error, remove the namespace that was created for the rows, unless others have used it."""
     try:
         yield
     except CommitStateUnknownError:
@@ -141,9 +142,9 @@ def _removed_after_failure(made: Location | None) -> Iterator[None]:
 
 
 def _remove_if_unused(made: Location) -> None:
-    """Remove a namespace that has no partitions, and of which nobody writes any."""
+    """Remove a namespace that has no partitions and that nobody writes to."""
     snapshot = NamespaceSnapshot.open(made)
-    # who writes to it has folders of partitions in it before they are published
+    # a writer creates the folders of its partitions before it publishes them
     is_used = snapshot.version > 1 or any(map(is_member_folder, made.names()))
     if not is_used and not len(snapshot.manifest.members):
         (made / MANIFEST_FOLDER).remove_tree()
@@ -158,7 +159,7 @@ def routed(
     *,
     distribution: str,
 ) -> DataFrame:
-    """Return the rows of a DataFrame so that each task has one partition after the other, or few rows."""
+    """Return the rows distributed so that each task has one partition after the other, or few rows."""
     rows = df.withColumn(_ROUTE, route(df, ref, snapshot))
     if distribution == HASH:
         rows = rows.hint("rebalance", _ROUTE)
@@ -168,7 +169,7 @@ def routed(
 
 
 def _rebalances_to_few_bytes(spark: SparkSession) -> bool:
-    """Whether a writer can keep what a task has, and bring partitions together in less time than Spark."""
+    """Whether a task has so few bytes that the writer groups its rows by partition faster than Spark does."""
     if str(spark.conf.get(_ADAPTIVE)).lower() != "true":
         return False
     size = _SIZE.fullmatch(str(spark.conf.get(_TASK_BYTES)).strip().lower())
@@ -176,6 +177,6 @@ def _rebalances_to_few_bytes(spark: SparkSession) -> bool:
 
 
 def write_options(storage_options: Mapping[str, Any] | None, **options: object) -> dict[str, str]:
-    """Return the options of a write as Spark takes them; None is left out."""
+    """Return the options of a write in the form that Spark takes, without those that are None."""
     given = {name: str(value) for name, value in options.items() if value is not None}
     return given | {f"storage.{name}": json.dumps(value) for name, value in (storage_options or {}).items()}

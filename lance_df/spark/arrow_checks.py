@@ -1,7 +1,7 @@
-"""Checks of each value that Arrow's library for Java makes, and that rows from Python do not need.
+"""Switch off checks of each value in Arrow's Java library that rows from Python do not need.
 
-Spark takes columns of Arrow value by value, no more than their batch has, and asks whether a value is null
-before it takes it. To check both once more is a third of the time in which Spark reads rows from Python. A
+Spark reads Arrow columns value by value within the bounds of their batch, and checks for null before it reads
+a value. The library checks both again, which is a third of the time in which Spark reads rows from Python. A
 JVM reads these settings when it first uses Arrow.
 
 Facts: ``BoundsChecking`` and ``NullCheckingForGet`` of Arrow Java, "Java Properties" in its documentation.
@@ -22,11 +22,11 @@ _PROPERTIES: Final = {
 EXECUTORS: Final = {
     f"spark.executorEnv.{name.upper().replace('.', '_')}": value for name, value in _PROPERTIES.items()
 }
-"""The configuration of Spark by which executors leave them out."""
+"""The Spark configuration that switches the checks off in executors."""
 
 
 def leave_out_on_driver(spark: SparkSession) -> None:
-    """Switch them off in the JVM of a session that was just started, unless it has settings of its own."""
+    """Switch the checks off in the JVM of a new session, unless they are configured already."""
     system: Any = spark._sc._jvm.java.lang.System  # type: ignore[union-attr]
     for name, value in _PROPERTIES.items():
         if system.getProperty(name) is None and system.getenv(name.upper().replace(".", "_")) is None:

@@ -1,7 +1,7 @@
-"""Rows of a DataFrame in the types of a table: what Spark stores in a column of another type, and as what.
+"""Cast the rows of a DataFrame to the types of a table by the rules of ANSI store assignment.
 
-These are the rules of ANSI store assignment. Spark casts dates, times and texts here, by its own time zone
-and formats, which Arrow has not. Numbers stay as they are: writers refuse those that do not fit their column.
+Spark casts dates, times and texts here, by its time zone and formats, which Arrow lacks. Numbers are not
+cast: writers refuse numbers that do not fit their column.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _PLAIN: Final = (
     T.StringType,
     *_TIMES,
 )
-# whose texts Arrow writes as Spark does
+# types whose values Arrow converts to the same texts as Spark
 _SAME_TEXT: Final = (T.BinaryType, T.BooleanType, T.IntegralType)
 
 
 def is_ansi(spark: SparkSession) -> bool:
-    """Whether a cast of what does not fit is an error in a session, and not NULL or another value."""
+    """Whether a cast of a value that does not fit is an error in a session, not NULL or another value."""
     return str(spark.conf.get(_ANSI, "true")).lower() == "true"
 
 
 def with_target_columns(rows: DataFrame, stored: pa.Schema) -> DataFrame:
-    """Return rows under the names of a table's columns, with values that Arrow turns into those of the table.
+    """Return rows with the column names of a table, in types that Arrow converts to the table's types.
 
     Raises
     ------
     InvalidInputError
-        Spark does not store a type in that of its column; or see `with_target_names`.
+        Spark does not store a type in the type of its column; or see `with_target_names`.
     """
     rows = with_target_names(rows, stored.names)
     ansi = is_ansi(rows.sparkSession)
@@ -63,7 +63,7 @@ def with_target_columns(rows: DataFrame, stored: pa.Schema) -> DataFrame:
 
 
 def wanted_type(stored: pa.Schema, name: str) -> T.DataType | None:
-    """Return Spark's type of a column of a table; None if there is no such column or type."""
+    """Return Spark's type of a column of a table, or None if there is no such column or type."""
     if stored.get_field_index(name) < 0:
         return None
     try:
@@ -75,23 +75,23 @@ def wanted_type(stored: pa.Schema, name: str) -> T.DataType | None:
 def assigned_type(
     path: str, given: T.DataType, wanted: T.DataType, *, is_ansi: bool, casts_others: bool = False
 ) -> T.DataType:
-    """Return the type that Spark casts values to before Arrow turns them into those of a column.
+    """Return the type that Spark casts values to before Arrow converts them to the type of a column.
 
     Parameters
     ----------
     path
-        Of the column or the field, for messages.
+        The path of the column or field, for messages.
     given, wanted
-        Of the values, and of the column.
+        The types of the values and of the column.
     is_ansi
         Whether Spark refuses numbers that do not fit.
     casts_others
-        Whether Spark casts what it does not store in the type as it is, such as text in a number.
+        Whether Spark also casts values that store assignment refuses, such as a text to a number.
 
     Raises
     ------
     InvalidInputError
-        Spark does not store the one type in the other.
+        Spark does not store the given type in the wanted one.
     """
 
     def inner(name: str, given: T.DataType, wanted: T.DataType) -> T.DataType:

@@ -1,8 +1,8 @@
-"""Tables in a catalog of Spark: ``CREATE TABLE … USING lance_df LOCATION …``.
+"""Support for tables in a Spark catalog: ``CREATE TABLE … USING lance_df LOCATION …``.
 
-Spark passes a Python source the location of such a table once, when it asks for the columns of the catalog.
-Later it passes these columns alone, so their metadata hold the options of a read. A write has the metadata of
-the columns of its rows, which may be those of another table, so that nothing can be concluded from them.
+Spark passes the location of a catalog table to a Python source only once, to get the columns for the catalog.
+Later it passes only these columns, so their metadata store the options of a read. A write gets the metadata
+of its rows' columns, which may come from another table, so the metadata are not used there.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _STORAGE: Final = "storage."
 
 
 def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the options of ``CREATE TABLE``; None if that is not what they are of.
+    """Return the options of ``CREATE TABLE``, or None for the options of another statement.
 
     Raises
     ------
     UnsupportedFeatureError
-        There is no location, or there are options of a filesystem, which may be secret.
+        The location is missing, or there are options of a filesystem, which may be secret.
     """
     given = {name.lower(): value for name, value in options.items()}
-    if "owner" not in given:  # only tables have one
+    if "owner" not in given:  # only catalog tables have an owner
         return None
     reader_options = {
         name.removeprefix(_OPTION): value for name, value in given.items() if name.startswith(_OPTION)
@@ -44,12 +44,12 @@ def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
             "CREATE TABLE … USING lance_df: the catalog would show storage options to everybody; give them "
             "where the table is read, SELECT … FROM name WITH (`storage.…` = '…')"
         )
-    # not a URL as others write them, with three slashes and escapes
+    # Spark writes file:/path without escapes; URLs with three slashes stay
     return {**reader_options, "path": re.sub("^file:(?=/[^/])", "", given["path"])}
 
 
 def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return columns that say what is read."""
+    """Return columns whose metadata store the options of a read."""
     metadata = {_KEY: json.dumps(dict(options))}
     return StructType(
         [
@@ -60,16 +60,16 @@ def with_table_options(schema: StructType, options: Mapping[str, str]) -> Struct
 
 
 def without_table_options(schema: StructType) -> StructType:
-    """Return columns that say nothing of where they were read."""
+    """Return columns without the options of a read in their metadata."""
     return StructType(
         [StructField(each.name, each.dataType, each.nullable, _others(each)) for each in schema.fields]
     )
 
 
 def options_of_read(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
-    """Return what a read was asked for: its own options, and those that columns of a catalog say.
+    """Return the options of a read, with those in the metadata of catalog columns.
 
-    Columns say nothing where there is a path: a schema of the user's may be that of another table.
+    The metadata are ignored if there is a path: the user may have given the schema of another table.
     """
     if any(name.lower() == "path" for name in options):
         return dict(options)

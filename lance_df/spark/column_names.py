@@ -1,4 +1,4 @@
-"""Columns of DataFrames under the names of a target, whatever their case where Spark's setting says so."""
+"""Match columns of DataFrames to the names of a target, ignoring case unless Spark is case-sensitive."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
-    """Return whether names that differ in case only are different columns in a session."""
+    """Return whether names that differ only in case are different columns in a session."""
     return str(spark.conf.get(_CASE_SENSITIVE)).lower() == "true"
 
 
 def check_new_names(rows: DataFrame) -> None:
-    """Check that columns of a new table are different ones to the session.
+    """Check that the columns of a new table have distinct names in the session.
 
     Raises
     ------
     InvalidInputError
-        Two differ in case only, or not at all.
+        Two names are equal, or differ only in case.
     """
     if is_case_sensitive(rows.sparkSession):
         return
@@ -38,12 +38,12 @@ def check_new_names(rows: DataFrame) -> None:
 
 
 def with_target_names(rows: DataFrame, target: Sequence[str]) -> DataFrame:
-    """Return rows whose columns are called as those of a target that they mean.
+    """Return rows with their columns renamed to the matching columns of a target.
 
     Raises
     ------
     InvalidInputError
-        A name means several columns of the target, or several columns mean one of it.
+        A name matches several columns of the target, or several columns match the same one.
     """
     if is_case_sensitive(rows.sparkSession):
         return rows
@@ -53,12 +53,12 @@ def with_target_names(rows: DataFrame, target: Sequence[str]) -> DataFrame:
 
 
 def target_names(names: Collection[str], target: Sequence[str]) -> Mapping[str, str]:
-    """Return which column of a target each name means; a name that means none is returned as it is.
+    """Return the matching column of a target for each name, or the name itself if none matches.
 
     Raises
     ------
     InvalidInputError
-        A name means several columns of the target, or several names mean one of it.
+        A name matches several columns of the target, or several names match the same one.
     """
     by_folded: dict[str, list[str]] = {}
     for name in target:

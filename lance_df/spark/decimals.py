@@ -1,9 +1,9 @@
-"""Decimals that cross between Python and the JVM as integers.
+"""Pass decimals between Python and the JVM as integers.
 
-Spark makes a `BigDecimal` of each decimal that it takes from an Arrow batch or puts into one, which takes
-longer than all else it does with the row. Those of up to 18 digits it keeps as a long anyway: so the digits
-cross as one, in a column whose metadata say what they stand for, and an expression of the JVM makes
-decimals of them, or the digits of decimals.
+Spark creates a `BigDecimal` for each decimal that it reads from or writes to an Arrow batch, which takes
+longer than all other work on the row. Decimals of up to 18 digits are a long in Spark anyway, so their digits
+are passed as integers, in a column whose metadata have the precision and scale. A JVM expression converts the
+digits to decimals, or decimals to digits.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 DIGITS: Final = {"decimalsAsIntegers": "true"}
-"""The option of a read or a write whose decimals cross as integers."""
+"""The option of a read or a write that passes decimals as integers."""
 _KEY: Final = "lance_df.decimal"
 _MAX_DIGITS: Final = 18
 
 
 def can_cross_as_integers(spark: SparkSession) -> bool:
-    """Whether a session has a JVM at hand, with the expressions that this takes: Spark Connect has none."""
+    """Whether a session has a JVM in reach with the needed expressions; Spark Connect has none."""
     return _expressions_of(spark) is not None
 
 
 def with_integers(schema: StructType) -> StructType:
-    """Return a schema in which columns of decimals are integers, where the names of columns are plain."""
+    """Return a schema with integers for decimals, unless names of columns differ only in case."""
     if len({name.lower() for name in schema.names}) < len(schema.names):
-        return schema  # an expression cannot name them
+        return schema  # an expression cannot name such columns
     return StructType([_as_integer(field) for field in schema.fields])
 
 
 def without_integers(schema: StructType) -> StructType:
-    """Return a schema of `with_integers` with its decimals."""
+    """Return a schema of `with_integers` with decimals again."""
     return StructType(
         [
             StructField(field.name, _decimal(field) or field.dataType, field.nullable, _others(field))
@@ -52,14 +52,14 @@ def without_integers(schema: StructType) -> StructType:
 
 
 def to_integers(batch: pa.RecordBatch, schema: StructType, target: pa.Schema) -> pa.RecordBatch:
-    """Return a batch with the digits of those columns that are integers in a schema of `with_integers`.
+    """Return a batch with digits for the decimals that are integers in a schema of `with_integers`.
 
     Parameters
     ----------
     batch
-        Some of the columns of the schema, with their decimals.
+        Some columns of the schema, with decimals.
     target
-        Its columns, and their Arrow types in the schema.
+        The columns of the batch with their Arrow types in the schema.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def to_integers(batch: pa.RecordBatch, schema: StructType, target: pa.Schema) ->
 
 
 def from_integers(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBatch:
-    """Return a batch of Spark with decimals for the integers of a schema of `with_integers`."""
+    """Return a batch from Spark with decimals for the integers of a schema of `with_integers`."""
     decimals = {field.name: decimal for field in schema.fields if (decimal := _decimal(field)) is not None}
     if not decimals:
         return batch
@@ -88,7 +88,7 @@ def from_integers(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBatch:
 
 
 def with_digits(df: DataFrame) -> DataFrame:
-    """Return a DataFrame with the integers that `with_integers` has for its decimals."""
+    """Return a DataFrame with integers for decimals, in the schema of `with_integers`."""
     schema = df.schema
     wanted = with_integers(schema)
     changed = [field for field in wanted.fields if field.dataType != schema[field.name].dataType]
@@ -104,7 +104,7 @@ def with_digits(df: DataFrame) -> DataFrame:
 
 
 def with_decimals(df: DataFrame) -> DataFrame:
-    """Return a DataFrame with the decimals that its integers stand for."""
+    """Return a DataFrame with decimals for integers whose metadata have a precision and scale."""
     decimals = [(field, decimal) for field in df.schema.fields if (decimal := _decimal(field)) is not None]
     if not decimals:
         return df
@@ -125,7 +125,7 @@ def _as_integer(field: StructField) -> StructField:
 
 
 def _others(field: StructField) -> dict[str, Any]:
-    """Return the metadata of a column, but for what it stands for."""
+    """Return the metadata of a column without its precision and scale."""
     return {key: value for key, value in field.metadata.items() if key != _KEY}
 
 
@@ -156,9 +156,9 @@ def _from_digits(column: pa.Array, decimal: DecimalType) -> pa.Array:
 
 
 class _Expressions:
-    """Expressions of a JVM that no function of Spark makes.
+    """JVM expressions that no function of PySpark creates.
 
-    A name of the JVM takes several requests to look up, so that is done once.
+    The lookup of a JVM name takes several requests, so it is done only once.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -175,7 +175,7 @@ class _Expressions:
         return self._column(self._take(self._named(name)))
 
     def decimals(self, name: str, decimal: DecimalType) -> Column:
-        """Return the decimals that a column of digits stands for."""
+        """Return the decimals of a column of digits."""
         return self._column(self._make(self._named(name), decimal.precision, decimal.scale, False))
 
     def _named(self, name: str) -> Any:
@@ -199,7 +199,7 @@ def _expressions_of(spark: SparkSession) -> _Expressions | None:
 
         try:
             _known[context] = _Expressions(context)
-        except (ImportError, Py4JError, TypeError):  # they are Spark's own, and may have moved
+        except (ImportError, Py4JError, TypeError):  # these names are internal to Spark, and may have moved
             _known[context] = None
     return _known[context]
 

@@ -1,4 +1,4 @@
-"""Whether the rows of a partition are brought together before they are written. Free of pyspark."""
+"""The distributions of a write: whether rows are shuffled by partition first. Free of pyspark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_distribution(distribution: str) -> None:
     Raises
     ------
     InvalidInputError
-        There is none of this name.
+        No distribution has this name.
     """
     if distribution not in (HASH, NONE):
         raise InvalidInputError(f"distribution is {HASH} or {NONE}, not {distribution!r}")

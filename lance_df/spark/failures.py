@@ -1,4 +1,4 @@
-"""What Spark reports of a query, a task or a commit that failed, as errors of this package."""
+"""Convert Spark's reports of failed queries, tasks and commits to errors of this package."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ OF_SPARK: tuple[type[Exception], ...]
 
 try:
     from py4j.protocol import Py4JError
-except ImportError:  # of a client of Spark Connect
+except ImportError:  # raised by clients of Spark Connect
     OF_SPARK = (PySparkException,)
 else:
     OF_SPARK = (PySparkException, Py4JError)
 
 
 def is_of_other_release(error: Exception) -> bool:
-    """Whether Spark has no such class or method, as releases before or after may not have it."""
+    """Whether an error means that this release of Spark lacks a class or method."""
     return (type(error).__name__ == "Py4JError" and "does not exist" in str(error)) or (
         isinstance(error, TypeError) and "JavaPackage" in str(error)
     )
@@ -56,15 +56,15 @@ _KINDS: Final[tuple[tuple[str, type[LanceError]], ...]] = (
     ("SPARK_JOB_CANCELLED", JobCancelledError),
     ("OPERATION_CANCELED", JobCancelledError),
 )
-# classes of SQLSTATE: values that an expression does not take, and what is no query
+# classes of SQLSTATE: invalid values in an expression, and invalid queries
 _OF_VALUES, _OF_QUERIES = "22", "42"
-# a task that died or failed each time: which one, and what it said last
+# a task that died or failed in each attempt: its name, and its last message
 _LOST: Final = re.compile(
     r"stage failure: (Task \S+ in stage \S+ failed \d+ times), most recent failure: "
     r"Lost task \S+ in stage \S+ \(TID \d+\) \(.*?\): (?:[\w.$]+(?:Exception|Error): )?(.*)$",
     re.MULTILINE,
 )
-# what has failed below, up to the stack of the JVM
+# the message of the cause, up to the JVM's stack trace
 _CAUSE: Final = re.compile(r"^Caused by: ([\w.$]+): (.+?)(?=^\s+at |\Z)", re.MULTILINE | re.DOTALL)
 _OF_FILE, _WRONG_USE = "FAILED_READ_FILE", "IllegalArgumentException"
 _UNKNOWN_SOURCE: Final = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: lance_df"
@@ -77,9 +77,9 @@ _ADVICE: Final = " Consider setting 'spark."
 
 @contextmanager
 def typed_errors() -> Iterator[None]:
-    """Raise errors of this package as what they were in a task, with Spark's report as the cause.
+    """Raise errors of this package from tasks with their own class, and Spark's report as the cause.
 
-    Other errors of Spark stay what they are, but for jobs that were stopped or could not go on.
+    Other Spark errors do not change, except those of jobs that were cancelled or failed.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def typed_errors() -> Iterator[None]:
     JobFailedError
         The processes of a task died, or a Python function of the query failed.
     LanceError
-        What went wrong in a task or a commit.
+        A task or a commit failed.
     """
     try:
         yield
@@ -103,12 +103,12 @@ def typed_errors() -> Iterator[None]:
 
 @contextmanager
 def errors_of_spark() -> Iterator[None]:
-    """Raise all errors of Spark as those of this package, with Spark's report as the cause.
+    """Raise all errors of Spark as errors of this package, with Spark's report as the cause.
 
     Raises
     ------
     LanceError
-        Of the class that says what to do, as far as Spark reports it.
+        Of the class that Spark's report allows to determine.
     """
     try:
         yield
@@ -146,7 +146,7 @@ def cause_of(error: BaseException) -> LanceError | None:
 
 
 def _is_of_query(error: BaseException, text: str) -> bool:
-    """Whether Spark finds fault with a query: it shows the plan, in which errors stand that nobody raised."""
+    """Whether an error is about a query. Its text has the plan, which may name errors that nobody raised."""
     condition = _CONDITION.match(text) if isinstance(error, AnalysisException) else None
     return condition is not None and condition[3][:2] == _OF_QUERIES
 
@@ -182,7 +182,7 @@ def _without_state(message: str) -> str:
 
 
 def _first(lines: list[str]) -> str:
-    """Return the first line that says more than which call of the JVM failed."""
+    """Return the first line that is more than the name of the failed JVM call."""
     saying = [line for line in lines if not line.startswith("An error occurred while calling")]
     return next(iter(saying or lines), "").removeprefix(": ")
 

@@ -1,4 +1,4 @@
-"""The tables of folders as views of a session."""
+"""Show the tables of folders as temporary views of a session."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("lance_df")
 
 METADATA: Final = ("partitions", "files", "history", "specs")
-"""The tables about a namespace, whose names have these after a ``$``."""
+"""The suffixes, after a ``$``, of the metadata tables of a namespace."""
 
 
 class Folder:
-    """The tables of a folder, each a temporary view of the version that was the newest when it was made."""
+    """The tables of a folder, each shown as a temporary view of its newest version at that time."""
 
     def __init__(self, root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> None:
         self.storage_options = dict(storage_options or {})
@@ -40,55 +40,55 @@ class Folder:
 
     @property
     def uri(self) -> str:
-        """Where it is."""
+        """The URI of the folder."""
         return self._location.uri
 
     def names(self) -> list[str]:
-        """Return the names of the tables that are there now."""
+        """Return the names of the tables that exist now."""
         return [name for name in self._tables.names() if self._tables.stored(name) is not None]
 
     def known_names(self) -> list[str]:
-        """Return the names of the tables that are there now, or have a view."""
+        """Return the names of the tables that exist now or have a view."""
         return list(dict.fromkeys([*self.names(), *sorted(self._known)]))
 
     def path(self, name: str) -> str | None:
-        """Return where a table is, None if there is none of the name."""
+        """Return the path of a table, or None if it does not exist."""
         stored = self._tables.stored(name)
         return None if stored is None else stored.uri.removeprefix("file://")
 
     def new_path(self, name: str) -> str:
-        """Return where a table of a name belongs, or is already.
+        """Return the path of an existing or new table.
 
         Raises
         ------
         InvalidInputError
-            The name cannot be that of a folder.
+            The name is not valid for a folder.
         """
         check_folder_name(name, "table")
         return self.path(name) or (self._location / name).uri.removeprefix("file://")
 
     def has_other_case(self, name: str) -> bool:
-        """Return whether a table has this name in other case, and none has it as it is."""
+        """Return whether a table has this name in another case, and no table has exactly this name."""
         names = self.names()
         return name not in names and any(each.lower() == name.lower() for each in names)
 
     def open(self, name: str) -> Source | None:
-        """Return the newest version of a table, None if there is none of the name."""
+        """Return the newest version of a table, or None if it does not exist."""
         path = self.path(name)
         return None if path is None else open_source(SourceOptions(path, storage=self.storage_options))
 
     def show(self, spark: SparkSession, name: str, *, replaces: bool = False) -> None:
-        """Make a view of a table that has changed, and drop that of one that is gone.
+        """Create or refresh the view of a table, or drop the view if the table no longer exists.
 
         Parameters
         ----------
         replaces
-            Whether it replaces a view of the user, and goes before tables of the catalog.
+            Whether the view replaces a view of the user, and may hide a table of the catalog.
 
         Raises
         ------
         LanceError
-            It cannot be read, or not by Spark. It has no view then.
+            The table cannot be read, or not by Spark. It then has no view.
         """
         from lance_df.spark.sessions import read
 
@@ -104,7 +104,7 @@ class Folder:
                 return
             if not exists and not replaces and _is_in_a_database(spark, name):
                 return
-            # without a version, which would be one to stay at
+            # without the option version, which would fix the version for statements over the view
             rows = read(spark, options.path, storage_options=self.storage_options or None)
         except LanceError as err:
             self._hide(spark, name)
@@ -116,11 +116,11 @@ class Folder:
     def show_all(
         self, spark: SparkSession, names: Iterable[str], *, replaces: bool = False
     ) -> dict[str, LanceError]:
-        """Do so for several tables.
+        """Call `show` for several tables.
 
         Returns
         -------
-        By name what is wrong with those that cannot be read.
+        The errors of tables that cannot be read, by name.
         """
         failed = {}
         for name in names:
@@ -132,13 +132,13 @@ class Folder:
 
     def _hide(self, spark: SparkSession, name: str) -> None:
         if name in self._known and _shown_as(spark, name) is not None:
-            spark.catalog.dropTempView(name)  # which takes no quotes
+            spark.catalog.dropTempView(name)  # dropTempView takes a name without quotes
             del _views[spark][_key(spark, name)]
         self._known.discard(name)
 
 
 def _is_in_a_database(spark: SparkSession, name: str) -> bool:
-    """Whether a database has a table of a name: a temporary view would hide it, whichever is current."""
+    """Whether any database has a table of this name, which a temporary view would hide."""
     databases = [parse_path(each.name) for each in spark.catalog.listDatabases()]
     return any(spark.catalog.tableExists(format_path([*each, name])) for each in databases)
 
@@ -152,14 +152,14 @@ class _Shown:
     ref
         The version that was the newest.
     view
-        What the JVM keeps for the view; None over Spark Connect.
+        The JVM's object for the view; None with Spark Connect.
     """
 
     ref: SourceRef
     view: Any
 
 
-# by names as Spark keeps them
+# by names in the case that Spark uses
 _views: WeakKeyDictionary[SparkSession, dict[str, _Shown]] = WeakKeyDictionary()
 
 
@@ -168,9 +168,9 @@ def _key(spark: SparkSession, name: str) -> str:
 
 
 def _shown_as(spark: SparkSession, name: str) -> _Shown | None:
-    """Return what a name shows of a folder; None if it stands for nothing, or for what the user has made.
+    """Return the view of a folder's table with a name; None if there is none, or the user has replaced it.
 
-    Over Spark Connect it cannot be known what the user has put in the place of a view.
+    With Spark Connect it cannot be known whether the user has replaced a view.
     """
     shown = _views.get(spark, {}).get(_key(spark, name))
     if shown is None or shown.view is None:
@@ -180,7 +180,7 @@ def _shown_as(spark: SparkSession, name: str) -> _Shown | None:
 
 
 def _view_of(spark: SparkSession, name: str) -> Any:
-    """Return what the JVM keeps for a temporary view, None if there is none, or no JVM at hand."""
+    """Return the JVM's object for a temporary view, or None if there is no such view or no JVM in reach."""
     from lance_df.spark.sessions import is_connect
 
     if is_connect(spark):
@@ -191,12 +191,12 @@ def _view_of(spark: SparkSession, name: str) -> Any:
 
 
 def note_view(spark: SparkSession, name: str, ref: SourceRef) -> None:
-    """Remember that a view is not one of the user's, and which version of a table it is of."""
+    """Remember that a view was created here, and the version of the table that it shows."""
     _views.setdefault(spark, {})[_key(spark, name)] = _Shown(ref, _view_of(spark, name))
 
 
 def is_shown(spark: SparkSession, name: str) -> bool:
-    """Whether a name stands for a view that was made here, and for nothing that the user has made."""
+    """Whether a name is that of a view that was created here and not replaced by the user."""
     return _shown_as(spark, name) is not None
 
 
@@ -204,16 +204,16 @@ _folders: WeakKeyDictionary[SparkSession, list[Folder]] = WeakKeyDictionary()
 
 
 def folders_of(spark: SparkSession) -> list[Folder]:
-    """Return the folders whose tables are views of a session; those that came last come first."""
+    """Return the folders whose tables are views of a session, the last registered first."""
     return _folders.get(spark, [])
 
 
 def show_folder(
     spark: SparkSession, root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
 ) -> None:
-    """Make all tables of a folder views of a session, at their newest versions.
+    """Create views of the newest versions of all tables of a folder in a session.
 
-    A warning names each table that cannot be read; the others are shown.
+    A warning names each table that cannot be read; it has no view.
     """
     folder = Folder(root, storage_options)
     known = [each for each in folders_of(spark) if each.uri != folder.uri]

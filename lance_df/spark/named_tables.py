@@ -1,4 +1,4 @@
-"""The tables of lance_df that names in statements of Spark stand for."""
+"""Find the tables of lance_df that Spark statements name."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SAME_ROWS: Final = frozenset({"SubqueryAlias", "View"})
-# around a column that keeps its meaning: decimals that crossed as integers are made of these
+# expressions around a column that do not change its values; decimals passed as integers have both
 _SAME_COLUMN: Final = frozenset({"Alias", "MakeDecimal"})
 
 
 def named_table(spark: SparkSession, name: tuple[str, ...], clause: str) -> Relation | None:
-    """Return the table of lance_df that a name stands for, None for another one, or none.
+    """Return the table of lance_df with a name, or None if the name has no table or another one.
 
     Parameters
     ----------
     clause
-        What needs the table; for messages.
+        The clause that needs the table, for messages.
 
     Raises
     ------
     UnsupportedFeatureError
-        It is a view of other rows or columns than those of one table.
+        The name is a view that has other rows or columns than one table.
     """
     joined = format_path(name)
     if is_connect(spark) or not spark.catalog.tableExists(joined):
@@ -49,7 +49,7 @@ def named_table(spark: SparkSession, name: tuple[str, ...], clause: str) -> Rela
 
 
 def _bare_relation(plan: Any) -> Any:
-    """Return the relation of a plan that has all of its rows and columns, None of another plan."""
+    """Return the relation of a plan that has exactly its rows and columns, or None for another plan."""
     kind = class_of(plan)
     if kind == RELATION:
         return plan
@@ -59,7 +59,7 @@ def _bare_relation(plan: Any) -> Any:
 
 
 def _has_same_columns(projection: Any) -> bool:
-    """Whether a projection has the columns below it, in their order and under their names."""
+    """Whether a projection has the columns of its child, with the same order and names."""
     columns, below = list(items(projection.projectList())), list(items(projection.child().output()))
     return len(columns) == len(below) and all(map(_is_same_column, columns, below))
 
@@ -71,7 +71,7 @@ def _is_same_column(column: Any, below: Any) -> bool:
         kind = class_of(column)
         if kind == "AttributeReference":
             return attribute_id(column) == attribute_id(below)
-        # views made in SQL cast each column to the type that it had
+        # views created in SQL cast each column to its type at that time
         is_same_type = kind == "Cast" and column.dataType().equals(column.child().dataType())
         if kind not in _SAME_COLUMN and not is_same_type:
             return False

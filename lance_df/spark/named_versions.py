@@ -1,4 +1,4 @@
-"""Names in statements of Spark that only `lance_df.spark.sql` knows: versions, tables about namespaces."""
+"""Resolve names that only `lance_df.spark.sql` knows: versions and metadata tables of namespaces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEEP_TEXT: Final = frozenset({"CREATE", "CACHE", "ALTER"})
 
 
 def readable(spark: SparkSession, statement: str, made: dict[str, str]) -> str:
-    """Return a statement in which versions and tables about namespaces are views.
+    """Return a statement with views in place of versions, after creating the views of metadata tables.
 
     ``made`` receives the views of versions, with the names of their tables.
     """
@@ -74,7 +74,7 @@ def readable(spark: SparkSession, statement: str, made: dict[str, str]) -> str:
 
 
 def _read(spark: SparkSession, target: Relation, kind: str, which: str) -> DataFrame:
-    """Return another version of what a name stands for, with its options."""
+    """Return another version of a named table, read with the same options."""
     options = target.options
     number: int | str = which
     if kind == "time":
@@ -95,7 +95,7 @@ def _read(spark: SparkSession, target: Relation, kind: str, which: str) -> DataF
 
 
 def _with_zone(spark: SparkSession, text: str) -> str:
-    """Return a time with the zone of the session, unless it names one or is no time."""
+    """Return a time with the zone of the session, unless it has a zone or is not a time."""
     try:
         moment = dt.datetime.fromisoformat(text.strip())
     except ValueError:
@@ -111,7 +111,7 @@ def _with_zone(spark: SparkSession, text: str) -> str:
 
 
 def _offset_of(spark: SparkSession, name: str, moment: dt.datetime) -> dt.timedelta:
-    """Return how far a zone that Spark knows is from UTC at a local time."""
+    """Return the UTC offset of a zone at a local time, computed by Spark."""
     local = moment.isoformat(sep=" ")
     row = spark.range(1).select(F.to_utc_timestamp(F.lit(local), name).cast("string").alias("utc")).first()
     assert row is not None
@@ -119,7 +119,7 @@ def _offset_of(spark: SparkSession, name: str, moment: dt.datetime) -> dt.timede
 
 
 def _show_metadata(spark: SparkSession, view: str, name: str, kind: str) -> None:
-    """Make a table about a namespace a view, unless there is something else of its name, or no such table."""
+    """Create the view of a metadata table, unless something else has its name or the table is unknown."""
     if spark.catalog.tableExists(quoted_name(view)) and not is_shown(spark, view):
         return
     target = named_table(spark, (name,), view)

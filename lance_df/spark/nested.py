@@ -1,8 +1,8 @@
-"""Casts of columns with structs, lists and maps, value by value.
+"""Cast columns with structs, lists and maps, value by value.
 
-Arrow's own cast counts a value as null where only the struct around it is, and refuses it where the value
-must not be null; it leaves out fields of structs that the other type lacks; and it takes nulls for items that
-must not be null.
+Arrow's own cast has three faults. If a struct is null, it counts its fields as null, and refuses them if they
+must not be null. It leaves out fields of structs that the other type lacks. It accepts null items that must
+not be null.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 def recast(
     column: pa.Array, wanted: pa.DataType, cast: Callable[[pa.Array, pa.DataType], pa.Array]
 ) -> pa.Array:
-    """Return a column in another type. Fields of structs go by name; those that are left out are null.
+    """Return a column in another type. Fields of structs are matched by name; missing ones become null.
 
     Parameters
     ----------
     cast
-        Casts what has no fields and no items.
+        Casts columns that have neither fields nor items.
 
     Raises
     ------
     pyarrow.ArrowInvalid
-        A struct has a field that the type lacks, or null is where it must not be.
+        A struct has a field that the type lacks, or a value is null that must not be.
     """
     if column.type == wanted:
         return column
@@ -56,7 +56,7 @@ def recast(
 def _struct(
     column: pa.StructArray, wanted: pa.StructType, cast: Callable[[pa.Array, pa.DataType], pa.Array]
 ) -> pa.StructArray:
-    # null wherever the struct is
+    # flatten makes fields null wherever the struct is null
     given = dict(zip(column.type.names, column.flatten(), strict=True))
     unknown = [name for name in given if wanted.get_field_index(name) < 0]
     if unknown:
@@ -83,7 +83,7 @@ def _is_list(data_type: pa.DataType) -> bool:
 
 
 def _entries(column: pa.MapArray) -> pa.ListArray:
-    """Return maps as lists of structs, for which Arrow has the functions."""
+    """Return maps as lists of structs, which Arrow's functions support."""
     fields = [column.type.key_field, column.type.item_field]
     entries = pa.StructArray.from_arrays([column.keys, column.items], fields=fields)
     buffers, offset = column.buffers()[:2], column.offset
@@ -93,12 +93,12 @@ def _entries(column: pa.MapArray) -> pa.ListArray:
 
 
 def _with_items(column: pa.Array, wanted: pa.DataType, items: pa.Array) -> pa.Array:
-    """Return lists, or maps, of other items, which are those of all lists that are not null.
+    """Return lists or maps with other items; ``items`` has the items of all lists that are not null.
 
     Raises
     ------
     pyarrow.ArrowInvalid
-        A list has not as many items as the type says.
+        The number of items in a list differs from the type's.
     """
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     sizes = np.where(valid, pc.fill_null(pc.list_value_length(column), 0).to_numpy(), 0)
@@ -115,9 +115,9 @@ def _with_items(column: pa.Array, wanted: pa.DataType, items: pa.Array) -> pa.Ar
 def _with_room(
     items: pa.Array, wanted: pa.FixedSizeListType, sizes: npt.NDArray[Any], valid: npt.NDArray[np.bool_]
 ) -> pa.Array:
-    """Return items of fixed-size lists with nulls where a list is null, which takes as many items.
+    """Return items of fixed-size lists, with null items for lists that are null.
 
-    Arrow's cast to such lists reads beyond the items that there are.
+    A null list has as many items as any other. Arrow's cast to such lists reads beyond the existing items.
     """
     size = wanted.list_size
     other = sizes[valid & (sizes != size)]

@@ -1,4 +1,4 @@
-"""Tables and namespaces at fixed versions, opened once in a process: Spark uses its Python workers again."""
+"""Open tables and namespaces at fixed versions once per process; Spark reuses its Python workers."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.table import Table
 
-# Each process of Spark imports what it needs anew: what reads of tables do without waits until it is needed.
+# Each Python process of Spark imports modules anew, so what reads of tables do not need is imported later.
 _MAX_OPEN: Final = 64
 _opened: Entries[Source] = PROCESS.part(_MAX_OPEN).entries(CacheKind.OPEN_TABLES)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRef:
-    """One version of a table or of a namespace, wherever it is opened.
+    """A reference to one version of a table or a namespace, which any process can open.
 
     Attributes
     ----------
     identity
-        Of its manifest: a table that is dropped and created again has versions of the same numbers.
+        The identity of the manifest: a table that is dropped and created again has the same version numbers.
     storage
-        For the fsspec filesystem; shows up in no message.
+        Options for the fsspec filesystem; no message shows them.
     """
 
     uri: str
@@ -53,7 +53,7 @@ class SourceRef:
 
     @classmethod
     def of(cls, source: Source, options: SourceOptions) -> SourceRef:
-        """Return what names an open table or namespace."""
+        """Return the reference to an open table or namespace."""
         namespace = namespace_of(source)
         if namespace is not None:
             return cls.of_manifest(namespace.manifest, options)
@@ -68,7 +68,7 @@ class SourceRef:
 
     @classmethod
     def of_manifest(cls, manifest: NamespaceManifest, options: SourceOptions) -> SourceRef:
-        """Return what names a version of a namespace."""
+        """Return the reference to the version of a namespace with this manifest."""
         return cls(
             options.path,
             manifest.version,
@@ -80,16 +80,16 @@ class SourceRef:
 
     @property
     def location(self) -> Location:
-        """Its folder."""
+        """The folder of the table or namespace."""
         return open_location(self.uri, dict(self.storage) or None)
 
     def open(self) -> Source:
-        """Open it, once in a process.
+        """Open the version, once per process.
 
         Raises
         ------
         NotFoundError
-            There is no such version any more, or it is another one.
+            The version no longer exists, or the table was created again.
         """
         keep_imports()
         location = self.location
@@ -97,25 +97,25 @@ class SourceRef:
         return _opened.get(key, lambda: self._open(location), attrgetter("num_bytes"))
 
     def open_table(self) -> Table:
-        """Open a table, as `open`. Raises TypeError for a namespace."""
+        """Open a table as `open` does. Raises TypeError for a namespace."""
         if self.is_namespace:
             raise TypeError(f"{self.uri}: a namespace, where a table is needed")
         return self.open().committed_table
 
     def open_namespace(self) -> NamespaceSnapshot:
-        """Open a namespace, as `open`. Raises TypeError for a table."""
+        """Open a namespace as `open` does. Raises TypeError for a table."""
         namespace = namespace_of(self.open())
         if namespace is None:
             raise TypeError(f"{self.uri}: a table, where a namespace is needed")
         return namespace
 
     def check(self, source: Source) -> None:
-        """Check that a table or namespace, as it was opened at this version, is the one that this names.
+        """Check that a table or namespace opened at this version is the referenced one.
 
         Raises
         ------
         VersionNotFoundError
-            It was dropped, and another one was created in its place.
+            The referenced one was dropped, and another one was created in its place.
         """
         if _identity(source) != self.identity:
             raise VersionNotFoundError(
@@ -145,14 +145,14 @@ def _identity(source: Source) -> tuple[object, ...]:
 
 
 def open_source(options: SourceOptions) -> Source:
-    """Open what a path names: a partitioned namespace or a table, at the newest version by default.
+    """Open the partitioned namespace or table at a path, at the newest version by default.
 
     Raises
     ------
     DatasetNotFoundError, VersionNotFoundError
-        There is neither a table nor a namespace, or no such version.
+        The path holds neither a table nor a namespace, or the version does not exist.
     InvalidInputError
-        A namespace has no branches and tags.
+        The options name a branch or tag of a namespace, which has none.
     """
     keep_imports()
     location = open_location(options.path, options.storage or None)

@@ -1,4 +1,4 @@
-"""Options of the data source, as Spark hands them over: texts, with keys in lower case."""
+"""The options of the data source, which Spark passes as strings with keys in lower case."""
 
 from __future__ import annotations
 
@@ -49,45 +49,45 @@ _SPLIT_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a read or a write was asked for.
+    """The options of a read or a write.
 
     Attributes
     ----------
     path
-        Of a table or a partitioned namespace.
+        The path of a table or a partitioned namespace.
     version
-        A number or a tag; None for the newest.
+        The number or tag of a version; None for the newest.
     columns
-        Those to read, since Spark does not pass them.
+        The columns to read, which Spark does not pass otherwise.
     filter
         An SQL expression that is true for the rows to read.
     split_bytes
         Stored bytes for one task to read.
     decimals_as_integers
-        Whether decimals cross as `lance_df.spark.decimals` says.
+        Whether decimals are passed as integers; see `lance_df.spark.decimals`.
     partition_overwrite
-        What mode overwrite replaces of a namespace: ``"all"``, or the ``"partitions"`` that occur in the rows
-        (``partitionOverwriteMode``: static, dynamic).
+        Which part of a namespace mode overwrite replaces: ``"all"``, or the ``"partitions"`` that occur in
+        the rows (``partitionOverwriteMode``: static, dynamic).
     overwrite_schema
-        Whether mode overwrite gives a table the columns of the rows (``overwriteSchema``); else it keeps its
-        own.
+        Whether mode overwrite gives a table the columns of the rows (``overwriteSchema``). Otherwise the
+        table keeps its columns.
     run_id
-        Of a write that is done once, however often it is run.
+        The name of a write that is done only once.
     statistics
-        Whether a write makes zone maps of its rows.
+        Whether a write also writes zone maps of its rows.
     sink_id, checkpoint
-        What names a stream that is written: an id of the user's, or the folder that Spark keeps its state in.
+        The name of a stream to write: the user's id, or the folder in which Spark stores the stream's state.
     starting_version
-        Of a stream that is read: the first version whose rows are wanted, ``"latest"`` for those after the
-        newest one, ``"earliest"`` for all rows of the oldest one and those after it; all rows of the newest
-        one and those after it by default.
+        For a stream to read: the first version whose new rows are read; ``"latest"`` for new rows after the
+        newest version; ``"earliest"`` for all rows of the oldest version and new rows after it. The default
+        is all rows of the newest version and new rows after it.
     max_versions, max_rows
-        Of a stream that is read: how much is read at once, but at least one version.
+        For a stream to read: limits of one batch, which has at least one version.
     skip_change_commits
-        Whether a stream goes on after a version that took back or replaced rows.
+        Whether a stream continues after a version that removed or replaced rows.
     storage
-        For the fsspec filesystem: options that start with ``storage.``; values may be JSON.
-        ``storage.allowed_base_schemes`` are kinds of URLs that base paths may have, see `lance_df.dataset`.
+        Options for the fsspec filesystem, which start with ``storage.``; values may be JSON.
+        ``storage.allowed_base_schemes`` lists the URL schemes of base paths, see `lance_df.dataset`.
     """
 
     path: str
@@ -114,7 +114,7 @@ class SourceOptions:
 
     @property
     def of_streams(self) -> dict[str, object]:
-        """The options that only streams have that are read, by their names."""
+        """The options for streams that are read, by name."""
         return {
             "startingVersion": self.starting_version,
             "maxVersionsPerTrigger": self.max_versions,
@@ -124,12 +124,12 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Read the options.
+        """Parse the options.
 
         Raises
         ------
         InvalidInputError
-            One that does not exist, contradicts another, or has a wrong value.
+            An option is unknown, contradicts another, or has an invalid value.
         """
         given = {key.lower(): value for key, value in options.items()}
         unknown = [key for key in given if key not in _KNOWN | _OF_SPARK and not key.startswith(_STORAGE)]
@@ -143,7 +143,7 @@ class SourceOptions:
             raise InvalidInputError("a version is named by its number or by a tag, not by both")
         if "branch" in given and "tag" in given:
             raise InvalidInputError("a tag names the branch of its version, too: no option branch")
-        # an empty one would be that of all writes whose names got lost
+        # all writes that lost their names would share an empty name
         if given.get("runid") == "":
             raise InvalidInputError("option runId is a name, and not empty")
         version: int | str | None = given.get("tag")
@@ -179,12 +179,12 @@ class SourceOptions:
 
 
 def refuse(wrong: Mapping[str, object], why: str) -> None:
-    """Check that none of these options, given by their names, is set.
+    """Check that none of these options, given by name, is set.
 
     Raises
     ------
     InvalidInputError
-        One is.
+        An option is set.
     """
     names = [name for name, value in wrong.items() if value is not None and value is not False]
     if names:
@@ -225,7 +225,7 @@ def _partition_overwrite(mode: str) -> str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Read names with commas between, or a JSON list for names that have commas, or blanks at their ends."""
+    """Parse names separated by commas, or a JSON list for names with commas or outer blanks."""
     is_list = text.lstrip().startswith("[")
     names = _value(text) if is_list else [name.strip() for name in text.split(",")]
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):

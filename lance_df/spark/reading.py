@@ -1,4 +1,4 @@
-"""The batch reader of the data source: plans on the driver, reads in tasks."""
+"""The batch reader of the data source, which plans on the driver and reads in tasks."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from lance_df.spark.splits import Piece
 
 WHOLE_BYTES: Final = 1024 * 1024 * 1024
-"""From so many bytes on, a read without conditions and columns is worth a warning."""
+"""The number of bytes from which a read without filter and columns gives a warning."""
 _has_warned = False
 
 
 class Split(InputPartition):
-    """What one task reads."""
+    """The rows that one task reads."""
 
     def __init__(self, pieces: tuple[Piece, ...]) -> None:
         super().__init__(None)
@@ -39,8 +39,8 @@ class Split(InputPartition):
 class LanceReader(DataSourceReader):
     """Reads one version of a table or a namespace.
 
-    It does not take filters from Spark: what Spark pushes down for one query stays with the DataFrame, and
-    would be missing rows in the next one.
+    It does not accept filters from Spark. Spark would keep a filter of one query in the DataFrame, and the
+    next query would lose rows.
     """
 
     def __init__(self, source: Source, options: SourceOptions, schema: StructType) -> None:
@@ -49,11 +49,11 @@ class LanceReader(DataSourceReader):
         self._schema = schema
 
     def __getstate__(self) -> dict[str, object]:
-        # tasks open what their split names
+        # tasks open the source by the reference in their split
         return {**self.__dict__, "_source": None}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the splits, of what may have matching rows."""
+        """Return the splits of the data that may have matching rows."""
         if self._source is None:
             raise TypeError("a reader that was sent to a task cannot plan")
         splits = plan_splits(
@@ -69,7 +69,7 @@ class LanceReader(DataSourceReader):
         return [Split(pieces) for pieces in splits or [()]]
 
     def _warn_if_whole(self, num_bytes: int) -> None:
-        """Say once in a process what would read less, since Spark passes neither conditions nor columns."""
+        """Warn once per process about a whole read, since Spark passes neither conditions nor columns."""
         global _has_warned  # noqa: PLW0603 - a process is warned, not a reader
         if _has_warned or num_bytes < WHOLE_BYTES:
             return
@@ -92,7 +92,7 @@ class LanceReader(DataSourceReader):
 
 
 def read_pieces(pieces: Sequence[Piece], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Yield rows in the columns and types of a Spark schema; columns that a version lacks are null."""
+    """Yield rows with the columns and types of a Spark schema; columns that a version lacks are null."""
     target = arrow_schema(schema)
     decimals = arrow_schema(without_integers(schema))
     for piece in pieces:

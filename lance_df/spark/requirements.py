@@ -1,4 +1,4 @@
-"""What Spark needs, and what to do where it is missing."""
+"""Check that PySpark and Java are installed, with errors that name the missing one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from lance_df.errors import MissingDependencyError
 
 
 def require_pyspark() -> None:
-    """Check that PySpark can be imported, in a version that has what is used.
+    """Check that a supported version of PySpark can be imported.
 
     Raises
     ------
     MissingDependencyError
-        It is not there, or too old.
+        PySpark is missing or too old.
     """
     try:
         from pyspark import __version__
@@ -30,7 +30,7 @@ def require_pyspark() -> None:
 
 
 def require_java() -> None:
-    """Check that a session can be started here, which takes a Java runtime.
+    """Check that there is a Java runtime to start a session.
 
     Raises
     ------

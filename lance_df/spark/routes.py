@@ -1,8 +1,8 @@
-"""A number for each row, by which Spark brings the rows of a partition together.
+"""Compute a number for each row, by which Spark shuffles the rows of a partition together.
 
-It decides only which task writes a row. The partition is computed where the row is written, by the code that
-all writers share, so here it does no harm to be wrong: a partition would be written by more tasks than it
-needs. Spark's own functions serve where they can, for all columns of the rows would go through a Python one.
+The number decides only which task writes a row. Writers compute the partition themselves, so a wrong number
+does no harm: more tasks than needed would write a partition. Spark's own functions are used if possible,
+because a Python function would transfer all columns of the rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HOUR_MICROS: Final = 3_600_000_000
 
 
 def route(df: DataFrame, ref: SourceRef, snapshot: NamespaceSnapshot) -> Column:
-    """Return a number for each row of a DataFrame, equal for the rows of a partition of a namespace."""
+    """Return a number for each row of a DataFrame, which is equal for rows of the same partition."""
     schema = snapshot.manifest.schema
     fields = snapshot.manifest.specs.current.fields
     paths = [schema.path(field_id) for field in fields for field_id in field.source_ids]
@@ -53,9 +53,9 @@ def route(df: DataFrame, ref: SourceRef, snapshot: NamespaceSnapshot) -> Column:
 
 
 def _by_writers(names: Sequence[str], ref: SourceRef, snapshot: NamespaceSnapshot) -> Column:
-    """Return a number computed as writers compute partition values."""
+    """Return a number computed from partition values, which are computed as writers do it."""
     schema = snapshot.manifest.schema
-    # what must not be null is checked where rows are written
+    # nulls that must not be are refused later, by the writer
     sources = pa.schema([schema.arrow.field(name).with_nullable(True) for name in names])
 
     def number(*columns: pa.Array) -> pa.Array:
@@ -69,7 +69,7 @@ def _by_writers(names: Sequence[str], ref: SourceRef, snapshot: NamespaceSnapsho
 
 
 def _spark_value(df: DataFrame, field: PartitionField, snapshot: NamespaceSnapshot) -> Column | None:
-    """Return an expression that separates the values of a partition field; None where Spark has none."""
+    """Return a Spark expression that is distinct for distinct values of a partition field, or None."""
     path = snapshot.manifest.schema.path(field.source_ids[0])
     if field.transform is None or len(field.source_ids) != 1 or path is None:
         return None
@@ -96,7 +96,7 @@ def _transformed(transform: Transform, column: Column, data_type: T.DataType) ->
 
 
 def _utc_part(kind: TransformKind, column: Column) -> Column:
-    """Return a part of the date in UTC; Spark's functions for that fail for times far from today."""
+    """Return a part of the date in UTC; Spark's own functions fail for times far from today."""
     hours = F.floor(F.unix_micros(column) / _HOUR_MICROS)
     if kind is TransformKind.HOUR:
         return F.pmod(hours, F.lit(24))

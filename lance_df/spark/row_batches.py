@@ -1,8 +1,7 @@
-"""The batches in which rows cross from Spark to writers in Python.
+"""Control the batches in which Spark passes rows to writers in Python.
 
-After each row, Spark adds up what its batch takes so far, column by column, which lasts longer than to put
-the row there. Rows of numbers and texts need no such bound where a batch has few of them, and Python puts
-small batches together.
+After each row, Spark computes the size of its batch again, column by column, which takes longer than adding
+the row. Small batches with rows of numbers and texts need no limit in bytes. Python joins small batches.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 _ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 _NO_BOUND: Final = str(2**31 - 1)
-# A text of a megabyte in each of these rows still makes a batch that Arrow can hold.
+# Even with a text of a megabyte in each of these rows, Arrow can hold the batch.
 _FEW_ROWS: Final = 1000
 _NARROW: Final = (
     T.NumericType,
@@ -38,9 +37,9 @@ _JOINED_BYTES: Final = 8 * 1024 * 1024
 
 @contextmanager
 def bounded_by_rows(spark: SparkSession, schema: StructType) -> Iterator[None]:
-    """Bound the batches of what this thread writes by their rows alone, if rows of the schema are narrow.
+    """Limit the batches that this thread writes by rows only, if rows of the schema are narrow.
 
-    What the session sets of its own holds. Spark Connect has no settings of a thread.
+    A limit that the session sets is kept. Spark Connect has no settings per thread, so nothing changes there.
     """
     context = getattr(spark, "_sc", None)
     if context is None or not _is_narrow(schema) or _ROWS in spark.conf.getAll:
@@ -58,7 +57,7 @@ def bounded_by_rows(spark: SparkSession, schema: StructType) -> Iterator[None]:
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in fewer batches, as each costs time of its own."""
+    """Yield the same rows in fewer batches, because each batch has a cost."""
     waiting: list[pa.RecordBatch] = []
     num_rows = num_bytes = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""`write`: the rows of a DataFrame, in each of Spark's save modes."""
+"""`write`: write the rows of a DataFrame in any of Spark's save modes."""
 
 from __future__ import annotations
 
@@ -46,38 +46,38 @@ def write(
 ) -> None:
     """Write the rows of a DataFrame to a table or a partitioned namespace, in one version.
 
-    Columns are matched by name, whatever their case unless ``spark.sql.caseSensitive`` is true.
+    Columns are matched by name, ignoring case unless ``spark.sql.caseSensitive`` is true.
 
     Parameters
     ----------
     path
-        Of a table or a namespace, which is made if there is none.
+        Path of a table or a namespace, which is created if it does not exist.
     mode
-        ``"append"``; ``"overwrite"``; ``"ignore"``, which writes nothing if there is something; or
-        ``"errorifexists"``, the default. The last two look before they write: of two writers that begin at
-        the same time, both may write.
+        ``"append"``; ``"overwrite"``; ``"ignore"``, which writes nothing if the target exists; or
+        ``"errorifexists"``, the default. The last two check before they write: if two writers begin at the
+        same time, both may write.
     partition_by
-        Partition fields of a new namespace; those of one that exists stay as they are.
+        Partition fields of a new namespace. An existing namespace keeps its own.
     partition_overwrite_mode
-        What ``"overwrite"`` replaces of a namespace: everything (``"static"``), or the partitions that occur
-        in the rows (``"dynamic"``). By default what ``spark.sql.sources.partitionOverwriteMode`` says.
+        Which part of a namespace ``"overwrite"`` replaces: everything (``"static"``), or the partitions that
+        occur in the rows (``"dynamic"``). The default is ``spark.sql.sources.partitionOverwriteMode``.
     run_id
-        Names the rows: a second write of the same id adds nothing.
+        A name for this write. A second write with the same name adds nothing.
     overwrite_schema
-        Whether ``"overwrite"`` gives a table the columns of the rows. Otherwise it keeps its own, in their
-        types; those that the rows lack are NULL. A namespace keeps its columns in any case.
+        Whether ``"overwrite"`` gives a table the columns of the rows. Otherwise the table keeps its columns
+        and types, and columns that the rows lack are NULL. A namespace always keeps its columns.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
 
     Raises
     ------
     AlreadyExistsError
-        There is a table or a namespace, and the mode is ``"errorifexists"``; or a table where
-        ``partition_by`` asks for a namespace.
+        The target exists, and the mode is ``"errorifexists"``; or it is a table, and ``partition_by`` is
+        given.
     InvalidInputError
-        There is no such mode, or the rows do not fit.
+        The mode is unknown, or the rows do not fit.
     LanceError
-        What went wrong in a task or in the commit, with Spark's error as its cause.
+        A task or the commit failed. Spark's error is the cause.
     """
     wanted = str(mode).lower()
     wanted = _AS_SPARK.get(wanted, wanted)
@@ -120,12 +120,12 @@ def write(
 
 
 def _with_all_columns(df: DataFrame, table: Table) -> DataFrame:
-    """Return rows with NULL for the columns of a table that they lack, in its order.
+    """Return rows with all columns of a table in its order; columns that the rows lack are NULL.
 
     Raises
     ------
     InvalidInputError
-        One of these must not be NULL, or the rows have others.
+        The rows lack a column that must not be NULL, or have a column that the table lacks.
     """
     stored = table.arrow_schema
     if unknown := [name for name in df.columns if name not in stored.names]:

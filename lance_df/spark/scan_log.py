@@ -1,4 +1,4 @@
-"""What scans of Spark keep, in the log: Spark shows nothing that a Python source says of a scan."""
+"""Log how Spark scans are pruned, because Spark shows no scan metrics of a Python source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("lance_df")
 
 LEVEL: Final = "LANCE_DF_LOG"
-"""The environment variable with the level of the log of processes that Spark starts."""
+"""The environment variable with the log level of processes that Spark starts."""
 
 
 def log_scan(
@@ -26,20 +26,20 @@ def log_scan(
     filter: str | None,
     tasks: int | None = None,
 ) -> None:
-    """Log the partitions, fragments, pages and bytes that a scan keeps of all, and which condition did it.
+    """Log how many partitions, fragments, pages and bytes a scan reads, and which conditions prune it.
 
     Parameters
     ----------
     columns
-        Those that are read, None for all.
+        The columns that are read; None for all.
     filter
         An SQL expression that is true for the rows to read.
     tasks
-        How many tasks read them, where it is known.
+        The number of tasks that read, if it is known.
     """
     if not _log.isEnabledFor(logging.INFO):
         return
-    # tasks, which log nothing, import none of it
+    # imported here, because tasks log nothing and do not need it
     from lance_df.engine.query import plan_with_sql
     from lance_df.engine.report import ScanReport
 
@@ -50,12 +50,12 @@ def log_scan(
 
 
 def show_in_worker() -> None:
-    """Write the log of this process, which Spark has started, to the driver's stderr, if the user wants it.
+    """Write the log of this process, started by Spark, to the driver's stderr, if `LEVEL` is set.
 
     Raises
     ------
     InvalidInputError
-        The environment variable names no level.
+        The environment variable is not the name of a level.
     """
     level = os.environ.get(LEVEL)
     if not level or any(not isinstance(handler, logging.NullHandler) for handler in _log.handlers):

@@ -1,4 +1,4 @@
-"""Make the data source known to a Spark session, and read with it."""
+"""Register the data source in a Spark session, and read with it."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ if TYPE_CHECKING:
 
 _PYTHON: Final = "spark.pyspark.python"
 _OVERWRITES: Final = "spark.sql.sources.partitionOverwriteMode"
-# Over TCP a Python task of a few rows waits for acknowledgements that come 40 ms late.
+# Over TCP, a Python task with a few rows waits for acknowledgements that arrive 40 ms late.
 _SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
 CONNECT: Final = "sc://"
-"""What URLs of servers of Spark Connect begin with."""
+"""The beginning of the URLs of Spark Connect servers."""
 
 
 def session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Return a session that reads and writes with ``format("lance_df")``: the active one, or a new one.
+    """Return the active session or a new one, which reads and writes with ``format("lance_df")``.
 
-    Where it starts Spark, rows from Python are read without checks that they do not need: see
-    `lance_df.spark.arrow_checks`. On this machine the workers run the Python of this process, unless
-    ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names another one, and Spark talks to them through Unix
-    sockets where it can (``spark.python.unix.domain.socket.enabled``, Spark 4.1): small tasks take half the
-    time.
+    If this function starts Spark, rows from Python are read without checks that they do not need; see
+    `lance_df.spark.arrow_checks`. Workers on this machine run the same Python as this process, unless
+    ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names another one. Where possible, Spark connects to them
+    through Unix sockets (``spark.python.unix.domain.socket.enabled``, Spark 4.1), which halves the time of
+    small tasks.
 
     Parameters
     ----------
     master, conf
-        As for ``spark-submit``, for a new session, or ``sc://…``, a server of Spark Connect.
+        As for ``spark-submit``, for a new session. ``master`` may be the URL of a Spark Connect server,
+        ``sc://…``.
 
     Raises
     ------
     MissingDependencyError
-        There is no Java to start one with, or what Spark Connect needs is missing.
+        A new session needs Java, or Spark Connect needs a package, which is not installed.
     """
     from pyspark.sql import SparkSession
 
@@ -60,7 +61,7 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
             builder = builder.master(master)
     if starts_spark and (master is None or master.startswith("local")):
         if _PYTHON not in given:
-            # else the first python3 of the PATH, which is another one where an environment is not activated
+            # otherwise workers run the first python3 of the PATH, which may belong to another environment
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if sys.platform != "win32":
             given.setdefault(_SOCKETS, "true")
@@ -77,23 +78,23 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
 
 
 def is_running() -> bool:
-    """Whether there is a Spark in this process, which may have no session that is active in this thread."""
+    """Whether Spark runs in this process, even if no session is active in this thread."""
     context = sys.modules.get("pyspark.core.context")
     return context is not None and context.SparkContext._active_spark_context is not None
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect: of a driver that is elsewhere."""
+    """Whether a session belongs to Spark Connect, whose driver is another process."""
     return getattr(spark, "_sc", None) is None
 
 
 def check_frame(df: object, what: str) -> None:
-    """Check that an argument is a DataFrame of Spark.
+    """Check that an argument is a Spark DataFrame.
 
     Raises
     ------
     InvalidInputError
-        It is something else.
+        The argument is something else.
     """
     if not hasattr(df, "sparkSession"):
         raise InvalidInputError(f"{what} a DataFrame of Spark, not {type(df).__name__}")
@@ -105,29 +106,30 @@ def register(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Let a session read and write with ``format("lance_df")``, in the thread that calls this.
+    """Let a session read and write with ``format("lance_df")`` in the calling thread.
 
-    With ``root``, all tables and namespaces of a folder become temporary views, of the versions that are the
-    newest. `lance_df.spark.sql` refreshes them; for ``spark.sql``, another call of this does.
+    With ``root``, all tables and namespaces of a folder become temporary views of their newest versions.
+    `lance_df.spark.sql` refreshes the views. If you use ``spark.sql``, call this function again to refresh
+    them.
 
-    Spark looks for sources of Python in the active session of a thread, which this session becomes, as it is
-    by ``createDataFrame``. Each other thread that reads or writes has to call this, too; the functions of
-    `lance_df.spark` do.
+    Spark searches for Python data sources in the active session of a thread. This function makes ``spark``
+    the active session, as ``createDataFrame`` does. Each other thread that reads or writes has to call it,
+    too; all functions of `lance_df.spark` do so.
 
-    Spark does not pass the conditions of a query in a way that is right for every query: see `prune`, and the
-    option ``filter``.
+    Spark does not push down conditions in a way that is correct for every query: see `prune` and the option
+    ``filter``.
 
-    Nor does it pass settings: ``spark.sql.sources.partitionOverwriteMode`` holds for writes as it is now, or
-    at the next call of any function of `lance_df.spark`.
+    Spark does not pass settings to the source either. Writes use the value that the setting
+    ``spark.sql.sources.partitionOverwriteMode`` has at the last call of a function of `lance_df.spark`.
 
     Parameters
     ----------
     spark
         The session. Its executors need lance_df, too.
     root
-        Of a folder with tables.
+        A folder with tables.
     storage_options
-        For the fsspec filesystem of the folder.
+        Options for the fsspec filesystem of the folder.
     """
     make_known(spark, DynamicLanceSource if overwrites_dynamically(spark) else LanceSource)
     if root is not None:
@@ -137,19 +139,19 @@ def register(
 
 
 def overwrites_dynamically(spark: SparkSession) -> bool:
-    """Whether a session says that ``overwrite`` replaces the partitions that occur in the rows alone."""
+    """Whether ``overwrite`` replaces only the partitions that occur in the rows, by the session's setting."""
     return str(spark.conf.get(_OVERWRITES, "static")).lower() == "dynamic"
 
 
 def make_known(spark: SparkSession, source: type[DataSource]) -> None:
-    """Let a session use a data source, in the thread that calls this."""
+    """Let a session use a data source in the calling thread."""
     make_active(spark)
     spark.dataSource.register(source)
 
 
 def make_active(spark: SparkSession) -> None:
-    """Make a session the active one of this thread: that is where Spark looks for names of data sources."""
-    if is_connect(spark):  # which knows the session of a request
+    """Make a session the active one of this thread, in which Spark searches for data sources."""
+    if is_connect(spark):  # the server knows the session of a request
         return
     sessions = getattr(spark._sc._jvm, "org.apache.spark.sql.classic.SparkSession")
     sessions.setActiveSession(spark._jsparkSession)
@@ -165,25 +167,25 @@ def read(
     branch: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Return the rows of a table or a partitioned namespace, of one version for all uses of the DataFrame.
+    """Return the rows of one version of a table or a partitioned namespace, for all uses of the DataFrame.
 
     Parameters
     ----------
     path
-        Of a table or a namespace.
+        Path of a table or a namespace.
     columns
-        Those to read; all by default. Spark reads all of them, whatever a query selects later.
+        Columns to read; all by default. Spark reads all of them, even if a query selects fewer later.
     filter
-        An SQL expression, of lance_df's SQL: partitions, fragments and pages that it rules out are not read.
+        An expression in lance_df's SQL. Partitions, fragments and pages that it rules out are not read.
     version, branch
-        A number or a tag; the newest version by default.
+        The number or tag of a version, and its branch; the newest version by default.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
 
     Raises
     ------
     LanceError
-        There is no such table, version or column, or what else is wrong, with Spark's error as its cause.
+        The table, version or column does not exist, or the read fails. Spark's error is the cause.
     """
     register(spark)
     options: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The data source ``lance_df``: tables and partitioned namespaces by their path."""
+"""The Spark data source ``lance_df``, which reads and writes tables and namespaces by path."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class LanceSource(DataSource):
-    """Made by Spark, in processes of its own, for each read and each write.
+    """The data source, which Spark creates in a separate process for each read and each write.
 
-    A read stays at the version that is the newest when the DataFrame is made, however often and wherever the
-    DataFrame is used: Spark keeps this object with it.
+    A DataFrame always reads the version that was the newest when it was created, because Spark keeps this
+    object in the DataFrame.
     """
 
     _pinned: SourceRef | None = None
@@ -42,7 +42,7 @@ class LanceSource(DataSource):
         return "lance_df"
 
     def schema(self) -> StructType:
-        """Return the columns of the version that is read."""
+        """Return the columns of the version to read."""
         of_table = options_of_new_table(self.options)
         options, source = self._opened(of_table or self.options)
         schema = spark_schema(_chosen(source.arrow_schema, options.columns, options.path))
@@ -69,7 +69,7 @@ class LanceSource(DataSource):
         Raises
         ------
         MissingDependencyError
-            This Spark does not say where a batch starts.
+            This release of Spark does not pass the start of a batch.
         """
         try:
             from lance_df.spark.stream_source import LanceStreamReader
@@ -83,7 +83,7 @@ class LanceSource(DataSource):
         return LanceStreamReader(source, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:
-        """Return a writer that appends, or replaces what is there."""
+        """Return a writer that appends or overwrites."""
         from lance_df.spark.writing import writer_for
 
         given = {name.lower(): value for name, value in self.options.items()}
@@ -97,12 +97,12 @@ class LanceSource(DataSource):
         return LanceStreamWriter(SourceOptions.parse(self.options), new_schema(schema), overwrite=overwrite)
 
     def open(self, options: SourceOptions) -> Source:
-        """Open what options name, at the version that this has been made for, if it has been.
+        """Open the table or namespace of some options, at the version of this object if it has one.
 
         Raises
         ------
         NotFoundError
-            There is no such table or version any more, or it is another one.
+            The table or version no longer exists, or the table was created again.
         """
         if self._pinned is None:
             return open_source(options)
@@ -119,14 +119,14 @@ class LanceSource(DataSource):
 
 
 class DynamicLanceSource(LanceSource):
-    """For sessions whose setting says that ``overwrite`` replaces the partitions that occur in the rows."""
+    """The data source for sessions in which ``overwrite`` replaces only the partitions of the rows."""
 
     _of_session: ClassVar[Mapping[str, str]] = {"partitionoverwritemode": "dynamic"}
 
 
 def _chosen(schema: pa.Schema, names: Sequence[str] | None, path: str) -> pa.Schema:
     if not len(schema if names is None else names):
-        # whose batches lose the number of their rows on the way
+        # Spark loses the row count of batches without columns
         raise InvalidInputError(f"{path}: name a column to read; Spark takes no rows without columns")
     if names is None:
         return schema

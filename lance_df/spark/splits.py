@@ -1,6 +1,6 @@
-"""Cut a scan into splits for tasks: balanced by stored bytes, small members together, large fragments apart.
+"""Cut a scan into splits of similar stored bytes, which join small members and cut large fragments.
 
-A split names what to scan, not how: the task that reads it plans again, with the same filter at the same
+A split states only which data to scan. The task that reads it plans again, with the same filter at the same
 version.
 """
 
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
     from lance_df.spark.opened import SourceRef
     from lance_df.table.scan.table_scan import TableScan
 
-# A Python task costs Spark about 50 ms, whatever it does.
+# A Python task costs Spark about 50 ms, even for little work.
 MIN_SPLIT_BYTES: Final = 1024 * 1024
-# What it takes to open a member or a fragment, as if it were read.
+# The cost of opening a member or a fragment, in bytes of a read.
 _OPENING_BYTES: Final = 32 * 1024
-# Splits for each worker, so that all are done at about the same time, where each has so much to read.
+# The number of splits for each worker, so that all end at about the same time, if each has so much to read.
 _WAVES: Final = 2
 _WAVE_BYTES: Final = 8 * 1024 * 1024
-# Parts of a fragment have so many rows and more, and begin at multiples of the other.
+# The least number of rows in a part of a fragment, and the number of which its first row is a multiple.
 _MIN_PART_ROWS: Final = 64 * 1024
 _PART_ALIGNMENT: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which rows to read: those for which a predicate is true, or an SQL text that is no plain predicate."""
+    """The condition on the rows to read: a predicate, or SQL text that cannot become a predicate."""
 
     predicate: Predicate | None = None
     sql: str | None = None
 
     @classmethod
     def parse(cls, text: str | None, schema: pa.Schema) -> Filter:
-        """Read an SQL expression over the columns of a schema; None stands for all rows."""
+        """Parse an SQL expression over the columns of a schema; None means all rows."""
         if text is None:
             return cls()
         from lance_df.sql.plain_predicates import plain_predicate
@@ -69,13 +69,13 @@ class Piece:
     Attributes
     ----------
     num_bytes
-        About how much it is to read.
-    places, refs
+        The approximate number of bytes to read.
+    positions, refs
         The members of a namespace; see `ChosenMembers`.
     fragment_ids
         Some fragments of a table, or of a single member.
     rows
-        ``(start, stop)``: which rows of a single fragment, None for all.
+        ``(start, stop)`` for a range of rows of a single fragment; None for all rows.
     """
 
     source: SourceRef
@@ -115,21 +115,21 @@ class Piece:
 def plan_splits(
     source: Source, ref: SourceRef, text: str | None, *, split_bytes: int, parallelism: int
 ) -> list[tuple[Piece, ...]]:
-    """Return what each task reads, of what may have matching rows.
+    """Return the pieces for each task, of the data that may have matching rows.
 
     Parameters
     ----------
     ref
-        Names ``source`` in other processes.
+        The reference by which tasks open ``source``.
     text
-        An SQL expression that is true for the rows wanted.
+        An SQL expression that is true for the rows to read.
     split_bytes
-        The most that a task should read; less when there are few bytes for many workers.
+        The most bytes that a task should read; tasks read less if there are few bytes for many workers.
 
     Raises
     ------
     InvalidInputError, ColumnNotFoundError
-        The expression is wrong.
+        The expression is invalid.
     """
     wanted = Filter.parse(text, source.arrow_schema)
     items = list(_items(list(source.table_scans(_request(source, wanted))), split_bytes))
@@ -145,7 +145,7 @@ def plan_added(
     split_bytes: int,
     parallelism: int,
 ) -> list[tuple[Piece, ...]]:
-    """Return what each task reads of some fragments; else as `plan_splits`."""
+    """Return the pieces for each task as `plan_splits` does, but only of some fragments."""
     wanted = Filter.parse(text, source.arrow_schema)
     scans = source.table_scans(_request(source, wanted), fragments)
     items = [item for scan in scans for item in _items_of_fragments(scan, fragments[scan.name])]
@@ -155,7 +155,7 @@ def plan_added(
 def repacked(
     splits: Sequence[tuple[Piece, ...]], split_bytes: int, parallelism: int
 ) -> list[tuple[Piece, ...]]:
-    """Return the same pieces in as few splits as their sizes need, in their order."""
+    """Return the same pieces, in the same order, in as few splits as their sizes need."""
     pieces = [piece for split in splits for piece in split]
     target = _target(pieces, split_bytes, parallelism)
     splits_of_size: list[tuple[Piece, ...]] = []
@@ -171,12 +171,12 @@ def repacked(
 
 @dataclass(slots=True)
 class _Item:
-    """What is read by one task, or cut into parts that are: a member, a fragment, or some of its rows.
+    """A member, a fragment or some of its rows, which one task reads or which is cut into parts.
 
     Attributes
     ----------
     num_rows
-        Of a fragment that may be cut, 0 of what may not.
+        The number of rows of a fragment that may be cut; 0 if the item may not be cut.
     """
 
     num_bytes: int
@@ -187,7 +187,7 @@ class _Item:
     rows: tuple[int, int] | None = None
 
     def goes_with(self, other: _Item) -> bool:
-        """Whether one piece may have both."""
+        """Whether one piece may have both items."""
         if self.rows is not None or other.rows is not None:
             return False
         if self.fragment_id is None or other.fragment_id is None:
@@ -195,7 +195,7 @@ class _Item:
         return self.member == other.member
 
     def cut(self, offsets: Iterable[float]) -> Iterator[_Item]:
-        """Yield the parts between these bytes of it, ascending; no part has fewer rows than it may."""
+        """Yield the parts between ascending byte offsets; each part has the least number of rows or more."""
         starts = [0]
         for offset in offsets:
             row = round(self.num_rows * offset / self.num_bytes / _PART_ALIGNMENT) * _PART_ALIGNMENT
@@ -210,7 +210,7 @@ class _Item:
 
 
 def _request(source: Source, wanted: Filter) -> ScanRequest:
-    """Return the request that selects what may have matching rows."""
+    """Return the request that selects the data that may have matching rows."""
     pruning_predicate, namespace = None, namespace_of(source)
     if wanted.sql is not None and namespace is not None:
         from lance_df.engine.pruning.pushed_condition import pushed_condition
@@ -220,7 +220,7 @@ def _request(source: Source, wanted: Filter) -> ScanRequest:
 
 
 def _items(scans: Sequence[TableScan], split_bytes: int) -> Iterator[_Item]:
-    """Yield the fragments of a table or of large members, and small members as a whole."""
+    """Yield items for the fragments of a table or of large members, and one item for a small member."""
     for scan in scans:
         ref = None if scan.is_pinned else ResolvedRef(scan.table.branch, scan.table.version)
         fragments = scan.table.fragments
@@ -249,13 +249,13 @@ def _target(items: Sequence[_Item] | Sequence[Piece], split_bytes: int, parallel
     least = min(MIN_SPLIT_BYTES, split_bytes)
     waves = _WAVES if total > _WAVE_BYTES * parallelism else 1
     target = max(least, min(split_bytes, -(-total // (waves * parallelism))))
-    # the last splits are read by all workers, too
+    # so that all workers also read one of the last splits
     waves = -(-total // (target * parallelism))
     return max(least, -(-total // (waves * parallelism))) if waves > 1 else target
 
 
 def _packed(items: Sequence[_Item], ref: SourceRef, wanted: Filter, target: int) -> list[tuple[Piece, ...]]:
-    """Share items out to splits of about the same size, in their order."""
+    """Distribute items, in order, to splits of about the same size."""
     total = sum(item.num_bytes for item in items)
     count = max(1, round(total / target))
     share = total / count
@@ -265,7 +265,7 @@ def _packed(items: Sequence[_Item], ref: SourceRef, wanted: Filter, target: int)
         ends = np.arange(share - passed % share, item.num_bytes, share) if wanted.sql is None else ()
         reached = passed
         for part in item.cut(ends):
-            # where its middle is
+            # a part goes to the split that has its middle
             splits[min(int((reached + part.num_bytes / 2) / share), count - 1)].append(part)
             reached += part.num_bytes
         passed += item.num_bytes

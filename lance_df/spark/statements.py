@@ -1,4 +1,4 @@
-"""`sql`: statements of Spark over tables of lance_df, which read less, and write without options."""
+"""`sql`: run Spark SQL statements over tables of lance_df, with pruning and with writes by table name."""
 
 from __future__ import annotations
 
@@ -50,29 +50,29 @@ _OF_COLUMNS: Final = frozenset({"ADD", "DROP", "RENAME", "ALTER", "CHANGE", "REP
 
 
 def sql(spark: SparkSession, statement: str) -> DataFrame:
-    """Run a statement of Spark's SQL; a query reads what it needs and no more, see `prune`.
+    """Run a Spark SQL statement. A query reads only the columns and partitions that it needs, see `prune`.
 
-    Beyond what ``spark.sql`` does with tables of lance_df:
+    Beyond ``spark.sql``, this function supports for tables of lance_df:
 
-    - tables of folders that ``register(spark, root)`` has are at their newest versions;
-    - ``FROM name VERSION AS OF 3`` or ``'tag'``, and ``TIMESTAMP AS OF '2025-01-01'``, in the zone of the
-      session; ``FROM `name$partitions``` (``$files``, ``$history``, ``$specs``) for namespaces;
+    - tables of the folders of ``register(spark, root)`` are at their newest versions;
+    - ``FROM name VERSION AS OF 3`` or ``'tag'``, and ``TIMESTAMP AS OF '2025-01-01'`` in the session's time
+      zone; for namespaces ``FROM `name$partitions``` (``$files``, ``$history``, ``$specs``);
     - ``INSERT INTO name …`` and ``INSERT OVERWRITE name …`` need no ``WITH (path = '…')``;
-    - ``CREATE TABLE name USING lance_df [PARTITIONED BY (…)] [LOCATION '…'] AS …`` makes a table, or a
+    - ``CREATE TABLE name USING lance_df [PARTITIONED BY (…)] [LOCATION '…'] AS …`` creates a table or a
       partitioned namespace. Without LOCATION it is in the folder that was registered last.
 
     Returns
     -------
     DataFrame
-        Of no columns for what is no query.
+        The result of a query. It has no columns if the statement is not a query.
 
     Raises
     ------
     UnsupportedFeatureError
-        What Spark accepts, and what the table would not have: listed columns without rows, other columns. Or
-        a view with a query stands where a table is needed.
+        Spark would accept the statement, but not apply it to the table: a list of columns without a query, or
+        a change of columns. Or the name of a table is needed, and a view with a query is given.
     LanceError
-        What else is wrong, with Spark's error as its cause.
+        Another error. Spark's error is the cause.
     """
     register(spark)
     with errors_of_spark():
@@ -90,7 +90,7 @@ def sql(spark: SparkSession, statement: str) -> DataFrame:
 
 
 def _has_quoted_names(spark: SparkSession) -> bool:
-    """Whether what is in double quotes is a name in a session, and no text."""
+    """Whether double quotes enclose names in a session, not strings."""
     return is_ansi(spark) and str(spark.conf.get(_DOUBLE_QUOTES, "false")).lower() == "true"
 
 
@@ -107,12 +107,11 @@ def _run(spark: SparkSession, statement: str, change: SparkStatement | None) -> 
 
 
 def _refresh(spark: SparkSession, statement: str) -> dict[str, LanceError]:
-    """Make views of the newest versions of the tables of folders that a statement may name.
+    """Refresh the views of the tables of registered folders that a statement may name.
 
     Returns
     -------
-    What is wrong with tables that cannot be read, by their names in small letters. The statement need not
-    read them.
+    The errors of tables that cannot be read, by their names in lower case. The statement may not need them.
     """
     shown: set[str] = set()
     failed: dict[str, LanceError] = {}
@@ -121,17 +120,17 @@ def _refresh(spark: SparkSession, statement: str) -> dict[str, LanceError]:
         names = [name for name in names if name.lower() not in shown]
         errors = folder.show_all(spark, names)
         failed |= {name.lower(): error for name, error in errors.items()}
-        shown |= {name.lower() for name in names}  # of folders that came before
+        shown |= {name.lower() for name in names}  # of earlier folders in the list
     return failed
 
 
 def _frame(spark: SparkSession, statement: str) -> DataFrame:
-    """Return the frame of a query, in which versions and tables about namespaces may be named."""
+    """Return the DataFrame of a query, which may name versions and metadata tables of namespaces."""
     views: dict[str, str] = {}
     try:
         return prune(spark.sql(readable(spark, statement, views)))
     finally:
-        for view in views:  # the plan of the frame has what they stand for
+        for view in views:  # the plan of the DataFrame has their plans already
             spark.catalog.dropTempView(view)
 
 
@@ -144,7 +143,7 @@ def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataF
         raise InvalidInputError(
             f"INSERT: {shown} has the option {option}, which is for reading; name the table itself"
         )
-    # those that Spark shows: a catalog keeps the order that they had
+    # the columns in Spark's order: a catalog keeps the order of its creation
     names = list(change.columns) or spark.table(format_path(change.name)).columns
     rows = _frame(spark, change.query)
     if len(rows.columns) != len(names):
@@ -154,7 +153,7 @@ def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataF
         )
     mode = "overwrite" if change.is_overwrite else "append"
     storage = target.options.storage or None
-    # as for tables of Spark's own, the columns stay
+    # the table keeps its columns, as in Spark's own tables
     write(rows.toDF(*names), target.options.path, mode=mode, overwrite_schema=False, storage_options=storage)
     if _has_cached(spark):
         spark.catalog.refreshTable(format_path(change.name))
@@ -162,7 +161,7 @@ def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataF
 
 
 def _has_cached(spark: SparkSession) -> bool:
-    """Whether the session keeps rows of anything; what depends on a table is found again by its plan."""
+    """Whether the session has cached rows. Spark finds the cached plans that depend on a table by itself."""
     session: Any = spark
     return not session._jsparkSession.sharedState().cacheManager().isEmpty()
 
@@ -214,7 +213,7 @@ def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
 
 
 def _partition_fields(texts: Sequence[str], rows: DataFrame) -> list[PartitionBy]:
-    """Return what PARTITIONED BY says, of columns in quotes and in other case too."""
+    """Return the fields of PARTITIONED BY, with quoted columns and other case resolved."""
     fields = []
     for each in map(parse_partition_by, texts):
         columns = [parse_path(name)[0] if name.startswith("`") else name for name in each.columns]
@@ -225,28 +224,29 @@ def _partition_fields(texts: Sequence[str], rows: DataFrame) -> list[PartitionBy
 
 
 def _is_in_catalog(spark: SparkSession, change: SparkCreate) -> bool:
-    """Return whether the catalog has a table that a statement would make if it were not there.
+    """Return whether the catalog already has the table that a statement creates.
 
     Raises
     ------
     AlreadyExistsError
-        It has one, and the statement does not say IF NOT EXISTS.
+        It does, and the statement does not say IF NOT EXISTS.
     NotFoundError
-        There is no such database.
+        The database does not exist.
     """
     shown = ".".join(change.name)
     database = format_path(change.name[:-1]) or None
     if database is not None and not spark.catalog.databaseExists(database):
         raise NotFoundError(f"CREATE TABLE {shown}: there is no database {database}")
     parents = change.name[:-1] or parse_path(spark.catalog.currentDatabase())
-    exists = spark.catalog.tableExists(format_path([*parents, change.name[-1]]))  # which is no view then
+    # a name with its database is never that of a temporary view
+    exists = spark.catalog.tableExists(format_path([*parents, change.name[-1]]))
     if exists and not change.if_not_exists:
         raise AlreadyExistsError(f"CREATE TABLE {shown}: the catalog has a table of this name")
     return exists
 
 
 def _refuse(spark: SparkSession, change: SparkStatement) -> None:
-    """Refuse what Spark accepts and breaks, and what Spark says of which does not help."""
+    """Refuse statements that Spark would run incorrectly, or refuse with an unhelpful message."""
     if isinstance(change, OtherCreate):
         raise UnsupportedFeatureError(
             "CREATE TABLE … USING lance_df … AS takes PARTITIONED BY (…) and LOCATION '…', and nothing else"

@@ -1,4 +1,4 @@
-"""Structured Streaming from a table or a namespace: the rows that new versions add, each once."""
+"""Structured Streaming from a table or a namespace: read the rows that new versions add exactly once."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """Up to where a query has read.
+    """The position up to which a query has read.
 
     Attributes
     ----------
     version
         The last version that was read; 0 for none.
     begin, whole
-        Of the first batch of a query: the version after which it begins; ``whole`` if it begins with all rows
-        of that version. A query that is started again before its first batch is done reads the same.
+        For the first batch of a query: the version after which it begins, and whether it also reads all rows
+        of that version. A query that restarts before its first batch is complete reads the same rows.
     """
 
     version: int
@@ -56,12 +56,12 @@ class Offset:
 
     @classmethod
     def parse(cls, stored: dict[str, object]) -> Self:
-        """Read an offset from a checkpoint.
+        """Parse an offset from a checkpoint.
 
         Raises
         ------
         InvalidInputError
-            It is that of another source.
+            The offset belongs to another source.
         """
         match stored:
             case {"version": int(version), "begin": int(begin), "whole": bool(whole)}:
@@ -71,14 +71,14 @@ class Offset:
         raise InvalidInputError(f"the checkpoint has the offset {stored!r}, which is not one of lance_df")
 
     def stored(self) -> dict[str, object]:
-        """Return it as the checkpoint keeps it."""
+        """Return the offset in the form of the checkpoint."""
         if self.begin is None:
             return {"version": self.version}
         return {"version": self.version, "begin": self.begin, "whole": self.whole}
 
 
 class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what the versions after an offset add, up to another one. Lives as long as its query."""
+    """Reads the rows that versions between two offsets add. An object exists as long as its query."""
 
     def __init__(self, source: Source, options: SourceOptions, schema: StructType) -> None:
         self._source: Source | None = source
@@ -88,16 +88,16 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        # tasks open what their split names
+        # tasks open the source by the reference in their split
         return {**self.__dict__, "_source": None}
 
     def initialOffset(self) -> dict[str, object]:  # noqa: N802
-        """Return where a new query begins.
+        """Return the offset at which a new query begins.
 
         Raises
         ------
         VersionNotFoundError
-            The version to start from was removed, or is yet to come.
+            The version to start from was removed, or does not exist yet.
         """
         newest = self._latest()
         start = self._options.starting_version
@@ -115,23 +115,23 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset(int(start) - 1, int(start) - 1).stored()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return what the options say of the size of a batch."""
+        """Return the limit of a batch by the options."""
         if self._options.max_versions is not None:
-            return ReadMaxFiles(self._options.max_versions)  # there is no limit of versions
+            return ReadMaxFiles(self._options.max_versions)  # Spark has no limit of versions
         if self._options.max_rows is not None:
             return ReadMaxRows(self._options.max_rows)
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Note what there is now: newer versions are for the next run of the query."""
+        """Remember the newest version, which is the last one that this run of the query reads."""
         self._last = self._latest().version
 
     def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802
-        """Return the newest version, for the progress of the query."""
+        """Return the newest version for the progress report of the query."""
         return Offset(self._latest().version).stored()
 
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802
-        """Return up to where the next batch reads: whole versions, at least one if there is one."""
+        """Return the end of the next batch, which has whole versions, and at least one if there is one."""
         begin = Offset.parse(start)
         newest = self._latest()
         if newest.version < begin.version:
@@ -148,7 +148,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         if not isinstance(limit, ReadAllAvailable) and self._is_limited:
             last = self._limited(newest, begin.version, last)
-        # only the first offset after the initial one says where the query began
+        # only the first offset after the initial one has the begin of the query
         is_first = begin.begin is not None and begin.begin == begin.version and not begin.whole
         return Offset(last, begin.begin if is_first else None).stored()
 
@@ -158,7 +158,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises
         ------
         UnsupportedFeatureError
-            A version does more than to add rows, and the option ``skipChangeCommits`` is not set.
+            A version does more than add rows, and the option ``skipChangeCommits`` is not set.
         VersionNotFoundError
             A version was removed before it was read.
         """
@@ -188,7 +188,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._source
 
     def _check_columns(self, source: Source) -> None:
-        """Check that a version has the columns, or is from before they came and may have nulls in them."""
+        """Check that a version has the columns, or is older than them and may have nulls in their place."""
         stored = source.arrow_schema.names
         lacking = [field for field in self._schema if field.name not in stored]
         is_older = source.version < self._schema_version and len(lacking) < len(self._schema)
@@ -217,7 +217,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return last
 
     def _runs(self, newest: Source, begin: int, end: int) -> Iterator[tuple[int, Fragments]]:
-        """Yield versions, and fragments that have the rows of these versions and of some before them."""
+        """Yield versions with the fragments that were added up to each and not yielded before."""
         fragments: dict[str | None, tuple[int, ...]] = {}
         last = begin
         for addition in additions(newest, begin, end):

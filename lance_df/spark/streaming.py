@@ -1,4 +1,4 @@
-"""Structured Streaming: a sink that commits each batch once, and a source of the rows of new versions."""
+"""The Structured Streaming sink, which commits each batch exactly once."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _FILE_SCHEME = "file:"
 
 
 class LanceStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the batches of a query, each in one version, which remembers the query and the batch.
+    """Writes each batch of a query in one version, which stores the ids of the query and the batch.
 
-    Spark runs a batch again when it cannot know that it was committed; then nothing is added.
+    If Spark does not know whether a batch was committed, it runs the batch again. Then nothing is added.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
@@ -39,23 +39,23 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
         return self._writer.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Make what the tasks of a batch wrote visible, unless the batch was committed before."""
+        """Make the rows that the tasks of a batch wrote visible, unless it was committed before."""
         mark = Mark(f"lance_df.stream.{self._sink}", batchId)
         self._writer.commit_once(messages, mark)
         self._writer.add_statistics(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
-        """Remove what tasks wrote, unless it is or may become visible."""
+        """Remove the files that tasks wrote, unless they are or may become visible."""
         self._writer.abort(messages)
 
 
 def query_id(options: SourceOptions) -> str:
-    """Return the id of a query, which Spark keeps in its checkpoint.
+    """Return the id of a query, which Spark stores in the checkpoint.
 
     Raises
     ------
     InvalidInputError
-        There is no checkpoint, or it cannot be read from here.
+        There is no checkpoint, or this process cannot read it.
     """
     advice = "give the stream an id of its own: option sinkId"
     if options.checkpoint is None:

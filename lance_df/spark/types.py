@@ -1,7 +1,7 @@
-"""Columns of Lance as Spark has them: the nearest type that holds every value.
+"""Map the types of Lance columns to the nearest Spark types that hold every value.
 
-Unsigned integers become the next wider signed ones, uint64 a decimal; dictionaries, views and fixed-size
-lists what they stand for. Times are cut to Spark's microseconds, downwards.
+Unsigned integers become the next wider signed integers, and uint64 a decimal. Dictionaries, views and
+fixed-size lists become their plain types. Times are rounded down to Spark's microseconds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SAME_VALUES: Final = {
     pa.date64(): pa.date32(),
 }
 _AS_ASSIGNED: Final = _SAME_VALUES | {pa.uint64(): pa.int64()}
-# decimals of more may have an exponent in Arrow's texts
+# with a greater scale, Arrow may write decimals with an exponent
 _MAX_PLAIN_SCALE: Final = 6
 
 
@@ -63,12 +63,12 @@ def spark_schema(schema: pa.Schema, *, is_assigned: bool = False) -> StructType:
     Parameters
     ----------
     is_assigned
-        Whether rows are to be assigned to them: uint64 is a whole number then, to which nothing is rounded.
+        Whether rows are assigned to the columns. Then uint64 is an integer type, so that nothing is rounded.
 
     Raises
     ------
     UnsupportedFeatureError
-        A column has a type that Spark has no place for.
+        Spark has no type for a column.
     """
     same = _AS_ASSIGNED if is_assigned else _SAME_VALUES
     fields = [field.with_type(_named(field, same)).remove_metadata() for field in schema]
@@ -76,12 +76,12 @@ def spark_schema(schema: pa.Schema, *, is_assigned: bool = False) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return what batches must look like that Spark takes for rows of a schema.
+    """Return the Arrow schema of batches that Spark accepts as rows of a schema.
 
     Raises
     ------
     UnsupportedFeatureError
-        A column has a type that Arrow has no place for.
+        Arrow has no type for a column.
     """
     schema = without_table_options(schema)
     try:
@@ -93,7 +93,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def new_schema(schema: StructType) -> StructType:
-    """Return the columns of a table that rows of a schema make: NULL is allowed everywhere, as Spark has it.
+    """Return the columns of a new table for rows of a schema; as in Spark, all columns allow NULL.
 
     Raises
     ------
@@ -112,14 +112,14 @@ def check_collations(schema: StructType) -> None:
     Raises
     ------
     UnsupportedFeatureError
-        One has, and would lose it.
+        A column has a collation, which would be lost.
     """
     for field in schema.fields:
         _check_collation(field.name, field.dataType)
 
 
 def nullable_type(data_type: DataType) -> DataType:
-    """Return a type with nulls allowed everywhere."""
+    """Return a type that allows nulls at every level."""
     match data_type:
         case ArrayType():
             return ArrayType(nullable_type(data_type.elementType))
@@ -161,7 +161,7 @@ def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     Raises
     ------
     InvalidInputError
-        A value does not fit the type that was asked for.
+        A value does not fit the type.
     """
     columns = []
     for field in schema:
@@ -173,13 +173,13 @@ def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def to_stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of a batch of Spark that a stored schema names, in its types.
+    """Return the columns of a batch from Spark that a stored schema names, in its types.
 
     Raises
     ------
     InvalidInputError
-        A value does not fit its type, or is null where it must not be; Spark would not store it in a column
-        of the type, or as another value.
+        A value does not fit its type, or is null and must not be; or Spark would not store values of this
+        type in the column, or would store other values.
     """
     columns = []
     for field in schema:
@@ -205,12 +205,12 @@ def _stored(column: pa.Array, data_type: pa.DataType) -> pa.Array:
         raise pa.ArrowInvalid(f"the rows have {column.type}, the table has {data_type}: cast it first")
     wanted = storage_type(data_type)
     if pa.types.is_decimal(wanted) and pa.types.is_integer(column.type):
-        column = pc.cast(column, pa.decimal128(38, 0))  # else the types decide what fits, and not the values
+        column = pc.cast(column, pa.decimal128(38, 0))  # so that values, not types, decide what fits
     elif _crosses_base(column.type, wanted) or _crosses_base(wanted, column.type):
-        column = pc.cast(column, pa.string())  # else digits would be rounded, or the last one be another
+        column = pc.cast(column, pa.string())  # a direct cast may change digits
     if pa.types.is_float16(wanted) and column.type != wanted:
         column = _halves(column)
-    # Arrow makes dictionaries of values of their own type only
+    # Arrow creates dictionaries only from values of the dictionary's value type
     return pc.cast(pc.cast(column, wanted), data_type)
 
 
@@ -219,11 +219,11 @@ def _crosses_base(decimal: pa.DataType, binary: pa.DataType) -> bool:
 
 
 def _halves(column: pa.Array) -> pa.Array:
-    """Return numbers as float16: floats are rounded as to FLOAT, and all of them stay finite."""
+    """Return numbers as float16. Floats are rounded as in a cast to FLOAT; finite numbers stay finite."""
     wide = pc.cast(column, pa.float64())
     halves = pc.cast(wide, pa.float16())
     stored = pc.cast(halves, pa.float64())
-    # none of this is checked by Arrow
+    # Arrow checks nothing of this
     if pa.types.is_integer(column.type):
         lost = pc.not_equal(stored, wide)
     else:
@@ -234,12 +234,12 @@ def _halves(column: pa.Array) -> pa.Array:
 
 
 def _is_same_to_spark(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Arrow stores values of a type in another one as Spark does, or refuses them."""
+    """Whether Arrow casts values of a type to another type as Spark does, or refuses them."""
     ours, theirs = _kind(given), _kind(wanted)
     if None in (ours, theirs) or ours == theirs or ours == "null":
         return True
     if theirs == "text":
-        # of others Spark writes another text
+        # Spark converts values of other types to other texts
         is_plain = pa.types.is_integer(given) or (
             pa.types.is_decimal(given) and given.scale <= _MAX_PLAIN_SCALE
         )
@@ -248,7 +248,7 @@ def _is_same_to_spark(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _kind(data_type: pa.DataType) -> str | None:
-    """Return what values of a type are; None for what has other values in it, and others."""
+    """Return the kind of the values of a type; None for nested and other types."""
     return next((kind for kind, is_of in _KINDS.items() if is_of(data_type)), None)
 
 
@@ -306,7 +306,7 @@ def _fields(data_type: pa.DataType) -> Sequence[pa.Field]:
 
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        # a cast cuts towards zero
+        # a cast rounds towards zero
         column = pc.floor_temporal(column, unit="microsecond")
     return pc.cast(column, data_type, safe=not _is_cut(column.type))
 

@@ -1,4 +1,4 @@
-"""What the Python workers of Spark are spared."""
+"""Save time in Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _num_frozen = 0
 
 
 def keep_imports() -> None:
-    """Take what a worker of Spark has imported so far out of the search for garbage.
+    """Exclude all objects that a Spark worker has imported so far from garbage collection.
 
-    Spark collects garbage in a worker after each task, before the next one. To look through the modules that
-    a read takes, PyArrow and NumPy among them, lasts longer than a small task, and they never become garbage.
+    Spark collects garbage in a worker after each task. A search through the modules that a read imports, such
+    as PyArrow and NumPy, takes longer than a small task, and they never become garbage.
     """
     global _num_frozen  # noqa: PLW0603 - there is one garbage collector, too
     if _IS_REUSED in os.environ and len(sys.modules) > _num_frozen:

@@ -1,4 +1,4 @@
-"""The writers of the data source: tasks write data files, the driver makes them visible in one commit."""
+"""The writers of the data source: tasks write data files, and one commit on the driver publishes them."""
 
 from __future__ import annotations
 
@@ -49,25 +49,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
-    """What a task wrote, packed: Spark keeps the messages of all tasks until the last one of the commit."""
+    """The result of a task, pickled because Spark keeps the messages of all tasks until the commit."""
 
     id: str
     packed: bytes
 
     @classmethod
     def of(cls, staged: StagedRows | StagedPartitions) -> Written:
-        """Return the message, with an id that no other one has."""
+        """Return the message with a unique id."""
         return cls(uuid.uuid4().hex, pickle.dumps(staged))
 
     @property
     def staged(self) -> StagedRows | StagedPartitions:
-        """What was written, made anew each time."""
+        """The staged rows or partitions, unpickled on each access."""
         staged: StagedRows | StagedPartitions = pickle.loads(self.packed)
         return staged
 
 
 class _Parts(Iterable[StagedRows | StagedPartitions]):
-    """What all tasks wrote, one at a time, as often as it is asked for."""
+    """The results of all tasks, unpickled one at a time in each iteration."""
 
     def __init__(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         self._messages = messages
@@ -77,7 +77,7 @@ class _Parts(Iterable[StagedRows | StagedPartitions]):
 
 
 class LanceWriter(DataSourceArrowWriter):
-    """Writes one job. Sent to tasks, and back to the driver, which knows its tasks by ``job``."""
+    """Writes one job. Spark sends it to tasks and back to the driver, which knows its tasks by ``job``."""
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         self._options = options
@@ -91,22 +91,22 @@ class LanceWriter(DataSourceArrowWriter):
         return Written.of(self._stage(map(self._received, joined(iterator))))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make what all tasks wrote visible."""
+        """Make the rows of all tasks visible."""
         run_id = self._options.run_id
         self.commit_once(messages, None if run_id is None else run_mark(run_id))
         self.add_statistics(messages)
 
     def commit_once(self, messages: Sequence[WriterCommitMessage | None], mark: Mark | None) -> int | None:
-        """Make what all tasks wrote visible, unless that was done already.
+        """Make the rows of all tasks visible, unless an earlier call did.
 
         Returns
         -------
-        The version that was made, None if it was done already.
+        The new version, or None if an earlier call committed the rows.
 
         Raises
         ------
         RetryableConflictError
-            Another process has aborted the write. Nothing is visible.
+            Another process has aborted the write. No rows are visible.
         LanceError
             See `lance_df.table.writing.write.publish_staged` and `publish_staged_partitions`.
         """
@@ -119,33 +119,33 @@ class LanceWriter(DataSourceArrowWriter):
                 return None
 
     def add_statistics(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Add what tasks have collected to rows that `commit_once` has made visible, if it has not yet."""
+        """Add the statistics of tasks to the rows of `commit_once`, unless the commit included them."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove what tasks wrote, unless it is or may become visible.
+        """Remove the files that tasks wrote, unless they are or may become visible.
 
-        Spark calls this in another process, also after a commit that has failed, or has succeeded unheard.
+        Spark calls this in another process, also after a commit that failed or whose success got lost.
         """
         self._staged_write(messages).abort()
 
     def _staged_write(self, messages: Sequence[WriterCommitMessage | None]) -> StagedWrite:
-        # Spark aborts what it could not commit with the messages of the commit. Its processes share no
-        # other name of the write: writers of streams are made anew in each of them.
+        # Spark passes the same messages to abort as to commit. They are the only name of the write that its
+        # processes share: each process creates new writers of streams.
         ids = "".join(message.id for message in messages if isinstance(message, Written))
         write_id = hashlib.sha256(ids.encode()).hexdigest()[:32]
         return StagedWrite(self._committed_table, write_id, partial(self._files, _Parts(messages)))
 
     @abstractmethod
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows | StagedPartitions:
-        """Write rows into data files that nobody sees yet."""
+        """Write rows into data files that are not visible yet."""
 
     @abstractmethod
     def _publish(self, staged: Iterable[StagedRows | StagedPartitions], mark: Mark | None) -> int:
-        """Commit, and return the version."""
+        """Commit, and return the new version."""
 
     @abstractmethod
     def _files(self, staged: Iterable[StagedRows | StagedPartitions]) -> Iterator[StagedFile]:
-        """Yield the data files of what tasks wrote."""
+        """Yield the data files that tasks wrote."""
 
     def _received(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._options.decimals_as_integers:
@@ -158,7 +158,7 @@ class LanceWriter(DataSourceArrowWriter):
 
     @property
     def _committed_table(self) -> Location:
-        """The root of the table whose next version has the rows."""
+        """The path of the table whose next version publishes the rows."""
         return self._location
 
     @property
@@ -169,7 +169,7 @@ class LanceWriter(DataSourceArrowWriter):
 
 
 class TableWriter(LanceWriter):
-    """Writes a table, which need not exist."""
+    """Writes a table, which may be new."""
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
@@ -190,7 +190,7 @@ class TableWriter(LanceWriter):
         return "overwrite" if self._overwrite else "append"
 
     def add_statistics(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Add zone maps, which take a version of their own: a transaction adds rows, or it adds indices."""
+        """Add zone maps in a separate version, because a transaction adds either rows or indices."""
         zone_maps = [
             each.zone_maps for each in _Parts(messages) if isinstance(each, StagedRows) and each.zone_maps
         ]
@@ -226,7 +226,7 @@ class TableWriter(LanceWriter):
 
 
 class NamespaceWriter(LanceWriter):
-    """Writes a partitioned namespace: every partition, or none."""
+    """Writes a partitioned namespace; all partitions become visible, or none."""
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
@@ -250,7 +250,7 @@ class NamespaceWriter(LanceWriter):
         snapshot = self._snapshot()
         parts = (each for each in staged if isinstance(each, StagedPartitions))
         if (first := next(parts, None)) is not None:
-            # this writer may be another one than that of the tasks
+            # this writer may be newer than that of the tasks, and at another version
             snapshot = snapshot.checkout(first.version)
             parts = (part for some in ([first], parts) for part in some)
         made = publish_staged_partitions(
@@ -275,12 +275,12 @@ class NamespaceWriter(LanceWriter):
 
 
 def writer_for(options: SourceOptions, schema: StructType, *, overwrite: bool) -> LanceWriter:
-    """Return the writer for what a path names, a new table by default.
+    """Return the writer for the namespace or table at a path, or for a new table.
 
     Raises
     ------
     InvalidInputError
-        The columns do not fit, or options that are for reading.
+        The columns do not fit, or an option is only for reading.
     """
     for_reading = {
         "version or tag": options.version,
@@ -295,12 +295,12 @@ def writer_for(options: SourceOptions, schema: StructType, *, overwrite: bool) -
 
 
 def run_mark(run_id: str) -> Mark:
-    """Return what names a write that is done once, in the config of its target."""
+    """Return the mark of a write with this id in the config of its target."""
     return Mark(f"lance_df.run.{run_id}")
 
 
 def _target(schema: pa.Schema, stored: pa.Schema, uri: str) -> pa.Schema:
-    """Return the schema that rows get: the stored columns that the rows have."""
+    """Return the schema of the rows to write: the stored columns that the rows have."""
     unknown = [name for name in schema.names if name not in stored.names]
     if unknown:
         raise InvalidInputError(f"{uri}: no column {unknown[0]!r}; there are {', '.join(stored.names)}")

@@ -1,4 +1,4 @@
-"""Comparisons by IS DISTINCT FROM of which DataFusion and SQL take another right side.
+"""Refuse IS DISTINCT FROM comparisons whose right side DataFusion parses differently from standard SQL.
 
 DataFusion 55 reads ``a IS DISTINCT FROM b AND c`` as ``a IS DISTINCT FROM (b AND c)``. SQL ends the
 comparison before the AND.
@@ -15,7 +15,7 @@ from lance_df.errors import UnsupportedFeatureError
 from lance_df.sql.dialect import tokenize
 from lance_df.sql.token_reader import plain_word
 
-# what binds no tighter than the comparison itself
+# operators that bind no tighter than the comparison
 _OPERATORS: Final = frozenset(
     [
         *("AND", "OR", "XOR", "IS", "ISNULL", "NOTNULL", "IN", "BETWEEN"),
@@ -24,7 +24,7 @@ _OPERATORS: Final = frozenset(
         *("~", "~*", "!~", "!~*", "~~", "!~~", "~~*", "!~~*"),
     ]
 )
-# what ends an expression outside of brackets
+# words that end an expression outside of brackets
 _ENDS: Final = frozenset(
     [
         *(",", ";", "AS", "WHEN", "THEN", "ELSE", "FROM", "WHERE", "GROUP BY", "HAVING", "QUALIFY", "WINDOW"),
@@ -37,21 +37,21 @@ _CLOSES: Final = frozenset({")", "]", "}", "END"})
 
 
 def check_distinct_from(text: str) -> None:
-    """Check that each IS DISTINCT FROM of a statement or condition that changes rows has one meaning.
+    """Check that no IS DISTINCT FROM in a statement or condition that changes rows is ambiguous.
 
     >>> check_distinct_from("(a IS DISTINCT FROM b) AND c")
 
     Raises
     ------
     UnsupportedFeatureError
-        An operator follows its right side, outside of brackets.
+        An operator follows the right side of an IS DISTINCT FROM, outside of brackets.
     """
     if "distinct" not in text.lower():
         return
     try:
         tokens = tokenize(text)
     except TokenError:
-        return  # DataFusion says what is wrong with it
+        return  # DataFusion raises the error for it
     words = [plain_word(token) for token in tokens]
     for index, word in enumerate(words):
         start = index + (3 if words[index + 1 : index + 2] != ["NOT"] else 4)
@@ -66,7 +66,7 @@ def check_distinct_from(text: str) -> None:
 
 
 def _operator_after(words: Sequence[str | None], start: int) -> str | None:
-    """Return the operator that goes on after an operand which begins at ``start``; None without one."""
+    """Return the operator after the operand that begins at ``start``, or None if there is none."""
     depth = 0
     is_operand = False
     for index in range(start, len(words)):

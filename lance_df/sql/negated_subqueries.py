@@ -1,4 +1,4 @@
-"""Find conditions for which DataFusion treats NULL as false: IN with a query below NOT.
+"""Find conditions in which DataFusion treats NULL as false, such as an IN with a query below NOT.
 
 DataFusion joins the rows with those of the query and keeps a flag for matches, which is true or false. NOT is
 therefore true where SQL has NULL: if the value is NULL, or if nothing matches and the query returns a NULL. A
@@ -16,16 +16,16 @@ _WITH_CONDITIONS = exp.Where | exp.Having | exp.Join | exp.Query
 
 
 def has_negated_subquery(text: str) -> bool:
-    """Whether a condition, or one in a query, would take the NULL of an IN with a query for false.
+    """Whether DataFusion would treat the NULL of an IN with a query as false, so that other rows match.
 
-    That changes which rows match.
+    The text is a condition, or a query with conditions.
 
     >>> has_negated_subquery("a NOT IN (SELECT b FROM t) AND c = 1")
     False
     >>> has_negated_subquery("a NOT IN (SELECT b FROM t) OR c = 1")
     True
 
-    A text that sqlglot cannot parse has none. What a query selects has none but within its subqueries.
+    Returns False for text that sqlglot cannot parse. An IN in a SELECT list counts only in a subquery.
     """
     try:
         tree = parse_one(text, dialect=DataFusion)
@@ -35,7 +35,7 @@ def has_negated_subquery(text: str) -> bool:
 
 
 def _is_negated(node: exp.Expression) -> bool:
-    """Whether anything but AND and OR is above a node, within its condition, besides a NOT that AND joins."""
+    """Whether a node in a condition has parents other than AND and OR, and is not a NOT IN joined by AND."""
     above: list[object] = []
     parent = node.parent
     while parent is not None and not isinstance(parent, _WITH_CONDITIONS):
@@ -43,7 +43,7 @@ def _is_negated(node: exp.Expression) -> bool:
             above.append(parent)
         parent = parent.parent
     if isinstance(parent, exp.Query):
-        return False  # a value, which DataFusion does not compute
+        return False  # a selected value, which DataFusion does not compute
     rest = above[1:] if above and isinstance(above[0], exp.Not) else above
     is_plain_not = len(rest) < len(above) and all(isinstance(each, exp.And) for each in rest)
     return not is_plain_not and not all(isinstance(each, exp.And | exp.Or) for each in above)

@@ -1,4 +1,4 @@
-"""What the expressions of a plan compare, and the columns that they read."""
+"""Find the comparisons in the expressions of a plan, and the columns that they read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FUNCTIONS: Final = frozenset({"nullif", "greatest", "least"})
 
 
 def comparisons(node: PlanNode) -> Iterator[list[Any]]:
-    """Yield the operands of each comparison in the expressions of a node, subqueries left out."""
+    """Yield the operands of each comparison in the expressions of a node, without subqueries."""
     if isinstance(node, Join):
         yield from map(list, node.on)
     pending = list(node.expressions or ())
@@ -41,18 +41,18 @@ class Inputs:
         self._node = node
 
     def fields(self) -> dict[str, pa.Field]:
-        """Return them by the names that `qualified_name` gives them; none for scans."""
+        """Return the columns by the names of `qualified_name`; empty for scans."""
         fields: dict[str, pa.Field] = {}
         for each in self._node.inputs:
             shown, schema = each, frame_of(self._ctx, each).schema()
-            while isinstance(shown, Distinct):  # which shows no columns
+            while isinstance(shown, Distinct):  # Distinct does not expose its columns
                 (shown,) = shown.inputs
             has_columns = hasattr(shown.detail, "schema")
             fields.update(zip(shown.columns if has_columns else schema.names, schema, strict=True))
         return fields
 
     def field(self, expr: Any) -> pa.Field | None:
-        """Return what an expression computes; None where that is not known."""
+        """Return the field that an expression computes, or None if it is not known."""
         node = self._node
         if isinstance(node, Scan) or (isinstance(node, Join) and ("Semi" in node.how or "Anti" in node.how)):
             return None

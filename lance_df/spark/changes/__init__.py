@@ -1,1 +1,1 @@
-"""MERGE, UPDATE and DELETE in tasks of Spark: each call is one commit."""
+"""MERGE, UPDATE and DELETE in Spark tasks, with one commit for each call."""

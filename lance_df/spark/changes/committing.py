@@ -1,4 +1,4 @@
-"""One commit of what tasks computed: of a table, or of all partitions of a namespace."""
+"""Commit the results of tasks once, to a table or to all partitions of a namespace."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ _POLL_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ChangeSummary:
-    """What a change did.
+    """The result of a change.
 
     Attributes
     ----------
     version
-        Of the table or the namespace that has the change.
+        The version of the table or the namespace that has the change.
     num_inserted_rows, num_updated_rows, num_deleted_rows
-        Rows of the target.
+        Numbers of rows of the target.
     is_repeated
         Whether an earlier call with the same ``run_id`` made the change, so that this one did nothing.
     """
@@ -78,15 +78,15 @@ class RowsChange:
     Attributes
     ----------
     run
-        Computes it.
+        The function that computes the change.
     candidates
-        Members of a namespace that may have rows to change.
+        A function that returns the members of a namespace that may have rows to change.
     text
-        What transactions say of it.
+        The description of the change in transactions.
     assigned
-        Columns that get other values, None for all of them; of an update alone.
+        The columns that an update sets; None for all columns.
     is_deletion
-        Whether rows are deleted, and nothing else.
+        Whether the change only deletes rows.
     """
 
     run: Run
@@ -102,14 +102,14 @@ class Target:
     Parameters
     ----------
     spark
-        Runs the tasks.
+        The session that runs the tasks.
     mark
-        Of a change that is made once.
+        The mark of a change that is made only once.
 
     Attributes
     ----------
     opened
-        Its newest version when the call began.
+        The newest version of the target when the call began.
     """
 
     def __init__(
@@ -126,31 +126,31 @@ class Target:
 
     @property
     def namespace(self) -> NamespaceSnapshot | None:
-        """None of a table."""
+        """The target if it is a namespace; None for a table."""
         return namespace_of(self.opened)
 
     @property
     def schema(self) -> Schema:
-        """Its columns."""
+        """The columns of the target."""
         namespace = self.namespace
         return self.opened.committed_table.schema if namespace is None else namespace.manifest.schema.columns
 
     @property
     def stored(self) -> pa.Schema:
-        """Its columns in Arrow's types."""
+        """The columns of the target in Arrow's types."""
         return self.opened.arrow_schema
 
     @property
     def is_done(self) -> bool:
-        """Whether the change was made before."""
+        """Whether the change was committed before."""
         return self._mark is not None and self._mark.is_in(self.opened.committed_table.manifest.config)
 
     def repeated(self) -> ChangeSummary:
-        """Return what is reported of a change that was made before."""
+        """Return the summary of a change that was committed before."""
         return ChangeSummary(open_source(self._options).version, is_repeated=True)
 
     def commit(self, change: RowsChange) -> ChangeSummary:
-        """Compute a change and commit it, again where others commit what forbids it."""
+        """Compute a change and commit it; after a conflict, compute and commit it again."""
         try:
             if (namespace := self.namespace) is not None:
                 return self._commit_namespace(namespace.latest(), change)
@@ -212,7 +212,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What all tasks did together."""
+    """The results of all tasks together."""
 
     left: dict[int, RemovedRows]
     num_inserted: int
@@ -221,7 +221,7 @@ class Totals:
 
     @classmethod
     def of(cls, results: Sequence[TaskResult]) -> Totals:
-        """Put the results of tasks together."""
+        """Return the united results of tasks."""
         parts: dict[int, list[RemovedRows]] = {}
         for result in results:
             for number, rows in result.left.items():
@@ -234,7 +234,7 @@ class Totals:
         )
 
     def summary(self, version: int) -> ChangeSummary:
-        """Return what is reported."""
+        """Return the summary of the change in a version."""
         return ChangeSummary(version, self.num_inserted, self.num_updated, self.num_deleted)
 
 
@@ -267,7 +267,7 @@ def _note_files(files: UncommittedFiles, table: Table, results: Sequence[TaskRes
 
 
 def wait_for_tasks(spark: SparkSession) -> None:
-    """Wait until tasks of a job that has failed have ended, as far as a session reports that."""
+    """Wait until the tasks of a failed job have ended, if the session reports that."""
     context = getattr(spark, "_sc", None)
     deadline = time.monotonic() + _SETTLED_SECONDS
     while context is not None and time.monotonic() < deadline:

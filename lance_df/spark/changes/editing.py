@@ -1,4 +1,4 @@
-"""`delete` and `update`: rows for which an expression is true, found and rewritten in tasks."""
+"""`delete` and `update`: tasks find and rewrite the rows for which an expression is true."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def delete(
 ) -> ChangeSummary:
     """Delete the rows for which an expression is true, in one commit; those for which it is NULL stay.
 
-    Tasks find the rows and write the deletion files. When others commit what forbids the change, it is
+    Tasks find the rows and write the deletion files. After a conflict with another commit, the change is
     computed again on the newest version.
 
     Parameters
@@ -52,24 +52,24 @@ def delete(
     target
         Path of a table or a partitioned namespace.
     where
-        An SQL expression of lance_df, as ``filter`` of `read`; None for all rows.
+        An expression in lance_df's SQL, as ``filter`` of `read`; None for all rows.
     run_id
-        Names the change: when one of this name was made before, nothing is deleted, however long ago.
+        A name for the change. If a change with the same name was ever committed, nothing is deleted.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
 
     Raises
     ------
     NotFoundError
-        There is no table or namespace.
+        The table or namespace does not exist.
     InvalidInputError, ColumnNotFoundError
-        The expression is wrong.
+        The expression is invalid.
     ConflictError
-        Others changed the target in a way that forbids this, again and again.
+        Every attempt conflicted with another commit.
     CommitStateUnknownError
         It is not known whether the rows were deleted. Call again with the same ``run_id``.
     LanceError
-        What went wrong in a task, with Spark's error as its cause. Nothing is visible then.
+        A task failed, and no change is visible. Spark's error is the cause.
     """
     table = Target(spark, target, storage_options, None if run_id is None else run_mark(run_id))
     text = _checked(where)
@@ -93,32 +93,32 @@ def update(
     run_id: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ChangeSummary:
-    """Give the rows for which an expression is true other values, in one commit.
+    """Set new values in the rows for which an expression is true, in one commit.
 
-    Tasks find the rows and write them anew, into the partitions that they belong to then. When others commit
-    what forbids the change, it is computed again on the newest version.
+    Tasks find the rows and write them to the partitions of their new values. After a conflict with another
+    commit, the change is computed again on the newest version.
 
     Parameters
     ----------
     target
         Path of a table or a partitioned namespace.
     values
-        Top-level columns and the SQL expressions of their new values, which see the old values of all
-        columns, and are cast to the column's type: ``{"price": "price * 1.1", "state": "'new'"}``.
+        Top-level columns and SQL expressions of their new values, which read the old values of all columns
+        and are cast to the column's type: ``{"price": "price * 1.1", "state": "'new'"}``.
     where
-        An SQL expression of lance_df, as ``filter`` of `read`; None for all rows.
+        An expression in lance_df's SQL, as ``filter`` of `read`; None for all rows.
     run_id
-        Names the change: when one of this name was made before, nothing is updated, however long ago.
+        A name for the change. If a change with the same name was ever committed, nothing is updated.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
 
     Raises
     ------
     NotFoundError
-        There is no table or namespace.
+        The table or namespace does not exist.
     InvalidInputError, ColumnNotFoundError
-        An expression is wrong, a value cannot be cast, or is null where the column allows none; or a field of
-        a struct is to be updated.
+        An expression is invalid, a value cannot be cast or is NULL in a column without NULLs, or ``values``
+        names a field of a struct.
     UnsupportedFeatureError
         The table has columns that cannot be written.
     ConflictError, CommitStateUnknownError, LanceError
@@ -135,7 +135,7 @@ def update(
         names = namespace.arrow_schema.names
         expressions = {name: with_quoted_columns(each, names) for name, each in expressions.items()}
     condition = _Condition(table, text)
-    # wrong expressions are an error at once, and where there are no rows, too
+    # raises for invalid expressions before any task runs, and if there are no rows
     scan_with_sql(table.opened, columns=expressions, filter="false", fields=fields, for_change=True).close()
 
     def run(targets: Targets, tables: Sequence[Table], job: uuid.UUID) -> list[TaskResult]:
@@ -155,12 +155,12 @@ def _checked(where: object) -> str | None:
 
 
 class _Condition:
-    """Which rows are changed, and which members of a namespace may have some.
+    """The condition that selects the rows to change and the members of a namespace that may have some.
 
     Attributes
     ----------
     text
-        An SQL expression that tables understand; None for all rows.
+        The SQL expression as tables take it; None for all rows.
     """
 
     def __init__(self, target: Target, where: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Types of the keys of merges: where Spark compares other values than those that are stored."""
+"""Find key types of merges for which Spark compares other values than the stored ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAX_DIGITS: Final = 38
 
 
 def loses_values(data_type: pa.DataType) -> bool:
-    """Whether Spark's type for a column has not all of its values."""
+    """Whether Spark's type for a column lacks some of its values."""
     types = pa.types
     if types.is_nested(data_type):
         return any(loses_values(data_type.field(number).type) for number in range(data_type.num_fields))
@@ -21,7 +21,7 @@ def loses_values(data_type: pa.DataType) -> bool:
 
 
 def are_equal_as_stored(given: T.DataType, stored: T.DataType) -> bool:
-    """Whether values that are equal to Spark are so in the one type too: a join may round both of them."""
+    """Whether values that Spark considers equal are equal as stored; a join may round both sides."""
     floats = [isinstance(each, T.FloatType | T.DoubleType) for each in (given, stored)]
     if any(floats) and not all(floats):
         number, other = (given, stored) if floats[0] else (stored, given)
@@ -33,7 +33,7 @@ def are_equal_as_stored(given: T.DataType, stored: T.DataType) -> bool:
 
 
 def _digits(data_type: T.DataType) -> tuple[int, int]:
-    """Return how many digits decimals have before and behind the point; of others as integers."""
+    """Return the number of digits before and after the decimal point; for other types as for integers."""
     if not isinstance(data_type, T.DecimalType):
         return 20, 0
     return data_type.precision - data_type.scale, data_type.scale

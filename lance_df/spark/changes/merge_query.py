@@ -1,4 +1,4 @@
-"""The query of a merge: Spark computes for each row of the target and the source what happens to it."""
+"""The query of a merge, by which Spark computes the action for each row of the target and the source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lance_df.spark.changes.targets import Targets
 
 Expression: TypeAlias = "str | Column"
-"""Spark's SQL over ``source.…`` and ``target.…``, or a column of Spark."""
+"""Spark SQL over ``source.…`` and ``target.…``, or a Spark column."""
 
 _HIT: Final = "__lance_df_hit"
 _ROUTE: Final = "__lance_df_route"
@@ -43,7 +43,7 @@ _ADDRESS_BITS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class MergeClause:
-    """What happens to some rows: those of a kind for which a condition is true, and no clause before it.
+    """The action for rows of a kind for which its condition is true, and no earlier clause applies.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class MergeClause:
 
     @property
     def expressions(self) -> Iterable[Expression]:
-        """What it computes."""
+        """The condition and the values of the clause."""
         if self.condition is not None:
             yield self.condition
         for _, value in self.values or ():
@@ -75,15 +75,15 @@ class MergeQuery:
     source
         The rows to merge.
     on
-        The key columns, which both have.
+        The key columns, which both sides have.
 
     Raises
     ------
     InvalidInputError
-        The source has a column that the target has not, or a key of another type, or lacks one; an insert
-        lacks a column that must not be null.
+        The source has a column that the target lacks, a key of another type, or no key; or an insert lacks a
+        column that must not be null.
     UnsupportedFeatureError
-        A key of a type that cannot be one, or that Spark has not.
+        The type of a key cannot be compared, or has values that Spark lacks.
     """
 
     def __init__(
@@ -105,19 +105,19 @@ class MergeQuery:
 
     @property
     def has_exact_keys(self) -> bool:
-        """Whether keys that are equal to Spark are so in the types of the target too."""
+        """Whether keys that Spark considers equal are also equal in the types of the target."""
         given = self._source.schema
         stored = spark_schema(pa.schema([self._stored.field(name) for name in self._on]))
         return all(are_equal_as_stored(given[name].dataType, stored[name].dataType) for name in self._on)
 
     @property
     def reads_all(self) -> bool:
-        """Whether rows of the target that match nothing count."""
+        """Whether the merge may change rows of the target that match nothing."""
         return RowKind.NOT_MATCHED_BY_SOURCE in self._kinds
 
     @property
     def inserts(self) -> bool:
-        """Whether there are new rows."""
+        """Whether the merge may insert rows."""
         return RowKind.NOT_MATCHED in self._kinds
 
     @property
@@ -125,12 +125,12 @@ class MergeQuery:
         return {clause.rows for clause in self._clauses}
 
     def scan(self, keys: tuple[pa.Array, ...] | None) -> tuple[MergeScan, T.StructType]:
-        """Return how the target is read, and the schema of its rows in Spark.
+        """Return the scan of the target, and the schema of its rows in Spark.
 
         Parameters
         ----------
         keys
-            Those of the source, if they are few and no other rows count.
+            The keys of the source, if they are few and rows with other keys do not change.
         """
         needed = [name for name in self._stored.names if name in self._on or self._is_mentioned(name)]
         columns = spark_schema(pa.schema([self._stored.field(name) for name in needed]))
@@ -149,18 +149,18 @@ class MergeQuery:
         return MergeScan(self._on, arrow_schema(schema), exact, keys), schema
 
     def writes(self) -> tuple[ClauseWrite, ...]:
-        """Return what the clauses write; after `changes`."""
+        """Return the writes of the clauses. Call `changes` first."""
         return tuple(
             ClauseWrite(clause.action, given, columns)
             for clause, (given, columns) in zip(self._clauses, self._givens, strict=True)
         )
 
     def changes(self, target: DataFrame, scan: MergeScan, targets: Targets) -> DataFrame:
-        """Return for each row that changes where it is, the number of a clause, and new values.
+        """Return the position of each row that changes, the number of its clause, and its new values.
 
         All rows of a fragment are in one task, sorted by address. New rows come last.
         """
-        rows = target.hint("merge").alias(_TARGET)  # Spark does not know how many rows it has
+        rows = target.hint("merge").alias(_TARGET)  # Spark does not know the number of rows
         source = self._source.withColumn(_HIT, F.lit(True)).alias(_SOURCE)
         condition = F.lit(True)
         for name in self._on:
@@ -206,7 +206,7 @@ class MergeQuery:
         for name, column, value, number in self._values:
             given, wanted = plain[name].dataType, wanted_type(self._stored, column)
             if wanted is not None:
-                # without ANSI, Spark would change what does not fit
+                # without ANSI, Spark would change values that do not fit
                 casts = ansi and number is not None
                 assigned = assigned_type(column, given, wanted, is_ansi=ansi, casts_others=casts)
                 if given.simpleString() != assigned.simpleString():
@@ -217,9 +217,9 @@ class MergeQuery:
         return columns
 
     def _with_route(self, changes: DataFrame, targets: Targets) -> DataFrame:
-        """Add a number that brings new rows together: those of a partition."""
+        """Add a number by which Spark shuffles the new rows of a partition together."""
         if targets.schema is None or not self.inserts:
-            # new rows stay where they are
+            # new rows stay in their task
             here = F.spark_partition_id() if self.inserts else F.lit(0)
             return changes.withColumn(_ROUTE, F.when(F.col(ADDRESS).isNull(), here).otherwise(0))
         namespace = targets.source.open_namespace()
@@ -266,7 +266,7 @@ class MergeQuery:
                 )
 
     def _given(self, clause: MergeClause) -> tuple[Schema, tuple[str, ...]]:
-        """Return the columns that a clause gives values, and the columns that will have these."""
+        """Return the columns that a clause sets, and the names of the query's columns with the values."""
         if clause.action is MergeAction.DELETE:
             return Schema(fields=(), metadata=self._schema.metadata), ()
         if clause.values is None:
@@ -282,7 +282,7 @@ class MergeQuery:
         return given, tuple(self._value(clause, name) for name in given.names)
 
     def _value(self, clause: MergeClause, name: str) -> str:
-        """Return the column that has a value; clauses share those of the source."""
+        """Return the query's column with a value; clauses share the columns of the source."""
         if clause.values is None:
             shared = f"{_VALUE}source_{name}"
             if all(known != shared for known, *_ in self._values):
@@ -302,7 +302,7 @@ class MergeQuery:
 
 
 class _Value(NamedTuple):
-    """Values of a column of the target: those of a clause by its number, None of all."""
+    """Values of a column of the target; ``number`` is that of their clause, or None for all clauses."""
 
     name: str
     column: str
@@ -315,12 +315,12 @@ def _column(expression: Expression) -> Column:
 
 
 def _brought(fields: Sequence[Field], given: T.StructType, within: str) -> tuple[Field, ...]:
-    """Return the columns of a target, and the fields of structs, that rows bring values for.
+    """Return the columns of a target, and the fields of structs, for which rows have values.
 
     Raises
     ------
     InvalidInputError
-        They bring one that the target has not, or items of lists without all fields.
+        The rows have a column that the target lacks, or items of lists without all fields.
     """
     if unknown := [name for name in given.names if name not in {field.name for field in fields}]:
         raise InvalidInputError(f"the source has columns that the target does not have: {within}{unknown[0]}")

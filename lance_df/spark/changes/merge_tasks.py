@@ -1,4 +1,4 @@
-"""What tasks do for a merge: read the rows that it may need, and write what becomes of them."""
+"""The work of tasks in a merge: read the rows that it may need, and write the changed rows."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ if TYPE_CHECKING:
     from lance_df.spark.changes.targets import Pieces, Targets
 
 TABLE: Final = "__lance_df_table"
-"""The position of the table that a row is in; NULL for a new row."""
+"""The column with the position of a row's table; NULL for a new row."""
 ADDRESS: Final = "__lance_df_address"
 ACTION: Final = "__lance_df_action"
-"""The number of the clause that applies to a row."""
+"""The column with the number of the clause that applies to a row."""
 
 RESULT: Final = "result binary"
-"""The column of what tasks return, pickled."""
+"""The column with the pickled results of tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeScan:
-    """Which columns of the target a merge reads.
+    """The rows and columns of the target that a merge reads.
 
     Attributes
     ----------
     on
         The key columns.
     columns
-        All columns to be read, with Spark's types, and ``TABLE`` and ``ADDRESS`` before them.
+        ``TABLE`` and ``ADDRESS``, then all columns to read, with Spark's types.
     exact
-        Key columns of which Spark's type has not all values, with the names of columns that have them again:
-        null where Spark has no such value, as that can match nothing.
+        Key columns whose Spark type lacks some of their values, with the names of copies. A copy is null
+        where Spark lacks the value, which then matches nothing.
     keys
-        Those of the source, if they are few: other rows are left out.
+        The keys of the source, if they are few; rows with other keys are left out.
     """
 
     on: tuple[str, ...]
@@ -67,7 +67,7 @@ class MergeScan:
     keys: tuple[pa.Array, ...] | None
 
     def rows(self, targets: Targets, pieces: Pieces) -> Iterator[pa.RecordBatch]:
-        """Yield rows of some fragments, in the types of Spark."""
+        """Yield rows of some fragments in Spark's types."""
         names = [name for name in self.columns.names if name not in (TABLE, ADDRESS, *self.exact.values())]
         read = tuple(dict.fromkeys((*names, *self.on)))
         index = None if self.keys is None else KeyIndex(self.keys)
@@ -107,14 +107,14 @@ class MergeScan:
 
 @dataclass(frozen=True, slots=True)
 class ClauseWrite:
-    """What a clause writes.
+    """The values that a clause writes.
 
     Attributes
     ----------
     given
-        The columns that it gives values, or parts of these.
+        The columns that the clause sets, or the parts of columns.
     values
-        The columns that have the values, in the order of ``given``.
+        The names of the query's columns with the values, in the order of ``given``.
     """
 
     action: MergeAction
@@ -122,7 +122,7 @@ class ClauseWrite:
     values: tuple[str, ...]
 
     def stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the values in the types of storage."""
+        """Return the values in the stored types."""
         named = pa.RecordBatch.from_arrays([batch.column(name) for name in self.values], self.given.names)
         stored = to_stored(named, self.given.to_arrow())
         return pa.RecordBatch.from_arrays(conform(stored, self.given), self.given.names)
@@ -130,20 +130,20 @@ class ClauseWrite:
 
 @dataclass(frozen=True, slots=True)
 class MergeWrite:
-    """Writes what becomes of rows, and returns what it did as `TaskResult`.
+    """Writes the changed rows of a task, and returns a `TaskResult`.
 
     Attributes
     ----------
     clauses
-        By the numbers in ``ACTION``.
+        The clauses, in the order of the numbers in ``ACTION``.
     schema
-        Of whole rows.
+        The schema of whole rows.
     key_ids
-        The fields of the keys, if a filter of those of inserted rows is wanted.
+        The field ids of the keys, if the commit needs a filter of inserted keys.
     is_primary
-        Whether they are the primary key.
+        Whether the keys are the primary key.
     uri
-        Of the target, for messages.
+        The URI of the target, for messages.
     """
 
     clauses: tuple[ClauseWrite, ...]
@@ -181,7 +181,7 @@ class MergeWrite:
             for clause, new in self._by_clause(batch.filter(is_new)):
                 yield self._inserted(changed, clause, new, keys)
         if self.key_ids is not None and not keys:
-            # none says more than nothing
+            # a filter without keys states that no key was inserted
             columns = [self._key_field(number) for number in self.key_ids]
             keys.append(self._filter([pa.array([], each) for each in columns]))
 
@@ -213,7 +213,7 @@ class MergeWrite:
             yield self.clauses[number], rows.filter(pc.equal(rows.column(ACTION), number))
 
     def _check_distinct(self, rows: pa.RecordBatch, last: tuple[int, int] | None) -> tuple[int, int]:
-        """Check that no row of the target is there twice, and return the last one."""
+        """Check that no row of the target occurs twice, and return the last row."""
         tables = rows.column(TABLE).to_numpy()
         addresses = rows.column(ADDRESS).to_numpy()
         is_twice = ((tables[1:] == tables[:-1]) & (addresses[1:] == addresses[:-1])).any()

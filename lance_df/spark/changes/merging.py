@@ -1,4 +1,4 @@
-"""`merge`: update, delete and insert rows of a target by those of a DataFrame that have the same keys."""
+"""`merge`: update, delete and insert rows of a target by the rows of a DataFrame, matched by keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lance_df.spark.changes.task_rows import TaskResult
     from lance_df.table.table import Table
 
-# So many keys, and bytes of them, are sent to all tasks, so that these leave out other rows.
+# Up to so many keys, and bytes of keys, are sent to all tasks, which then skip rows with other keys.
 _FEW_KEYS: Final = 100_000
 _FEW_BYTES: Final = 16 * 1024 * 1024
 
@@ -54,8 +54,8 @@ _STAR_OF_SIDE: Final = re.compile(r"\b(?:source|target)\.\*", re.IGNORECASE)
 class MergeBuilder:
     """Collects the clauses of a merge. Made by `merge`.
 
-    Of the clauses about a row, the first one whose condition is true applies; a row for which none is stays
-    as it is. Conditions and values are Spark's SQL over ``source.…`` and ``target.…``, or columns of Spark.
+    The first clause whose condition is true for a row applies to it. A row without such a clause does not
+    change. Conditions and values are Spark SQL over ``source.…`` and ``target.…``, or Spark columns.
     Methods that add a clause return the builder.
     """
 
@@ -68,69 +68,70 @@ class MergeBuilder:
     def when_matched_update(
         self, values: Mapping[str, Expression] | None = None, *, condition: Expression | None = None
     ) -> Self:
-        """Give rows of the target that match other values.
+        """Update rows of the target that match a row of the source.
 
         Parameters
         ----------
         values
-            Columns and their values; others stay. None for all columns of the source.
+            Columns and their new values; other columns do not change. None for all columns of the source.
         condition
-            Which matches are updated.
+            The condition for an update.
         """
         return self._with(RowKind.MATCHED, MergeAction.UPDATE, condition, self._values(values))
 
     def when_matched_update_all(self, condition: Expression | None = None) -> Self:
-        """Give rows of the target that match the values of the source."""
+        """Update rows of the target that match a row of the source, with all columns of the source."""
         return self.when_matched_update(condition=condition)
 
     def when_matched_delete(self, condition: Expression | None = None) -> Self:
-        """Delete rows of the target that match."""
+        """Delete rows of the target that match a row of the source."""
         return self._with(RowKind.MATCHED, MergeAction.DELETE, condition)
 
     def when_not_matched_insert(
         self, values: Mapping[str, Expression] | None = None, *, condition: Expression | None = None
     ) -> Self:
-        """Insert rows of the source that match none of the target.
+        """Insert rows of the source that match no row of the target.
 
         Parameters
         ----------
         values
-            Columns and their values, over ``source.…``; others are NULL. None for all columns of the source.
+            Columns and their values, over ``source.…``; other columns are NULL. None for all columns of the
+            source.
         condition
-            Which rows are inserted.
+            The condition for an insert.
         """
         return self._with(RowKind.NOT_MATCHED, MergeAction.INSERT, condition, self._values(values))
 
     def when_not_matched_insert_all(self, condition: Expression | None = None) -> Self:
-        """Insert rows of the source that match none of the target, with all columns of the source."""
+        """Insert rows of the source that match no row of the target, with all columns of the source."""
         return self.when_not_matched_insert(condition=condition)
 
     def when_not_matched_by_source_update(
         self, values: Mapping[str, Expression], *, condition: Expression | None = None
     ) -> Self:
-        """Give rows of the target that match none of the source other values, over ``target.…``."""
+        """Update rows of the target that match no row of the source; values are over ``target.…``."""
         return self._with(
             RowKind.NOT_MATCHED_BY_SOURCE, MergeAction.UPDATE, condition, self._values(dict(values))
         )
 
     def when_not_matched_by_source_delete(self, condition: Expression | None = None) -> Self:
-        """Delete rows of the target that match none of the source."""
+        """Delete rows of the target that match no row of the source."""
         return self._with(RowKind.NOT_MATCHED_BY_SOURCE, MergeAction.DELETE, condition)
 
     def execute(self) -> ChangeSummary:
-        """Make the merge, in one commit, and return what it did.
+        """Run the merge in one commit, and return a summary of its changes.
 
         Raises
         ------
         InvalidInputError
-            There is no clause; an expression is wrong, or a value does not fit; several rows of the source
-            change one of the target.
+            The merge has no clause, an expression is invalid, a value does not fit, or several rows of the
+            source change the same row of the target.
         ConflictError
-            Others changed the target in a way that forbids this, again and again.
+            Every attempt conflicted with another commit.
         CommitStateUnknownError
             It is not known whether the merge was committed. Call again with the same ``run_id``.
         LanceError
-            What went wrong in a task, with Spark's error as its cause. Nothing is visible then.
+            A task failed, and no change is visible. Spark's error is the cause.
         """
         if not self._clauses:
             raise InvalidInputError("a merge needs a clause: when_matched_update(), …")
@@ -176,10 +177,10 @@ def merge(
 ) -> MergeBuilder:
     """Return a builder that merges the rows of a DataFrame into a target by their keys.
 
-    Keys are compared as `LanceDataset.merge_insert` does: a key with a null in it matches nothing; NaN equals
-    NaN, and -0.0 is 0.0. Spark joins the keys of both sides; tasks write the rows that change, and the
-    deletion files. Nothing but the keys of the target is read, and columns that expressions name, and the
-    rest of rows that are updated. A source of up to 100,000 rows rules out partitions, fragments and rows.
+    Keys are compared as in `LanceDataset.merge_insert`: a key with a NULL matches nothing, NaN equals NaN,
+    and -0.0 equals 0.0. Spark joins the keys of both sides. Tasks write the changed rows and the deletion
+    files. The merge reads the target's keys, the columns that expressions name, and the other columns of
+    updated rows. The keys of a source with up to 100,000 rows prune partitions, fragments and rows.
 
     Parameters
     ----------
@@ -191,16 +192,16 @@ def merge(
         The key columns, which have the same names on both sides; by default the unenforced primary key of
         the target.
     run_id
-        Names the merge: when one of this name was made before, nothing is changed, however long ago.
+        A name for the merge. If a merge with the same name was ever committed, nothing is changed.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
 
     Raises
     ------
     NotFoundError
-        There is no table or namespace.
+        The table or namespace does not exist.
     ColumnNotFoundError, InvalidInputError
-        There is no such key column, or neither a key here nor in the schema.
+        A key column does not exist, or ``on`` is not given and the schema has no key.
     """
     check_frame(source, "merge takes")
     mark = None if run_id is None else run_mark(run_id)
@@ -215,19 +216,19 @@ class _Merge:
         self._target = target
         self._query = query
         self._on = on
-        # Spark alone compares others
+        # keys that Spark compares differently cannot exclude rows
         few = not query.reads_all and query.has_exact_keys
         self._keys = _few_keys(source, on, target.stored) if few else None
         self._scan, self._columns = query.scan(self._keys)
 
     def candidates(self, draft: Draft) -> Sequence[DraftMember]:
-        """Return the members that may have rows that match."""
+        """Return the members that may have matching rows."""
         if self._keys is None:
             return draft.members_that_may_match(None)
         return draft.members_at(members_with_keys(draft.manifest, self._on, self._keys))
 
     def run(self, targets: Targets, tables: Sequence[Table], job: uuid.UUID) -> list[TaskResult]:
-        """Find what changes, and write it."""
+        """Find the rows that change, and write them."""
         for table in tables:
             check_addressable(table)
         spark = self._target.spark
@@ -263,7 +264,7 @@ def _check_expression(expression: object) -> None:
 
 @contextmanager
 def _computed_once(source: DataFrame) -> Iterator[None]:
-    """Let Spark keep the rows of the source: they are counted first, and the merge may be computed again."""
+    """Let Spark cache the source: its rows are counted first, and the merge may be computed again."""
     level = source.storageLevel
     if level.useMemory or level.useDisk:
         yield
@@ -276,7 +277,7 @@ def _computed_once(source: DataFrame) -> Iterator[None]:
 
 
 def _few_keys(source: DataFrame, on: tuple[str, ...], stored: pa.Schema) -> tuple[pa.Array, ...] | None:
-    """Return the keys of the source in the types of the target, None if they are many."""
+    """Return the keys of the source in the types of the target, or None if there are too many."""
     keys = [F.col(quoted_name(name)) for name in on]
     texts = [
         F.octet_length(key)
@@ -289,7 +290,7 @@ def _few_keys(source: DataFrame, on: tuple[str, ...], stored: pa.Schema) -> tupl
         return None
     rows = source.select(*keys).distinct().toArrow().combine_chunks()
     schema = pa.schema([stored.field(name).with_nullable(True) for name in on])
-    # a key that does not fit the type is found by nobody, and refused where it would be written
+    # a key that does not fit the type matches no row, and a task refuses to write it
     with suppress(InvalidInputError):
         batches = [to_stored(batch, schema) for batch in rows.to_batches()]
         table = pa.Table.from_batches(batches, schema).combine_chunks().drop_null()

@@ -1,4 +1,4 @@
-"""The tables whose rows are changed, as tasks open them, and how they are shared out."""
+"""The tables whose rows are changed, which tasks open, and their distribution to tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MemberAt:
-    """A version of the table of a partition, published or not."""
+    """A version of a member, published or not."""
 
     folder: Location
     branch: str | None
@@ -28,7 +28,7 @@ class MemberAt:
 
     @classmethod
     def of(cls, member: DraftMember) -> MemberAt:
-        """Return where a member is in a draft."""
+        """Return the version of a member in a draft."""
         return cls(member.folder, member.branch, member.version)
 
     def open(self) -> Table:
@@ -38,14 +38,14 @@ class MemberAt:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """A table, or members of a namespace, at fixed versions. A position among the members names one.
+    """A table, or members of a namespace, at fixed versions. A table is named by its position.
 
     Attributes
     ----------
     source
-        The table, or the namespace.
+        The table or the namespace.
     schema
-        The columns of the namespace; None of a table, which has the position 0.
+        The columns of the namespace; None for a single table, which has the position 0.
     """
 
     source: SourceRef
@@ -53,7 +53,7 @@ class Targets:
     schema: NamespaceSchema | None = None
 
     def open(self, number: int) -> Table:
-        """Open one of the tables, in the columns of the namespace."""
+        """Open one of the tables, with the columns of the namespace."""
         if self.schema is None:
             return self.source.open_table()
         return in_columns_of(self.schema, self.members[number].open())
@@ -74,11 +74,11 @@ class Piece:
 
 
 Pieces: TypeAlias = "Sequence[Piece]"
-"""What one task works on: each table is in it once."""
+"""The work of one task, in which each table occurs once."""
 
 
 def share_out(tables: Iterable[tuple[int, Table]], num_workers: int) -> list[Pieces]:
-    """Share the fragments of tables out to tasks: small tables whole, large ones by fragments."""
+    """Distribute the fragments of tables to tasks: small tables as a whole, large ones by fragment."""
     pieces = [piece for number, table in tables for piece in _pieces(number, table)]
     return [_united(task) for task in shared_out(pieces, num_workers)]
 
@@ -92,7 +92,7 @@ def _pieces(number: int, table: Table) -> list[Piece]:
 
 
 def _united(pieces: Pieces) -> Pieces:
-    """Put the fragments of each table together."""
+    """Unite the fragments of each table in one piece."""
     by_table: dict[int, list[Piece]] = {}
     for piece in pieces:
         by_table.setdefault(piece.number, []).append(piece)

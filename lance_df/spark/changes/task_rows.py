@@ -1,4 +1,4 @@
-"""What a task does to rows: takes them out of their fragments, and writes new rows and new values."""
+"""The changes of a task: remove rows from their fragments, and write new rows and new values."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _BATCH_ROWS = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task did, without any rows; its files are written.
+    """The result of a task whose files are written; it contains no rows.
 
     Attributes
     ----------
     left
-        By position of a table, the rows that were taken out of it.
+        The removed rows, by the position of their table.
     fragments, staged
-        The rows that were written: for a table, or for the partitions of a namespace.
+        The written rows of a table, or of the partitions of a namespace.
     num_inserted, num_updated, num_deleted
-        Rows, counted where they were selected.
+        Numbers of rows, counted when they were selected.
     keys
-        The filter of the keys of inserted rows, of merges into tables.
+        The filter of inserted keys, for merges into tables.
     """
 
     left: dict[int, RemovedRows]
@@ -60,14 +60,14 @@ class TaskResult:
 
 
 class ChangedRows:
-    """Takes note of the rows that a task changes, and completes the new ones.
+    """Records the rows that a task changes, and completes new rows.
 
     Attributes
     ----------
     left
-        The rows that leave their fragments, by position of their table.
+        The rows to remove from their fragments, by the position of their table.
     num_inserted, num_updated, num_deleted
-        Rows so far.
+        The numbers of rows so far.
     """
 
     def __init__(self, targets: Targets) -> None:
@@ -80,7 +80,7 @@ class ChangedRows:
         self.num_deleted = 0
 
     def table(self, number: int) -> Table:
-        """Return a table, opened once."""
+        """Return a table, which is opened only once."""
         if number not in self._tables:
             self._tables[number] = self._targets.open(number)
         return self._tables[number]
@@ -92,12 +92,12 @@ class ChangedRows:
     def update(
         self, number: int, addresses: Addresses, values: pa.RecordBatch, given: Schema
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the whole rows at some addresses with new values of some columns.
+        """Yield the whole rows at some addresses, with new values in some columns.
 
         Parameters
         ----------
         values, given
-            The new values, of storage types.
+            The new values in stored types, and their columns.
         """
         table = self.table(number)
         if self._targets.schema is not None:
@@ -112,7 +112,7 @@ class ChangedRows:
             yield updated_at(table, here, part, given)
 
     def delete(self, number: int, addresses: Addresses) -> None:
-        """Take note of rows to be deleted."""
+        """Record rows to delete."""
         self.left.setdefault(number, RowSet()).add(addresses)
         self.num_deleted += len(addresses)
 
@@ -123,7 +123,7 @@ class ChangedRows:
 
 
 def delete_rows(targets: Targets, job: uuid.UUID, rows: Mapping[int, Iterable[Addresses]]) -> TaskResult:
-    """Write the deletion files for some rows of tables; no file is left when that fails."""
+    """Write the deletion files for some rows of tables; after a failure, remove them."""
     changed = ChangedRows(targets)
     with files_named_for(job), ExitStack() as stack:
         removed: dict[int, RemovedRows] = {}
@@ -137,12 +137,12 @@ def delete_rows(targets: Targets, job: uuid.UUID, rows: Mapping[int, Iterable[Ad
 def write_rows(
     targets: Targets, job: uuid.UUID, changed: ChangedRows, batches: Iterator[pa.RecordBatch]
 ) -> TaskResult:
-    """Write whole rows, then the deletion files of those that left; no file is left when that fails.
+    """Write whole rows, then the deletion files of the removed rows; after a failure, remove all files.
 
     Parameters
     ----------
     changed
-        What ``batches`` takes note in.
+        The record that the iteration over ``batches`` fills.
     """
     with files_named_for(job), ExitStack() as stack:
         fragments: tuple[Fragment, ...] = ()

@@ -1,4 +1,4 @@
-"""`upsert_batches`: batches of a stream, each merged into a target once."""
+"""`upsert_batches`: merge each batch of a stream into a target exactly once."""
 
 from __future__ import annotations
 
@@ -32,30 +32,31 @@ def upsert_batches(
     clauses: Callable[[MergeBuilder], MergeBuilder] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Callable[[DataFrame, int], None]:
-    """Return a function for ``foreachBatch`` that merges each batch into a target once.
+    """Return a function for ``foreachBatch`` that merges each batch into a target exactly once.
 
-    The version that has a batch remembers its number, so that a batch that Spark runs again does nothing: the
-    rows are there exactly once, also when the driver dies between the commit and Spark's checkpoint.
+    The commit of a batch stores the number of the batch. If Spark runs a batch again, also because the driver
+    died between the commit and Spark's checkpoint, the function does nothing.
 
     Parameters
     ----------
     target
-        Path of a table or a partitioned namespace, which exists.
+        Path of an existing table or partitioned namespace.
     on
         The key columns, as for `merge`.
     sink_id
-        Names the stream. Another stream, or the same with a new checkpoint, needs another name, as its
-        batches are counted from 0 again.
+        A name for the stream. Another stream, or the same stream with a new checkpoint, needs another name,
+        because its batches are counted from 0 again.
     clauses
-        Given the builder of the merge of a batch, adds its clauses. By default rows of old keys get the
-        values of the batch, and rows of new keys are inserted; several rows of one key are an error then.
+        A function that adds clauses to the builder of a batch's merge. By default, rows with existing keys
+        get the values of the batch, and rows with new keys are inserted. Several rows with the same key are
+        then an error.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
 
     Raises
     ------
     InvalidInputError
-        There is no ``sink_id``.
+        ``sink_id`` is missing.
     """
     if not sink_id:
         raise InvalidInputError("sink_id is empty: give the stream a name of its own")

@@ -1,4 +1,4 @@
-"""Ingest: named sources, a query over them, checked rows, one commit to a table or a namespace.
+"""Ingest: run a query over named sources, check its rows, and commit them once to a table or a namespace.
 
-`job` and `job_file` say what is to be done, and need no Spark; `running` does it.
+`job` and `job_file` describe an ingest, and need no Spark; `running` runs it.
 """

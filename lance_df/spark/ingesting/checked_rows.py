@@ -1,4 +1,4 @@
-"""Rows in the columns of a target; those that do not fit say why, and what they were."""
+"""Convert rows to the columns of a target, with the reason and the text of rows that do not fit."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 BAD: Final = "__lance_df_bad"
-"""A column of checked rows: null, or `BAD_FIELDS` of a row that does not fit."""
+"""A column of checked rows, which is null, or a struct of `BAD_FIELDS` for a row that does not fit."""
 BAD_FIELDS: Final = ("source", "column", "code", "reason", "row")
 CORRUPT: Final = "__lance_df_corrupt"
-"""A column of rows of a source: the text of a record that is none, else null."""
+"""A column of rows of a source, which has the text of an unreadable record, else null."""
 
 
 UNREADABLE_RECORD: Final = "UNREADABLE_RECORD"
@@ -70,7 +70,7 @@ _SHOWN_TYPES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """A column that rows are to have; ``stored`` is its type in the files, None if that is Spark's."""
+    """A column to convert rows to; ``stored`` is its type in the files, or None if it is Spark's type."""
 
     field: StructField
     stored: pa.DataType | None = None
@@ -82,16 +82,16 @@ def checked(rows: DataFrame, columns: list[TargetColumn], source: str | None) ->
     Parameters
     ----------
     rows
-        May have `CORRUPT`. They may lack columns that may be null.
+        The rows, perhaps with `CORRUPT`. They may lack columns that may be null.
     source
-        Where the rows are from, None for a query over several sources.
+        The source of the rows; None for a query over several sources.
 
     Raises
     ------
     ColumnNotFoundError
-        The rows have a column that is not wanted, or lack one that must not be null.
+        The rows have a column that the target lacks, or lack one that must not be null.
     InvalidInputError
-        A column cannot be converted at all, or there are two of a name.
+        A column cannot be converted at all, or two columns have the same name.
     """
     types = {each.name: each.dataType for each in rows.schema if each.name != CORRUPT}
     _check_names(rows, columns)
@@ -123,7 +123,7 @@ def checked(rows: DataFrame, columns: list[TargetColumn], source: str | None) ->
 
 
 def unreadable(rows: DataFrame, columns: list[TargetColumn], source: str) -> DataFrame:
-    """Return the records of a source that are none, in the form of checked rows."""
+    """Return the unreadable records of a source in the form of checked rows."""
     why = F.lit(UNREADABLE_RECORD), F.lit(_UNREADABLE)
     bad = F.struct(F.lit(source), F.lit(None), *why, _text_of(rows)).cast(_BAD_TYPE)
     empty = [F.lit(None).cast(each.field.dataType).alias(each.field.name) for each in columns]
@@ -131,7 +131,7 @@ def unreadable(rows: DataFrame, columns: list[TargetColumn], source: str) -> Dat
 
 
 def named(name: str) -> Column:
-    """Return a column by its name, whatever characters it has."""
+    """Return a column by its name, which may have any characters."""
     return F.col(quoted_name(name))
 
 
@@ -154,7 +154,7 @@ def _check_names(rows: DataFrame, columns: list[TargetColumn]) -> None:
 
 
 def _column(wanted: TargetColumn, data_type: DataType) -> tuple[Column, list[Column]]:
-    """Return the values of a column, and what is wrong with a value, if anything may be."""
+    """Return the values of a column, and expressions for the reasons why a value does not fit."""
     field = wanted.field
     value = named(field.name)
     conversion = converted(value, data_type, field.dataType)
@@ -191,14 +191,14 @@ def _why(column: str | None, code: str, reason: Column) -> Column:
 
 
 def _shown(value: Column, data_type: DataType) -> Column:
-    """Return the beginning of a value, in one line."""
+    """Return the beginning of a value on one line."""
     is_nested = isinstance(data_type, ArrayType | MapType | StructType)
     text = F.to_json(F.struct(value.alias("v")), _JSON_OPTIONS) if is_nested else value.cast("string")
     return F.regexp_replace(F.substring(text, 1, _SHOWN), r"[\r\n]+", " ")
 
 
 def _text_of(rows: DataFrame) -> Column:
-    """Return a row as JSON, or as the text that it was where it is no record."""
+    """Return a row as JSON, or the original text of an unreadable record."""
     columns = [
         (
             named(each.name) if isinstance(each.dataType, _SHOWN_TYPES) else named(each.name).cast("string")

@@ -1,6 +1,7 @@
-"""Values of a column in the type of another one, and which of them fit: nothing is cut, rounded or guessed.
+"""Convert values of a column to another type, and check which of them fit without rounding or truncation.
 
-Floating point numbers may lose digits to narrower ones, and decimals to floating point; all else is exact.
+Floating point numbers may lose digits in narrower ones, and decimals in floating point numbers. All other
+conversions are exact.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _INFINITY: Final = float("inf")
-# of whole numbers: bits without the sign, and decimal digits that hold all of them
+# of integer types: bits without the sign, and the decimal digits that hold all values
 _BITS: Final = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 _DIGITS: Final = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _FLOAT_BITS: Final = {"float": 24, "double": 53}
-# whole ones of int64 microseconds
+# the years that int64 microseconds hold completely
 _YEARS_OF_MICROS: Final = (-290307, 294246)
-# The greatest BIGINT is less, and becomes this in DOUBLE; the way back becomes the greatest BIGINT again.
+# The greatest BIGINT is less, but becomes this DOUBLE, which becomes the greatest BIGINT again.
 _AFTER_BIGINT: Final = 2.0**63
-# Texts in full: of what Spark parses, that in which it leaves nothing out and adds nothing.
+# Complete texts: of the texts that Spark parses, those in which it neither ignores nor adds anything.
 _BLANKS: Final = r"[\x00-\x20\x7f]*"
 _NUMBER: Final = rf"^{_BLANKS}[+-]?(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?{_BLANKS}$"
 _NO_NUMBER: Final = rf"(?i)^{_BLANKS}[+-]?(nan|inf|infinity){_BLANKS}$"
 _DAY: Final = rf"^{_BLANKS}[+-]?\d{{4,}}-\d{{1,2}}-\d{{1,2}}"
-# A time that is there is taken as far as it goes (+), so that what follows is none of it.
+# The possessive (+) takes as much of a time as there is, so that what follows is not part of it.
 _MOMENT: Final = rf"{_DAY}(?:[ T]\d{{1,2}}(?::\d{{1,2}}(?::\d{{1,2}}(?:\.\d{{0,6}}0*)?)?)?)?+"
 
 
@@ -60,9 +61,9 @@ class Conversion(NamedTuple):
     Attributes
     ----------
     value
-        Null for most values that do not fit.
+        The converted values, null for most values that do not fit.
     fits
-        Whether a value that is not null fits; None if all of them do.
+        Whether a value that is not null fits; None if all values fit.
     """
 
     value: Column
@@ -70,7 +71,7 @@ class Conversion(NamedTuple):
 
 
 def converted(value: Column, source: DataType, target: DataType) -> Conversion | None:
-    """Return the values of a column in another type of Spark, None if they would change their meaning."""
+    """Return the values of a column in another Spark type, or None if their meaning would change."""
     source, target = nullable_type(source), nullable_type(target)
     if source == target:
         return Conversion(value)
@@ -101,7 +102,7 @@ def converted(value: Column, source: DataType, target: DataType) -> Conversion |
 
 
 def lacks(value: Column, data_type: DataType, *, nullable: bool) -> Column | None:
-    """Return whether there is null in a value where its type has none; None if null may be everywhere."""
+    """Return whether a value has a null that its type does not allow, or None if it allows all nulls."""
     inner: Column | None = None
     match data_type:
         case StructType():
@@ -121,14 +122,14 @@ def lacks(value: Column, data_type: DataType, *, nullable: bool) -> Column | Non
 
 
 def each_fits(items: Column, check: Callable[[Column], Column | None]) -> Column | None:
-    """Return whether all items of a list fit; None if all items do."""
+    """Return whether all items of a list fit, or None if any item would."""
     return (
         None if check(F.lit(None)) is None else F.forall(items, lambda item: _fits_or_null(item, check(item)))
     )
 
 
 def all_fit(parts: Iterable[tuple[Column, Column | None]]) -> Column | None:
-    """Return whether all of some values fit, each with whether it does; None if all of them do."""
+    """Return whether all values fit, from pairs of a value and whether it fits; None if all do."""
     fits = [_fits_or_null(value, each) for value, each in parts if each is not None]
     return reduce(and_, fits) if fits else None
 
@@ -188,7 +189,7 @@ def _number_fits(value: Column, cast: Column, source: DataType, target: DataType
 
 
 def _holds_all(source: DataType, target: DataType) -> bool:
-    """Whether every number of a type is one of another type."""
+    """Whether another type holds every number of a type."""
     name, other = source.simpleString(), target.simpleString()
     match source, target:
         case DecimalType(), DecimalType():
@@ -212,7 +213,7 @@ def _of_text(value: Column, cast: Column, target: DataType) -> Conversion | None
             is_finite = value.rlike(_NUMBER) & ~is_infinite(cast)
             return Conversion(cast, known & (is_finite | value.rlike(_NO_NUMBER)))
         case DecimalType():
-            # checked first: most numbers are in this form, and the other check is slow
+            # checked first, because most numbers have this form and the other check is slow
             is_plain = value.rlike(rf"^{_BLANKS}[+-]?\d*(?:\.\d{{0,{target.scale}}}0*)?{_BLANKS}$")
             is_short = value.rlike(_NUMBER) & (_fraction_digits(value) <= target.scale)
             return Conversion(cast, known & (is_plain | is_short))
@@ -222,7 +223,7 @@ def _of_text(value: Column, cast: Column, target: DataType) -> Conversion | None
             is_moment = value.rlike(rf"{_MOMENT}{_BLANKS}$")
             return Conversion(cast, known & (value.rlike(rf"{_DAY}{_BLANKS}$") | (is_moment & is_midnight)))
         case TimestampType():
-            # what follows is a zone, as Spark parses it; a time without a day would be one of today
+            # what follows is a zone in Spark's form; Spark would take a time without a day as one of today
             return Conversion(cast, known & value.rlike(rf"{_MOMENT}(?![\d.:])"))
         case TimestampNTZType():
             return Conversion(cast, known & value.rlike(rf"{_MOMENT}{_BLANKS}$"))
@@ -232,7 +233,7 @@ def _of_text(value: Column, cast: Column, target: DataType) -> Conversion | None
 
 
 def _fraction_digits(number: Column) -> Column:
-    """Return how many digits a number in text needs behind the point; 0 for zero."""
+    """Return the number of digits that a number in text needs after the point; 0 for zero."""
     whole, fraction, exponent = (F.regexp_extract(number, _NUMBER, group) for group in (1, 2, 3))
     digits = F.concat(whole, fraction)
     needed = F.rtrim(digits, F.lit("0"))

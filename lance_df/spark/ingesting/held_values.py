@@ -1,4 +1,4 @@
-"""What stored types hold of the values of Spark's: less than all, for unsigned numbers and others."""
+"""Check which values of a Spark type a stored type holds; unsigned numbers and others hold only some."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 _MAX_FLOAT16: Final = 65504.0
 _UNSIGNED_BITS: Final = {pa.uint8(): 8, pa.uint16(): 16, pa.uint32(): 32, pa.uint64(): 64}
-# of int64 nanoseconds
+# the range of int64 nanoseconds
 _NANOSECONDS: Final = ("1677-09-21 00:12:43.145225", "2262-04-11 23:47:16.854775")
 _STEPS: Final = {"s": "second", "ms": "millisecond"}
 
 
 def stored(conversion: Conversion, data_type: pa.DataType) -> Conversion:
-    """Narrow a conversion to what a stored type holds, where that is less than Spark's."""
+    """Narrow a conversion to the values that a stored type holds, if it holds fewer than Spark's."""
     held = _held(conversion.value, data_type)
     if held is None:
         return conversion
@@ -29,7 +29,7 @@ def stored(conversion: Conversion, data_type: pa.DataType) -> Conversion:
 
 
 def _held(value: Column, data_type: pa.DataType) -> Column | None:
-    """Return whether a stored type holds a value of Spark; None if it holds all of them."""
+    """Return whether a stored type holds a value of Spark, or None if it holds all values."""
     if isinstance(data_type, pa.ExtensionType):
         return _held(value, data_type.storage_type)
     if pa.types.is_dictionary(data_type):

@@ -1,4 +1,4 @@
-"""What an ingest is to do: named sources, a query over them, and a target."""
+"""The description of an ingest: named sources, a query over them, and a target."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ _COMPRESSED: Final = frozenset({".gz", ".bz2", ".zst", ".lz4", ".snappy", ".defl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestSource:
-    """Rows to read: the view ``name`` of the query.
+    """Rows to read, which are the view ``name`` in the query.
 
     Attributes
     ----------
     format
-        Any that Spark knows, or ``"lance"`` for a table or a namespace; by default from the names of files.
+        Any format that Spark knows, or ``"lance"`` for a table or a namespace. By default it follows from the
+        names of the files.
     paths
-        Files, folders or patterns as Spark takes them; of ``lance`` one.
+        Files, folders or patterns as Spark takes them; exactly one path for ``lance``.
     table
-        A table of a catalog of Spark instead.
+        A table of a Spark catalog, in place of ``paths``.
     schema
         The columns as in Spark's DDL, ``"id BIGINT, at TIMESTAMP"``, for formats without a schema.
     options
-        Of the format.
+        Options of the format.
     storage_options
-        Of ``lance``: for the fsspec filesystem.
+        For ``lance``: options for the fsspec filesystem.
     """
 
     name: str = "source"
@@ -75,49 +76,49 @@ class IngestSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestJob:
-    """One ingest.
+    """The description of one ingest.
 
     Attributes
     ----------
     sources
-        Views for the query.
+        The sources, each a view for the query.
     target
-        The root of a partitioned namespace, or of a table. One that does not exist is made: a namespace if
+        The path of a partitioned namespace or of a table. If it does not exist, it is created: a namespace if
         ``partition_by`` is given, else a table.
     sql
-        A query of Spark SQL; by default all rows of the only source.
+        A Spark SQL query; by default all rows of the only source.
     mode
         ``"append"``; ``"overwrite"``: the target has only the new rows afterwards, and a table only their
         columns; ``"overwrite-partitions"``: only partitions that have new rows are replaced.
     partition_by
-        Partition fields such as ``month(ts)``, ``bucket(id, 16)`` or ``expression('ascii(col0)', name)``. A
-        namespace that exists must have the same.
+        Partition fields such as ``month(ts)``, ``bucket(id, 16)`` or ``expression('ascii(col0)', name)``. An
+        existing namespace must have the same fields.
     sort_by
         Columns by which the rows of a file are sorted.
     schema
-        The columns that rows are to have, as in Spark's DDL; of a target that exists its own.
+        The columns to convert rows to, as in Spark's DDL. A target that keeps its columns uses those instead.
     statistics
-        Whether there are zone maps of the new rows.
+        Whether to write zone maps of the new rows.
     max_rows_per_file, max_bytes_per_file
-        When a task starts the next data file.
+        The size at which a task starts the next data file.
     distribution
-        ``"hash"``: the rows of a partition are brought together before they are written; or ``"none"``, see
+        ``"hash"`` shuffles the rows by partition before they are written; for ``"none"`` see
         `lance_df.spark.append`.
     storage_options
-        For the fsspec filesystem of the target.
+        Options for the fsspec filesystem of the target.
     rejects
-        The path of a table for rows that do not fit; without it, one such row stops the job.
+        The path of a table for rows that do not fit. Without it, the job fails at the first such row.
     rejects_storage_options
-        By default those of the target.
+        Options for the fsspec filesystem of ``rejects``; by default those of the target.
     id
-        A name for the job: when an ingest of this name is done, another one adds nothing.
+        A name for the job. If an ingest with the same name is complete, another one adds nothing.
     master, conf
-        Of the Spark session.
+        Settings of the Spark session.
 
     Raises
     ------
     InvalidInputError
-        The parts do not go together.
+        The attributes contradict each other.
     """
 
     sources: tuple[IngestSource, ...]
@@ -182,7 +183,7 @@ class IngestJob:
 
 
 def format_of(path: str) -> str:
-    """Return the format of a file by its name.
+    """Return the format of a file by the suffix of its name.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""An ingest in a TOML file, and the flags that take the place of what stands there.
+"""Read an ingest from a TOML file, with flags that replace values of the file.
 
 ::
 
@@ -54,7 +54,7 @@ def _mapping(value: object, where: str) -> dict[str, Any]:
 
 
 def _options(value: object, where: str) -> dict[str, str]:
-    """Return options as Spark takes them: texts."""
+    """Return options as strings, which Spark takes."""
     options = {}
     for name, item in _mapping(value, where).items():
         if not isinstance(item, (str, int, float)):
@@ -74,7 +74,7 @@ def _mismatch(words: str, value: object, where: str) -> InvalidInputError:
 
 
 class _Key(NamedTuple):
-    """Of a pipeline file: the attribute that it sets, and what reads its value."""
+    """A key of a pipeline file: the attribute that it sets, and the function that reads its value."""
 
     attribute: str
     read: Callable[[object, str], Any]
@@ -121,17 +121,17 @@ def load_job(
     Parameters
     ----------
     sources
-        By name, attributes of `IngestSource`: they take the place of those in the file, options one by one. A
-        name that is not there is another source.
+        Attributes of `IngestSource` by name of the source. They replace those in the file; options are
+        replaced one by one. A name that is not in the file is another source.
     attributes
-        Of `IngestJob`: they take the place of those in the file, options one by one.
+        Attributes of `IngestJob`. They replace those in the file; options are replaced one by one.
 
     Raises
     ------
     NotFoundError
-        There is no such file.
+        The file does not exist.
     InvalidInputError
-        It is no TOML, or has names or values that mean nothing.
+        The file is not TOML, or has unknown names or invalid values.
     """
     try:
         with open(path, "rb") as file:
@@ -154,12 +154,12 @@ def load_job(
 
 
 def make_job(sources: Mapping[str, Mapping[str, Any]], attributes: Mapping[str, Any]) -> IngestJob:
-    """Return a job of attributes of `IngestSource`, by name, and of `IngestJob`.
+    """Return a job from attributes of `IngestSource`, by name, and of `IngestJob`.
 
     Raises
     ------
     InvalidInputError
-        Some are missing, or do not go together.
+        Attributes are missing or contradict each other.
     """
     if not attributes.get("target"):
         raise InvalidInputError("an ingest needs a target: the path of a table or a namespace")
@@ -177,7 +177,7 @@ def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, An
 
 
 def _job_of(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the attributes of the job, and those of its sources by name."""
+    """Return the attributes of the job, and the attributes of its sources by name."""
     known = ("id", "sources", *_SECTIONS)
     for name in content:
         if name not in known:

@@ -1,4 +1,4 @@
-"""A session of an ingest's own, beside one that runs already, or in a Spark that is started for it."""
+"""Create a separate session for an ingest, in a Spark that runs already or in a new one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lance_df.spark.ingesting.job import IngestJob
 
-# of sessions that are started here; Spark logs each error of a task several times, and then it is raised
+# for new sessions; FATAL because Spark logs each task error several times, although it is also raised
 _QUIET: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -38,21 +38,21 @@ _QUIET: Final = {
 
 @contextmanager
 def ingest_session(job: IngestJob, spark: SparkSession | None = None) -> Iterator[SparkSession]:
-    """Give a job a session of its own, beside the given or the active one, or in a new Spark.
+    """Create a separate session for a job, from the given or the active session or in a new Spark.
 
     Raises
     ------
     MissingDependencyError
-        There is no Java to start one with.
+        A new Spark needs Java, which is not installed.
     InvalidInputError
-        Spark runs already, and its configuration cannot become that of the job.
+        Spark runs already, and cannot get the configuration of the job.
     """
     base = spark if spark is not None else SparkSession.getActiveSession()
     is_ours = base is None and not is_running()
     if base is None:
         base = _started(job)
     try:
-        # a Spark that was started for the job is as it says
+        # a Spark that was started for the job has the job's settings
         if not is_ours:
             _check_master(base, job.master)
         session_of_job = _beside(base)
@@ -70,11 +70,11 @@ def ingest_session(job: IngestJob, spark: SparkSession | None = None) -> Iterato
 
 
 def _started(job: IngestJob) -> SparkSession:
-    # workers are to be of this environment
+    # workers run the Python of this environment
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     of_server = job.master is not None and job.master.startswith(CONNECT)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PySpark, about versions of pandas
+        warnings.simplefilter("ignore")  # PySpark warns about versions of pandas
         return session(job.master, conf={} if of_server else {**_QUIET, **job.conf})
 
 
@@ -90,7 +90,7 @@ def _check_master(base: SparkSession, master: str | None) -> None:
 
 
 def _beside(base: SparkSession) -> SparkSession:
-    """Return a new session with the configuration of another one; through Connect with its artifacts, too."""
+    """Return a new session with the configuration of another one, and with Connect also its artifacts."""
     if is_connect(base):
         clone: SparkSession = base.cloneSession()  # type: ignore[attr-defined]
         return clone
@@ -102,7 +102,7 @@ def _beside(base: SparkSession) -> SparkSession:
 
 
 def _release(session_of_job: SparkSession) -> None:
-    """Let the server forget a session; `stop` would stop a server of this process, too."""
+    """Release a session on its server; `stop` would also stop a server in this process."""
     if is_connect(session_of_job):
         with suppress(*OF_SPARK):
             session_of_job.client.release_session()
@@ -111,7 +111,7 @@ def _release(session_of_job: SparkSession) -> None:
 
 @contextmanager
 def _active(session_of_job: SparkSession, base: SparkSession) -> Iterator[None]:
-    """Make a session the active one of this thread for a while."""
+    """Make a session the active one of this thread within the context."""
     make_active(session_of_job)
     try:
         yield

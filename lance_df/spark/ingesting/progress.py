@@ -1,7 +1,7 @@
-"""Progress of a Spark job, as Spark reports it: tasks of the running stage, and what they have read.
+"""Report the progress of a Spark job: the tasks of the running stage, and the data that they have read.
 
-Spark plans the next stage when it knows the results of this one, so that nobody knows how many tasks there
-will be in all: shares and times left are those of the stage that runs.
+Spark plans the next stage with the results of the current one, so the total number of tasks is unknown.
+Shares and remaining times are those of the running stage.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _ENDED: Final[tuple[type[Exception], ...]] = (*OF_SPARK, OSError)
 
 @dataclass(frozen=True, slots=True)
 class IngestProgress:
-    """What is known while an ingest runs.
+    """The progress of a running ingest.
 
     Attributes
     ----------
     seconds
-        Since it began.
+        Seconds since the ingest began.
     stage
-        The number of the stage that runs, counted from 1; 0 before the first one.
+        The number of the running stage, counted from 1; 0 before the first one.
     partitions_done, partitions
-        Partitions of the rows, as Spark cuts them: tasks of this stage.
+        Numbers of Spark's partitions of the rows, each of which is a task of this stage.
     rows, bytes
-        That finished tasks of this stage have read, from files or from the stage before; Spark does not count
-        what Python sources read.
+        Rows and bytes that finished tasks of this stage have read, from files or from the previous stage.
+        Spark does not count reads of Python sources.
     seconds_left
-        Of this stage, once a partition is done.
+        Estimated seconds until the end of this stage; None until a partition is done.
     """
 
     seconds: float
@@ -57,7 +57,7 @@ class IngestProgress:
 
 @contextmanager
 def watched(spark: SparkSession, listener: Callable[[IngestProgress], None] | None) -> Iterator[None]:
-    """Report the jobs that this thread runs meanwhile to a listener."""
+    """Report to a listener the jobs that this thread runs within the context."""
     if listener is None:
         yield
     elif is_connect(spark):
@@ -84,7 +84,7 @@ class ServerReports:
         self._stages: dict[int, float] = {}
 
     def __call__(self, stages: Iterable[Any] | None, **_: object) -> None:
-        """Take a report, as PySpark hands it over."""
+        """Pass a report of PySpark to the listener."""
         now = self._clock()
         running = [stage for stage in stages or () if not stage.done]
         if not running:
@@ -102,7 +102,7 @@ class ServerReports:
 def watched_driver(
     context: SparkContext, listener: Callable[[IngestProgress], None], *, interval: float = _INTERVAL
 ) -> Iterator[None]:
-    """Report the jobs that this thread runs meanwhile on the driver of this process to a listener."""
+    """Report to a listener the jobs that this thread runs within the context; for a local driver."""
     group = str(uuid.uuid4())
     former = context.getLocalProperty("spark.jobGroup.id")
     context.setLocalProperty("spark.jobGroup.id", group)
@@ -128,7 +128,7 @@ def watched_driver(
 
 
 class Watcher:
-    """Reads the state of the jobs of a group."""
+    """Reads the state of the jobs in a Spark job group."""
 
     def __init__(
         self, context: SparkContext, group: str, clock: Callable[[], float] = time.monotonic
@@ -140,7 +140,7 @@ class Watcher:
         self._stages: dict[int, float] = {}
 
     def look(self) -> IngestProgress:
-        """Return what is known now."""
+        """Return the current progress."""
         now = self._clock()
         stage = self._running()
         if stage is None:
@@ -155,7 +155,7 @@ class Watcher:
         return IngestProgress(now - self._began, len(self._stages), done, total, rows, size, left)
 
     def _running(self) -> int | None:
-        """Return the newest stage of the group that runs."""
+        """Return the newest running stage of the group."""
         tracker = self._context.statusTracker()
         active = set(tracker.getActiveStageIds())
         ours: set[int] = set()
@@ -166,7 +166,7 @@ class Watcher:
         return max(active & ours, default=None)
 
     def _read(self, stage: int) -> tuple[int, int]:
-        """Return rows and bytes that finished tasks of a stage have read."""
+        """Return the numbers of rows and bytes that finished tasks of a stage have read."""
         # the public tracker counts tasks only
         jvm = self._context._jsc
         if jvm is None:

@@ -1,4 +1,4 @@
-"""The report of the commit of an ingest, from the Spark driver, where it runs, to the caller."""
+"""Pass the report on the commit of an ingest from the Spark driver, which commits, to the caller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PREFIX: Final = "lance_df-ingest-"
-"""The names of folders of reports begin with it, among the temporary files of the driver's machine."""
+"""The prefix of the folders of reports among the temporary files of the driver's machine."""
 
 _REPORT: Final = "report.json"
 _REMOVES: Final = "removes"
@@ -31,18 +31,18 @@ _REMOVES: Final = "removes"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the commit of a run did.
+    """The result of the commit of a run.
 
     Attributes
     ----------
     rows_in, rejected
-        Rows that came, and those of them that do not fit.
+        The number of rows that arrived, and of those that do not fit.
     rows_out, files, bytes, partitions, version
-        What was added to the target; no version if an earlier run did that.
+        The additions to the target; the version is None if an earlier run made them.
     rejects_version
-        Of the table of rejects.
+        The new version of the table of rejects.
     error
-        What was raised when the rejects were to be made visible, as name and message: they are missing.
+        The name and message of the error that prevented the commit of the rejects, which are missing then.
     """
 
     rows_in: int = 0
@@ -57,23 +57,23 @@ class Report:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read what the sink has left in a folder; see `sink_options`."""
+        """Read the report that the sink has written to a folder; see `sink_options`."""
         return cls.parse(_text(folder))
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the text of a report."""
+        """Parse the text of a report."""
         fields = json.loads(text)
         return cls(**{**fields, "error": fields["error"] and tuple(fields["error"])})
 
     def write(self, folder: Path) -> None:
-        """Leave it in a folder."""
+        """Write the report to a folder."""
         (folder / _REPORT).write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFolder:
-    """A folder of the driver's machine for one write: its path, or a name for the driver to place."""
+    """A folder on the driver's machine for the report of one write, given by its path or a name."""
 
     spark: SparkSession
     name: str
@@ -81,9 +81,9 @@ class ReportFolder:
     @classmethod
     @contextmanager
     def made(cls, spark: SparkSession) -> Iterator[Self]:
-        """Make one, and remove it afterwards.
+        """Create a folder, and remove it afterwards.
 
-        Through Spark Connect nothing of the driver's machine can be seen: the sink makes the folder, and
+        With Spark Connect, the client has no access to the driver's machine: the sink creates the folder, and
         `ReportSource` reads and removes it.
         """
         if not is_connect(spark):
@@ -94,12 +94,12 @@ class ReportFolder:
         try:
             yield folder
         finally:
-            # also when the write has failed, whose error is then the one to raise
+            # errors of the removal are ignored, so that an error of the write is raised
             with suppress(*OF_SPARK):
                 folder._from_driver(removes=True)
 
     def read(self) -> Report:
-        """Return what the sink has left there."""
+        """Return the report that the sink has written."""
         if not is_connect(self.spark):
             return Report.read(Path(self.name))
         return Report.parse(self._from_driver(removes=False))
@@ -112,17 +112,17 @@ class ReportFolder:
 
 
 def placed(name: str) -> Path:
-    """Return the folder of a name, on the driver's machine; a path stands for itself."""
+    """Return the path of a named folder on the driver's machine; a path is returned as it is."""
     return Path(tempfile.gettempdir(), name)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder for a report, if it is not there; its name is random."""
+    """Create a folder, which has a random name, if it does not exist."""
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _remove(folder: Path) -> None:
-    """Remove a report and its folder, if nothing else is in it."""
+    """Remove a report, and its folder if nothing else is in it."""
     with suppress(OSError):
         (folder / _REPORT).unlink(missing_ok=True)
         folder.rmdir()
@@ -133,7 +133,7 @@ def _text(folder: Path) -> str:
 
 
 class ReportSource(DataSource):
-    """Reads the report of a folder where the driver is, or removes it and gives an empty text."""
+    """Reads a report on the driver's machine, or removes it and returns an empty text."""
 
     @classmethod
     def name(cls) -> str:
@@ -141,7 +141,7 @@ class ReportSource(DataSource):
         return "lance_df_ingest_report"
 
     def schema(self) -> str:
-        """One text."""
+        """Return a schema with one text column."""
         return "report string"
 
     def reader(self, schema: StructType) -> _ReportReader:  # noqa: ARG002 - Spark's, not ours
@@ -156,7 +156,7 @@ class _ReportReader(DataSourceReader):
         self._removes = removes
 
     def partitions(self) -> Sequence[InputPartition]:
-        # on the driver's machine, unlike `read`
+        # runs on the driver's machine, unlike `read`
         if self._removes:
             _remove(self._folder)
             return [InputPartition("")]

@@ -49,23 +49,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IngestSummary:
-    """What an ingest did.
+    """The result of an ingest.
 
     Attributes
     ----------
     id
-        Of the ingest: that of the job, or a new one.
+        The id of the job, or a new one.
     version
-        Of the target, that has the rows.
+        The version of the target that has the rows.
     rows_in, rows_out, rows_rejected
-        Rows that the query gave, with records that could not be read; those that are in the target now, and
-        those in the table of rejects.
+        Numbers of rows: rows of the query and unreadable records; rows in the target; rows in the table of
+        rejects.
     files, bytes, partitions
-        Data files that were written, and partitions that got rows; None for a table.
+        Numbers of data files, of their bytes, and of partitions with new rows (None for a table).
     rejects, rejects_version
-        The table of rejects, if there is one, and its version that has those of this ingest.
+        The table of rejects, if there is one, and its version with the rejects of this ingest.
     is_repeated
-        Whether an earlier run of the same id had put the rows into the target, so that none were added.
+        Whether an earlier run with the same id committed the rows, so that this run added none.
     """
 
     id: str
@@ -89,27 +89,27 @@ def ingest(
     *,
     on_progress: Callable[[IngestProgress], None] | None = None,
 ) -> IngestSummary:
-    """Run a job. The target has all of its rows that fit in one new version, or is as it was.
+    """Run a job: add all rows that fit to the target in one new version, or change nothing.
 
     Parameters
     ----------
     spark
-        By default the active session, or one that is started as the job says, and stopped again. The job has
-        views and configuration of its own.
+        By default the active session. If there is none, a session with the job's settings is started, and
+        stopped afterwards. The job has separate views and configuration in any case.
     on_progress
-        Called twice a second with the progress of the job, in a thread of its own. Through Spark Connect it
-        is called when the server reports, in the thread that calls this.
+        Called twice a second with the progress of the job, in a separate thread. With Spark Connect, it is
+        called when the server reports, in the calling thread.
 
     Raises
     ------
     InvalidInputError
-        A row does not fit, and rows are not to be rejected; the query or an option is wrong.
+        A row does not fit, and the job has no table of rejects; or the query or an option is invalid.
     NotFoundError
-        A source is not there, or not any more.
+        A source does not exist.
     RetryableConflictError
         The columns of the target were changed meanwhile.
     LanceError
-        What else went wrong, in a task or the commit, with Spark's error as the cause.
+        A task or the commit failed in another way. Spark's error is the cause.
     """
     run = job.id or str(uuid.uuid4())
     began = time.perf_counter()
@@ -120,7 +120,7 @@ def ingest(
         with errors_of_spark(), ingest_session(job, spark) as session, watched(session, on_progress):
             if not is_done:
                 report = _Run(job, run, target, session).report()
-            # of a run whose driver died, or failed to add them
+            # also adds the statistics of an earlier run that failed between its rows and these
             if Target.open(job).lacks_statistics:
                 _build_statistics(job, session)
     return _summary(job, run, report, time.perf_counter() - began)
@@ -136,7 +136,7 @@ class _Run:
         self._spark = spark
 
     def report(self) -> Report:
-        """Read, check, write, and return what became of the rows."""
+        """Read, check and write the rows, and return the report."""
         job = self._job
         rows, unread = self._rows()
         wanted = None if job.schema is None else _schema(job.schema)
@@ -159,7 +159,7 @@ class _Run:
         return self._written(checked_rows, columns, to_target=to_target)
 
     def _rows(self) -> tuple[DataFrame, dict[str, DataFrame]]:
-        """Return the rows, and sources with records that are not among them as they cannot be read."""
+        """Return the rows of the query, and the unreadable records of each source that has some."""
         job = self._job
         frames = {source.name: read_source(self._spark, source) for source in job.sources}
         if job.sql is None:
@@ -168,14 +168,14 @@ class _Run:
         for source in job.sources:
             view = readable(frames[source.name], source, fail=job.rejects is None)
             view.createOrReplaceTempView(quoted_name(source.name))
-        # in parentheses, so that nothing but a query can stand there
+        # in parentheses, so that only a query is valid
         rows = self._spark.sql(f"SELECT * FROM (\n{job.sql.rstrip().rstrip(';')}\n)")
         if job.rejects is None:
             return rows, {}
         return rows, {name: source for name, source in frames.items() if CORRUPT in source.columns}
 
     def _arranged(self, rows: DataFrame) -> DataFrame:
-        """Bring rows together by partition, and sort them."""
+        """Shuffle rows by partition, and sort them."""
         job, snapshot = self._job, self._target.snapshot
         if snapshot is not None:
             ref = SourceRef.of(snapshot, SourceOptions(job.target, storage=dict(job.storage_options)))
@@ -251,7 +251,7 @@ def _without_rejects(job: IngestJob, run: str, name: str, message: str) -> Lance
 
 
 def _build_statistics(job: IngestJob, spark: SparkSession) -> None:
-    """Add the zone maps of rows that are committed already, so that failing to is no error."""
+    """Add the zone maps of committed rows. A failure is only a warning."""
     try:
         build_statistics(spark, job.target, storage_options=dict(job.storage_options) or None)
     except LanceError as err:

@@ -1,8 +1,8 @@
-"""Writes checked rows in one pass: those that fit to the target, the others to the table of rejects.
+"""Write checked rows in one pass: rows that fit to the target, the others to the table of rejects.
 
-The driver makes the rows of the target visible first, with the id of the run, and the rejects after them,
-with the same id. Whenever it dies, the target has all rows of the run or none, and rejects are only those of
-rows in it: where they are missing, the run is not done, and running it again adds them alone.
+The driver first commits the rows of the target with the id of the run, then the rejects with the same id. If
+it dies at any time, the target has all rows of the run or none, and rejects exist only for runs whose rows
+are in the target. If the rejects are missing, the run is not complete, and the next run adds only them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 REJECTS: Final = StructType([StructField(name, StringType()) for name in ("run", *BAD_FIELDS)])
 """The columns of a table of rejects."""
 
-# options of the sink; all others are those of the target
+# options of the sink; all other options belong to the target
 _COLUMNS, _FOLDER, _RUN = "ingest.columns", "ingest.folder", "ingest.run"
 _TO_TARGET, _MARKED = "ingest.rows", "ingest.marked"
 _OF_REJECTS: Final = "rejects."
-# rejects of a task that wait to be written
+# the bytes of rejects that a task collects before it writes them
 _WAITING_BYTES: Final = 32 * 1024 * 1024
 _MAX_ROW_TEXT: Final = 500
 
@@ -60,15 +60,15 @@ def sink_options(
     Parameters
     ----------
     target, rejects
-        As of ``format("lance_df")``; without a table of rejects a row that does not fit stops the job.
+        Options of ``format("lance_df")``. Without a table of rejects, a row that does not fit fails the job.
     columns
-        Of the target.
+        The columns of the target.
     folder
-        Of a `ReportFolder`, for this write alone.
+        The name of a `ReportFolder` for only this write.
     is_marked
-        Whether the run is done once, however often it is tried.
+        Whether the commit stores the id of the run, so that another try adds nothing.
     to_target
-        Whether to write the rows that fit; else only the rejects.
+        Whether to write the rows that fit; otherwise only the rejects are written.
     """
     job_options = {
         _COLUMNS: columns.json(),
@@ -85,7 +85,7 @@ def sink_options(
 
 
 class IngestSink(DataSource):
-    """Made by Spark, in processes of its own, for each write."""
+    """The data sink, which Spark creates in a separate process for each write."""
 
     @classmethod
     def name(cls) -> str:
@@ -113,7 +113,7 @@ class IngestSink(DataSource):
 
 @dataclass
 class Ingested(WriterCommitMessage):
-    """What a task wrote."""
+    """The rows and rejects that a task wrote."""
 
     rows: Written | None = None
     rejects: list[Written] = field(default_factory=list)
@@ -122,7 +122,7 @@ class Ingested(WriterCommitMessage):
 
 
 class IngestWriter(DataSourceArrowWriter):
-    """Writes one run. Sent to tasks, and back to the driver."""
+    """Writes one run. Spark sends it to tasks and back to the driver."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class IngestWriter(DataSourceArrowWriter):
         return task.done
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make all of it visible, and leave a report."""
+        """Make the rows and the rejects visible, and write a report."""
         done = [message for message in messages if isinstance(message, Ingested)]
         report = Report(sum(each.num_rows for each in done), sum(each.num_rejected for each in done))
         make_folder(self._folder)
@@ -169,7 +169,7 @@ class IngestWriter(DataSourceArrowWriter):
         report.write(self._folder)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what tasks wrote, unless it is or may become visible."""
+        """Remove the files that tasks wrote, unless they are or may become visible."""
         self._abort([message for message in messages if isinstance(message, Ingested)])
 
     def _with_rejects(self, report: Report, done: Sequence[Ingested]) -> Report:
@@ -193,7 +193,7 @@ class IngestWriter(DataSourceArrowWriter):
 
 
 class _Task:
-    """Parts the rows of one task; `done` is what it has written so far."""
+    """Separates the rows of one task; `done` has the results so far."""
 
     def __init__(self, rejects: LanceWriter | None, run: str) -> None:
         self.done = Ingested()
@@ -203,7 +203,7 @@ class _Task:
         self._waiting_bytes = 0
 
     def fitting(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that fit; the others are written as rejects, or raise."""
+        """Yield the rows that fit; write the others as rejects, or raise an error."""
         for batch in batches:
             self.done.num_rows += batch.num_rows
             if BAD not in batch.schema.names:
@@ -218,7 +218,7 @@ class _Task:
             yield batch.filter(pc.is_null(bad))
 
     def flush(self) -> None:
-        """Write the rejects that wait."""
+        """Write the collected rejects."""
         if self._waiting and self._rejects is not None:
             self.done.rejects.append(self._rejects.write(iter(self._waiting)))
             self._waiting, self._waiting_bytes = [], 0
@@ -235,7 +235,7 @@ class _Task:
 
 
 def _misfit(bad: Mapping[str, str | None]) -> InvalidInputError:
-    """Return the error that names a row that does not fit."""
+    """Return the error for a row that does not fit."""
     source = "" if bad["source"] is None else f"{bad['source']}: "
     column = "" if bad["column"] is None else f"column {bad['column']!r}: "
     row = " ".join((bad["row"] or "").split())
@@ -245,7 +245,7 @@ def _misfit(bad: Mapping[str, str | None]) -> InvalidInputError:
 
 
 def _added(report: Report, version: int, done: Sequence[Ingested]) -> Report:
-    """Add what tasks wrote for the target, in numbers."""
+    """Add the numbers of rows, files and bytes that tasks wrote to the target."""
     rows = files = size = 0
     folders: set[str] = set()
     is_partitioned = False

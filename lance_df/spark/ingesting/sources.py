@@ -1,4 +1,4 @@
-"""What sources have: rows, and records of CSV and JSON that are none."""
+"""Read sources, and separate the unreadable records of CSV and JSON."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
     from lance_df.spark.ingesting.job import IngestSource
 
-# as RFC 4180 has it; and columns by the names in the header, which Spark passes over where it has a schema
+# by RFC 4180; columns are matched by the names in the header, which Spark ignores if it has a schema
 _DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
     "csv": {"header": "true", "escape": '"', "enforceSchema": "false"}
 }
 _TEXTUAL: Final = ("csv", "json")
 _LEAST_HASH: Final = -(2**63)
-# the line that `lance_df.spark.failures` looks for
+# the line that `lance_df.spark.failures` searches for
 _RAISED: Final = "\nlance_df.errors.InvalidInputError: "
 
 
 def read_source(spark: SparkSession, source: IngestSource) -> DataFrame:
-    """Return the rows of a source, with `CORRUPT` if it may have records that cannot be read.
+    """Return the rows of a source, with `CORRUPT` if it may have unreadable records.
 
     Raises
     ------
     InvalidInputError
-        Nothing says what the columns are.
+        The columns of the source are unknown.
     """
     if source.table is not None:
         return spark.read.options(**dict(source.options)).table(source.table)
@@ -58,10 +58,10 @@ def read_source(spark: SparkSession, source: IngestSource) -> DataFrame:
 
 
 def readable(rows: DataFrame, source: IngestSource, *, fail: bool) -> DataFrame:
-    """Return the rows of a source for a query; with ``fail`` a record that cannot be read ends the job."""
+    """Return the rows of a source for a query; with ``fail`` an unreadable record fails the job."""
     if CORRUPT not in rows.columns:
         return rows
-    # that asks for all columns: records are parsed as far as they are needed, and may be wrong elsewhere
+    # The hash reads all columns: Spark parses only the columns in use, and a record may be wrong in others.
     nulls = [named(name).isNull() for name in rows.columns]
     is_row = named(CORRUPT).isNull() & (F.xxhash64(*nulls) >= _LEAST_HASH)
     if fail:
@@ -73,12 +73,12 @@ def readable(rows: DataFrame, source: IngestSource, *, fail: bool) -> DataFrame:
 
 
 def lance_storage(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options of the fsspec filesystem as ``format("lance_df")`` takes them."""
+    """Return options for the fsspec filesystem in the form of ``format("lance_df")``."""
     return {f"storage.{name}": json.dumps(value) for name, value in options.items()}
 
 
 def _finds_corrupt(source: IngestSource) -> bool:
-    """Whether records that cannot be read are separated, and not handled by the user's ``mode``."""
+    """Whether unreadable records are separated, rather than handled by the user's ``mode``."""
     modes = [value for name, value in source.options.items() if name.lower() == "mode"]
     return source.format in _TEXTUAL and all(mode.upper() == "PERMISSIVE" for mode in modes)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is at the target of a job; ``source`` is None where there is nothing yet."""
+    """The target of a job; ``source`` is None if it does not exist yet."""
 
     job: IngestJob
     source: Source | None
@@ -48,7 +48,8 @@ class Target:
         Raises
         ------
         InvalidInputError
-            The job wants partitions, and the target is a table or has other ones; or the other way round.
+            The job has partition fields, and the target is a table or has other fields; or the job
+            overwrites partitions, and the target has none.
         """
         target = cls(job, _opened(job.target, job.storage_options))
         target._check()
@@ -56,23 +57,23 @@ class Target:
 
     @property
     def snapshot(self) -> NamespaceSnapshot | None:
-        """The namespace, if it is one."""
+        """The namespace, or None if the target is not one."""
         return namespace_of(self.source)
 
     @property
     def version(self) -> int | None:
-        """Of what is there."""
+        """The version of the target, or None if it does not exist."""
         return None if self.source is None else self.source.version
 
     def has(self, run: str) -> bool:
-        """Whether the rows of a run are in it."""
+        """Whether the target has the rows of a run."""
         return has_run(self.source, run)
 
     @property
     def lacks_statistics(self) -> bool:
-        """Whether rows are without zone maps that a run was to make in a version after that of the rows.
+        """Whether a table lacks zone maps that a run writes in a version after that of the rows.
 
-        Those of a namespace become visible together with the rows.
+        In a namespace, zone maps become visible together with the rows.
         """
         if not self.job.statistics or self.source is None or self.source.is_partitioned:
             return False
@@ -81,21 +82,21 @@ class Target:
     def columns(
         self, rows: StructType, wanted: StructType | None, *, case_sensitive: bool
     ) -> list[TargetColumn]:
-        """Return the columns that rows are to have.
+        """Return the columns to convert rows to.
 
         Parameters
         ----------
         rows
-            Of the rows.
+            The schema of the rows.
         wanted
             The schema of the job.
         case_sensitive
-            Whether names that differ in case only are different columns.
+            Whether names that differ only in case are different columns.
 
         Raises
         ------
         ColumnNotFoundError
-            Rows are to be sorted by a column that is none of them.
+            A column of ``sort_by`` does not exist.
         UnsupportedFeatureError
             A column of a new target has a collation.
         """
@@ -120,7 +121,7 @@ class Target:
         return columns
 
     def made(self, columns: StructType) -> Target:
-        """Return the target with the namespace that the job wants, which is empty if it is new."""
+        """Return the target after creating the namespace of the job, if there is none yet."""
         job = self.job
         if self.source is not None or not job.partition_by:
             return self
@@ -154,12 +155,12 @@ class Target:
 
 
 def rejects_have(job: IngestJob, run: str) -> bool:
-    """Whether the rejects of a run are in their table; True for a job without rejects."""
+    """Whether the rejects of a run are in their table; True for a job without a table of rejects."""
     return job.rejects is None or has_run(_opened(job.rejects, job.storage_of_rejects), run)
 
 
 def prepare_rejects(job: IngestJob) -> None:
-    """Add the columns that a table of rejects of an earlier release lacks; existing rows have NULL there."""
+    """Add the columns that a table of rejects of an earlier release lacks; existing rows get NULL."""
     if job.rejects is None:
         return
     source = _opened(job.rejects, job.storage_of_rejects)
@@ -175,14 +176,14 @@ def prepare_rejects(job: IngestJob) -> None:
 
 
 def has_run(source: Source | None, run: str) -> bool:
-    """Whether a table or a namespace has what a run has written."""
+    """Whether a table or a namespace has the rows of a run."""
     if source is None:
         return False
     return run_mark(run).is_in(source.committed_table.manifest.config)
 
 
 def struct_of(columns: Sequence[TargetColumn]) -> StructType:
-    """Return columns as Spark's schema."""
+    """Return columns as a Spark schema."""
     return StructType([each.field for each in columns])
 
 

@@ -1,1 +1,1 @@
-"""Jobs that keep tables and namespaces in shape: the work in Spark's tasks, the commits on the driver."""
+"""Maintenance and join jobs over tables and namespaces: Spark tasks do the work, the driver commits."""

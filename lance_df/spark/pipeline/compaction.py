@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     Given: TypeAlias = Mapping[str, Any]
 
-# Members to plan in one task, at least.
+# The least number of members that one task plans.
 _PLANNED_AT_ONCE: Final = 256
 
 
@@ -72,38 +72,38 @@ def compact(
 ) -> CompactionMetrics:
     """Join small fragments of a table or of all partitions, and leave out deleted rows and dropped columns.
 
-    Tasks write data files: many small partitions in one task, a large one in several. Then one commit shows
-    all of it. Without anything to do there is no new version. Others may write to a namespace meanwhile:
-    fragments that they have changed by then stay as these are.
+    Tasks write the data files: many small partitions in one task, a large one in several. Then one commit
+    makes all of them visible. If nothing needs compaction, there is no new version. Others may write to a
+    namespace meanwhile: fragments that they change are not compacted.
 
     Parameters
     ----------
     root
-        Of a table or a namespace.
+        Path of a table or a namespace.
     target_rows_per_fragment, max_rows_per_group, max_bytes_per_file, materialize_deletions
         As for `lance_df.optimize.CompactionOptions`, for each partition.
     materialize_deletions_threshold, batch_size, compaction_mode
-        As well.
+        As for `lance_df.optimize.CompactionOptions`, too.
     task_bytes
-        Stored bytes for one task to rewrite, unless what makes a single new file has more. The memory of a
-        task is that of a scan and a writer, however much it is.
+        Stored bytes for one task to rewrite, unless a single new file needs more. The memory of a task is
+        that of a scan and a writer, for any number of bytes.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
 
     Returns
     -------
-    What was done, in all partitions together.
+    The metrics of all partitions together.
 
     Raises
     ------
     InvalidInputError
         An argument is out of range.
     ConflictError
-        Columns changed meanwhile; of a table, others changed rows of the fragments.
+        Columns changed meanwhile; or, in a table, others changed rows of the fragments.
     CommitStateUnknownError
         It is not known whether the compaction was published.
     LanceError
-        What went wrong in a task, with Spark's error as its cause. Nothing is visible then.
+        A task failed, and no change is visible. Spark's error is the cause.
     """
     given = {
         "target_rows_per_fragment": target_rows_per_fragment,
@@ -126,7 +126,7 @@ def compact(
 
 @dataclass(frozen=True, slots=True)
 class _Rewrite:
-    """Neighbouring fragments, to be rewritten together."""
+    """Adjacent fragments to rewrite together."""
 
     ref: Ref
     fragment_ids: tuple[int, ...]
@@ -135,14 +135,14 @@ class _Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
-    """What was rewritten of one table."""
+    """The rewritten fragments of one table."""
 
     ref: Ref
     groups: tuple[RewriteGroup, ...]
 
     @property
     def num_bytes(self) -> int:
-        """What a commit reads again for zone maps, about."""
+        """The approximate bytes that the commit reads again for zone maps."""
         new = [fragment for group in self.groups for fragment in group.new_fragments]
         return OPENING_BYTES + sum(file.size_bytes for fragment in new for file in fragment.files)
 
@@ -184,7 +184,7 @@ def _compact_namespace(
 def _rewritten(
     spark: SparkSession, work: Sequence[_Rewrite], given: Given, task_bytes: int
 ) -> list[_Rewritten]:
-    """Write the new data files of all that is to be rewritten; none is left when that fails."""
+    """Write the new data files of all rewrites, or remove all of them after a failure."""
     job = uuid.uuid4()
     tasks = shared_out(work, num_workers(spark), task_bytes)
     try:
@@ -213,7 +213,7 @@ def _plan_members(schema: NamespaceSchema, given: Given, refs: Sequence[MemberRe
         table = open_ref(ref)
         of_member = list(_plan(ref, table, given))
         if of_member:
-            # columns that it has values of, and does not know, would be left out
+            # a rewrite would lose the values of columns that the member's schema lacks
             check_columns(schema, table)
         rewrites += of_member
     return rewrites
@@ -229,7 +229,7 @@ def _rewrite(job: uuid.UUID, given: Given, work: Sequence[_Rewrite]) -> list[Rew
 
 
 def _commit_members(work: Sequence[_Rewritten]) -> dict[str, tuple[int, int]]:
-    """Return the published version of each member, and the version that is compacted."""
+    """Commit the rewrites; return the published and the compacted version of each member."""
     return {
         each.ref.name: (
             each.ref.version,

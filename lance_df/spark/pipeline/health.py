@@ -1,4 +1,4 @@
-"""`verify` and `repair`: as those of `lance_df`, with the work on each table in Spark's tasks."""
+"""`verify` and `repair`: the functions of `lance_df`, with the work on each table in a Spark task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.health.findings import VerifyReport
     from lance_df.namespace.health.repair_report import RepairReport
 
-# Members to check in one task, at least: opening one takes a few milliseconds, reading it may take long.
+# The least number of members that one task checks: a member opens in milliseconds, but may take long to read.
 _SEEN_AT_ONCE: Final = 64
 
 
@@ -37,24 +37,24 @@ def verify(
     deep: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> VerifyReport:
-    """Check a table or a partitioned namespace, and change nothing: `lance_df.verify`, with its report.
+    """Check a table or a partitioned namespace without changes, and return the report of `lance_df.verify`.
 
     Tasks check the members; one task checks a single table.
 
     Parameters
     ----------
     root
-        Of a table or a namespace; of the latter also where `PartitionedNamespace.open` refuses it.
+        Path of a table or a namespace, even of a namespace that `PartitionedNamespace.open` refuses.
     deep
-        Of a namespace: read all rows, and compare their partition values with those that queries are pruned
-        by. A table is always read.
+        For a namespace: whether to read all rows and compare their partition values with those that prune
+        queries. A table is always read.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
 
     Raises
     ------
     DatasetNotFoundError
-        There is neither.
+        The path holds neither.
     CorruptDataError
         The manifest cannot be read at all.
     """
@@ -80,18 +80,18 @@ def repair(
     older_than: dt.timedelta = ORPHAN_AGE,
     storage_options: Mapping[str, Any] | None = None,
 ) -> RepairReport:
-    """Repair a namespace: `PartitionedNamespace.repair`, with its arguments and its report.
+    """Repair a namespace as `PartitionedNamespace.repair` does, with its arguments and its report.
 
-    Tasks check the members, and read the rows of those whose partition values are known from nothing else.
+    Tasks check the members. They read the rows of a member if nothing else states its partition values.
 
     Raises
     ------
     NotFoundError
-        There is no partitioned namespace.
+        The partitioned namespace does not exist.
     CorruptDataError
-        No version of ``__manifest`` has what is needed.
+        No version of ``__manifest`` has what a repair needs.
     ConflictError
-        Others were faster again and again.
+        Every attempt conflicted with another commit.
     CommitStateUnknownError
         It is not known whether the repair was published. Repairing again does no harm.
     """
@@ -107,7 +107,7 @@ def repair(
 
 
 def _verified(ref: SourceRef) -> VerifyReport:
-    # anew: what a process knows already of a table may not be in its files any more
+    # opened without the cache of the process, which may hold what the files no longer have
     storage = dict(ref.storage) or None
     table = open_table(ref.uri, version=ref.version, branch=ref.branch, storage_options=storage)
     return verify_table(table)

@@ -1,6 +1,6 @@
-"""The rows of a join that was planned already, as a data source.
+"""A data source with the rows of a join that was planned before.
 
-Spark starts a process to plan each read, so nothing is loaded here that only tasks need.
+Spark starts a process to plan each read, so modules that only tasks need are imported later.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from lance_df.table.metadata.refs import ResolvedRef
 
 PART: Final = "part"
-"""The column of what is merged: batches of Arrow, as bytes, for their types are not those of Spark."""
+"""The column with batches to merge, as bytes of Arrow because Spark lacks some of their types."""
 
 
 @dataclass(frozen=True, slots=True)
 class SomeMembers:
-    """Some members of a namespace; ``refs`` has what was looked up of those that are not pinned."""
+    """Some members of a namespace; ``refs`` has the resolved versions of members that are not pinned."""
 
     source: SourceRef
     positions: npt.NDArray[np.intp]
     refs: Mapping[int, ResolvedRef]
 
     def open(self) -> MemberSubset:
-        """Return a namespace of which only these exist."""
+        """Return a namespace with only these members."""
         from lance_df.namespace.member_subset import ChosenMembers
 
         return ChosenMembers(self.source.open_namespace(), self.positions, self.refs)
 
 
 class JoinSource(DataSource):
-    """The rows of a query over namespaces. Its options are those that `partitioned_join` gives it."""
+    """The rows of a query over namespaces. `partitioned_join` sets the options."""
 
     @classmethod
     def name(cls) -> str:
@@ -59,7 +59,7 @@ class JoinSource(DataSource):
 
 
 class JoinSplit(InputPartition):
-    """What one task joins: `SomeMembers` by the names that the query has for their namespaces, pickled."""
+    """The input of one task: pickled `SomeMembers` by the names of their namespaces in the query."""
 
     def __init__(self, tables: bytes | None) -> None:
         super().__init__(None)
@@ -67,7 +67,7 @@ class JoinSplit(InputPartition):
 
 
 class JoinReader(DataSourceReader):
-    """Computes a join in tasks, or what `JoinMerger` merges."""
+    """Computes a join in tasks, or the parts that `JoinMerger` merges."""
 
     def __init__(self, sql: str, splits: Sequence[str], schema: StructType, merged_depth: int | None) -> None:
         self._sql = sql
@@ -76,7 +76,7 @@ class JoinReader(DataSourceReader):
         self._merged_depth = merged_depth
 
     def __getstate__(self) -> dict[str, object]:
-        # a task is sent what its own split names
+        # a task gets its members by its split
         return {**self.__dict__, "_splits": ()}
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -84,7 +84,7 @@ class JoinReader(DataSourceReader):
         return [JoinSplit(b64decode(split)) for split in self._splits] or [JoinSplit(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some groups."""
+        """Yield the rows of the groups in a split."""
         if not isinstance(partition, JoinSplit):
             raise TypeError(f"not a split of a join: {partition!r}")
         if self._merged_depth is not None:
@@ -104,7 +104,7 @@ class JoinReader(DataSourceReader):
                 yield to_integers(to_spark(batch, plain), self._schema, target)
 
     def _parts(self, split: JoinSplit, merged_depth: int) -> Iterator[pa.RecordBatch]:
-        """Yield batches as bytes, at least one: who merges them has to be called in any case."""
+        """Yield batches as bytes, at least one, so that Spark calls the merger in any case."""
         import pyarrow as pa
 
         def packed(data: bytes) -> pa.RecordBatch:
@@ -127,16 +127,16 @@ class JoinReader(DataSourceReader):
 
 @dataclass(frozen=True, slots=True)
 class JoinMerger:
-    """Computes the rows of a query of what tasks have computed for it. Sent to the one task that does.
+    """Computes the rows of a query from the results of tasks. Spark sends it to the one task that merges.
 
     Attributes
     ----------
     tables
         The namespaces, without any members.
     merged_depth
-        As `DividedStatement` has it.
+        The attribute of `DividedStatement`.
     schema
-        Of the rows, as JSON.
+        The schema of the rows, as JSON.
     """
 
     sql: str
@@ -145,7 +145,7 @@ class JoinMerger:
     schema: str
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, in Spark's types."""
+        """Yield the rows in Spark's types."""
         import pyarrow as pa
         from pyspark.sql.types import StructType
 

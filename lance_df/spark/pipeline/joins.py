@@ -1,4 +1,4 @@
-"""`partitioned_join`: namespaces joined partition by partition, in tasks and without a shuffle."""
+"""`partitioned_join`: join namespaces partition by partition, in tasks and without a shuffle."""
 
 from __future__ import annotations
 
@@ -68,49 +68,49 @@ def partitioned_join(
     task_bytes: int = _TASK_BYTES,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Return the join of two partitioned namespaces, which tasks compute group by group of partitions.
+    """Return the join of two partitioned namespaces, computed in tasks over groups of partitions.
 
-    Partitions that share keys are read and joined in one task, by DataFusion: no row is sent to another task
-    before it is joined. The specs have to separate such groups of partitions, by the keys of the join or
-    some of them: as ``bucket(16)`` and ``bucket(8)`` of the key do, or ``year`` of it on both sides. All spec
-    versions in use count. Expressions are DataFusion's SQL; NULL keys match nothing, as in Spark.
+    A task reads the partitions that share keys, and DataFusion joins them: no row is sent to another task
+    before it is joined. The partition specs must separate the groups of partitions by all or some of the
+    join keys, as ``bucket(16)`` and ``bucket(8)`` of a key do, or ``year`` of a key on both sides. All spec
+    versions in use must do so. Expressions are DataFusion's SQL. NULL keys match nothing, as in Spark.
 
     Parameters
     ----------
     left, right
-        Roots of namespaces, ``l`` and ``r`` in expressions; the DataFrame stays at the versions that are the
-        newest now.
+        Paths of namespaces, ``l`` and ``r`` in expressions. The DataFrame always reads the versions that are
+        the newest now.
     on
-        Names of columns that both have, which the result has once; or the name on the right by that on the
-        left.
+        Names of columns that both sides have, each of which is one column of the result; or a mapping from
+        names on the left to names on the right.
     how
-        inner, left, right, full, semi or anti, also as Spark spells them.
+        inner, left, right, full, semi or anti, or Spark's other names of these joins.
     select
         Expressions, such as ``"l.price * r.rate AS cost"``; all columns by default.
     filter
         A condition on the rows of the result.
     sql
-        In place of all these: a query over ``l`` and ``r`` that can be computed partition by partition. It
-        may group by the keys. It may aggregate the rows in other ways with ``count``, ``sum``, ``min``,
-        ``max``, ``bool_and``, ``bool_or`` and averages of other numbers than decimals, or choose distinct
-        ones: tasks do that for their rows, and one task merges the groups of all and does what follows.
+        A query over ``l`` and ``r``, in place of the arguments above, that can be computed partition by
+        partition. It may group by the keys. With other groups or none, it may use ``count``, ``sum``,
+        ``min``, ``max``, ``bool_and``, ``bool_or``, averages of numbers other than decimals, and DISTINCT:
+        each task aggregates its rows, and one task merges their groups and computes the rest of the query.
     left_version, right_version
-        Older versions.
+        Older versions to read.
     task_bytes
-        Stored bytes for one task: small groups share one, a group that is larger has one of its own. One side
-        of a task's groups is kept in memory.
+        Stored bytes for one task. Small groups share a task, and a larger group has a task of its own. One
+        side of a task's groups is kept in memory.
     storage_options
-        For the fsspec filesystems.
+        Options for the fsspec filesystems.
 
     Raises
     ------
     UnsupportedFeatureError
-        The rows cannot be joined partition by partition; the message says why. Spark's own join of
-        `lance_df.spark.read` can do it.
+        The rows cannot be joined partition by partition; the message gives the reason. Spark can join the
+        DataFrames of `lance_df.spark.read` instead.
     InvalidInputError
-        An argument or an expression is wrong; `ColumnNotFoundError` when it names what is not there.
+        An argument or an expression is invalid; `ColumnNotFoundError` for a column that does not exist.
     NotFoundError
-        There is no namespace.
+        A namespace does not exist.
     """
     check_task_bytes(task_bytes)
     storage = dict(storage_options or {})
@@ -141,7 +141,7 @@ def partitioned_join(
         merger = JoinMerger(sql, none, statement.merged_depth, schema.json())
         parts = reader.schema(f"{PART} binary").load().repartition(1)
         with warnings.catch_warnings():
-            # of pandas, which is not used here
+            # the warning is about pandas, which is not used here
             warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
             return parts.mapInArrow(merger.rows, schema)
     if can_cross_as_integers(spark):
@@ -179,7 +179,7 @@ def _query(
     select: str | Sequence[str] | None,
     condition: str | None,
 ) -> str:
-    """Return the query that arguments stand for."""
+    """Return the query that the arguments describe."""
     spelled = str(how).lower().replace("_", "")
     kind = _SPELLINGS.get(spelled, spelled)
     if kind not in _JOINS:
@@ -201,7 +201,7 @@ def _query(
 
 
 def _all_columns(tables: Mapping[str, NamespaceSnapshot], shared: Sequence[str], kind: str) -> list[str]:
-    """Return all columns, those that both sides share once: as Spark does."""
+    """Return all columns; a key column with the same name on both sides appears once, as in Spark."""
     columns = []
     for name in shared:
         both = _column("l", name), _column("r", name)

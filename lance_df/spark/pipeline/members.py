@@ -1,4 +1,4 @@
-"""Tables that tasks work on: one by its path, or members of a namespace."""
+"""The tables that tasks work on: a table by its path, or members of a namespace."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 _ATTEMPTS: Final = 20
 
 Ref: TypeAlias = MemberRef | SourceRef
-"""What is opened in a task: a member, or a table by its path."""
+"""A reference that a task opens: to a member, or to a table by its path."""
 
 
 def member_refs(snapshot: NamespaceSnapshot, positions: npt.NDArray[np.intp]) -> list[MemberRef]:
-    """Return members by their positions in ``manifest.members``; those read from branches are left out."""
+    """Return the members at positions in ``manifest.members``, without members that read a branch."""
     return refs_of_main(members_at(snapshot.root, snapshot.manifest, positions))
 
 
 def pinned(snapshot: NamespaceSnapshot) -> NamespaceSnapshot:
-    """Return a version of a namespace that names those of all members; one is published if need be.
+    """Return a version of a namespace that names a version of each member, publishing one if necessary.
 
-    A change of a member of which the newest version is read would show at once, and undo what others have
-    committed to it meanwhile.
+    If readers read the newest version of a member, a change of it is visible at once, and would undo what
+    others have committed to it meanwhile.
 
     Raises
     ------
     RetryableConflictError
-        Others were faster again and again.
+        Every attempt conflicted with another commit.
     """
     for attempt in range(_ATTEMPTS):
         positions = np.arange(len(snapshot.manifest.members))
@@ -57,7 +57,7 @@ def pinned(snapshot: NamespaceSnapshot) -> NamespaceSnapshot:
 
 
 def open_ref(ref: Ref) -> Table:
-    """Open a table, wherever this is."""
+    """Open the table of a reference in this process."""
     if isinstance(ref, MemberRef):
         return open_member(ref.folder, ref.version)
     return ref.open_table()

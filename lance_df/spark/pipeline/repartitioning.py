@@ -1,4 +1,4 @@
-"""`repartition`: move rows of partitions of older spec versions to those of the newest one."""
+"""`repartition`: move rows from partitions of older spec versions to partitions of the newest one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.changes.advanced import MemberRef
     from lance_df.namespace.changes.staged import StagedPartitions
 
-# Members to check in one task, at least.
+# The least number of members that one task checks.
 _SEEN_AT_ONCE = 256
 
 
@@ -44,35 +44,36 @@ def repartition(
     task_bytes: int = TASK_BYTES,
     storage_options: Mapping[str, Any] | None = None,
 ) -> RepartitionMetrics:
-    """Move the rows of partitions of older spec versions to those of the newest one.
+    """Move rows from partitions of older spec versions to partitions of the newest one.
 
-    Step by step: tasks write the rows of some partitions anew, and one commit shows them where they are to
-    be, and no longer where they were. When the job dies, what was moved stays moved, and the next call goes
-    on with the rest. Partitions without rows are left behind. Without anything to do there is no new version.
+    The job works in steps. In each step, tasks copy the rows of some partitions, and one commit replaces the
+    old rows by the copies. If the job dies, the committed steps remain, and the next call moves the rest. The
+    emptied partitions remain. If there is nothing to move, there is no new version.
 
     Parameters
     ----------
     root
-        Of the namespace.
+        Path of the namespace.
     step_bytes
-        Stored bytes to move by one commit; a partition that has more is moved by one all the same.
+        Stored bytes to move in one commit. A larger partition is moved in one commit, too.
     task_bytes
-        Stored bytes for one task, which writes files of its own in each new partition: `compact` joins these.
+        Stored bytes for one task. Each task writes separate files in each new partition; `compact` joins
+        them.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
 
     Raises
     ------
     NotFoundError
-        There is no partitioned namespace.
+        The partitioned namespace does not exist.
     RetryableConflictError
-        Others changed what was to be moved, again and again.
+        Every attempt conflicted with other changes of the rows to move.
     UnsupportedFeatureError
         Blobs may lie in base paths of a single partition.
     CommitStateUnknownError
-        It is not known whether a step was published. To run again does no harm.
+        It is not known whether a step was published. Another call does no harm.
     LanceError
-        What went wrong in a task, with Spark's error as its cause.
+        A task failed. Spark's error is the cause.
     """
     check_task_bytes(task_bytes)
     snapshot = NamespaceSnapshot.open(open_location(root, storage_options))
@@ -81,7 +82,7 @@ def repartition(
 
 
 class _Tasks:
-    """The work is done by tasks of Spark."""
+    """Runs the steps in Spark tasks."""
 
     def __init__(self, spark: SparkSession, task_bytes: int) -> None:
         self._spark = spark
@@ -95,7 +96,7 @@ class _Tasks:
         return sorted(old_rows, key=lambda rows: order[rows.member.name])
 
     def stage(self, job: MoveJob, rows: Sequence[OldRows]) -> list[StagedPartitions]:
-        """Write rows anew."""
-        # in their order: each task is to write to few partitions
+        """Write copies of the rows to their new partitions."""
+        # in order, so that each task writes to few partitions
         tasks = cut_in_order(rows, num_workers(self._spark), self._task_bytes)
         return run_in_tasks(self._spark, job.stage, tasks)

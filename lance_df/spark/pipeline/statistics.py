@@ -1,4 +1,4 @@
-"""`build_statistics`: zone maps for the fragments of a table, or of all partitions, that have none."""
+"""`build_statistics`: build zone maps for fragments without them, in a table or in all partitions."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from lance_df.table.maintenance.zone_map_files import ZoneMapData
     from lance_df.table.table import Table
 
-# Members to check in one task, at least.
+# The least number of members that one task checks.
 _SEEN_AT_ONCE: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticsMetrics:
-    """How many tables got zone maps, and for how many of their fragments."""
+    """The number of tables that got zone maps, and the number of their fragments with new zone maps."""
 
     tables: int = 0
     fragments: int = 0
@@ -56,13 +56,13 @@ class StatisticsMetrics:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The columns to cover: those named, or all but those of which each partition has one value."""
+    """The columns to cover: the named ones, or all that can have several values in a partition."""
 
     columns: tuple[str, ...] | None
     constant: Mapping[str, frozenset[int]]
 
     def missing(self, ref: Ref, table: Table) -> list[MissingZones]:
-        """Return what zone maps lack; for a few rows they save no more than it takes to read them."""
+        """Return the missing zones; none for small members, whose zone maps would save no time."""
         without: frozenset[int] = frozenset()
         if isinstance(ref, MemberRef) and self.columns is None:
             without = self.constant.get(ref.name.partition("$")[0], without)
@@ -73,7 +73,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Uncovered:
-    """Fragments that lack zone maps; ``zones`` are those of them that were collected already."""
+    """Fragments that lack zone maps; ``zones`` has their zones that were collected already."""
 
     ref: Ref
     fragment_ids: tuple[int, ...]
@@ -89,34 +89,34 @@ def build_statistics(
     task_bytes: int = TASK_BYTES,
     storage_options: Mapping[str, Any] | None = None,
 ) -> StatisticsMetrics:
-    """Build zone maps for the fragments that have none, as of rows that Spark has written.
+    """Build zone maps for the fragments that have none, such as those with rows that Spark has written.
 
-    Tasks read the columns: many small partitions in one task, a large one in several. One commit shows all of
-    it; without anything to do there is no new version. A partition that others change meanwhile keeps what it
-    has, and is the next call's.
+    Tasks read the columns: many small partitions in one task, a large one in several. One commit makes all
+    zone maps visible. If none is missing, there is no new version. A partition that others change meanwhile
+    does not change; the next call covers it.
 
     Parameters
     ----------
     root
-        Of a table or a namespace.
+        Path of a table or a namespace.
     columns
-        Names, ``"a.b"`` for the field of a struct; by default all columns that have an order, and of a
-        namespace those partitions only that have more than one zone of 8192 rows.
+        Names of columns, ``"a.b"`` for a field of a struct. By default all columns whose values have an
+        order, and in a namespace only the partitions that have more than one zone of 8192 rows.
     task_bytes
         Stored bytes of all columns for one task.
     storage_options
-        For the fsspec filesystem.
+        Options for the fsspec filesystem.
 
     Raises
     ------
     ColumnNotFoundError
-        There is no such column.
+        A column does not exist.
     UnsupportedFeatureError
-        The values of one have no order that bounds could be of.
+        The values of a column have no order, and so no minimum and maximum.
     ConflictError
         Columns changed meanwhile.
     LanceError
-        What went wrong in a task, with Spark's error as its cause.
+        A task failed. Spark's error is the cause.
     """
     check_task_bytes(task_bytes)
     options = SourceOptions(path=path_for_driver(root), storage=dict(storage_options or {}))
@@ -158,7 +158,7 @@ def _of_namespace(
     uncovered_of = partial(_uncovered_members, manifest.schema, wanted)
     parts = run_in_tasks(spark, uncovered_of, evenly(refs, workers, _SEEN_AT_ONCE))
     work = [each for part in parts for each in part]
-    # a large member is read by several tasks first
+    # several tasks read a large member first
     large = _collected(spark, [each for each in work if each.num_bytes > task_bytes], wanted, task_bytes)
     tasks = shared_out(
         [*large, *(each for each in work if each.num_bytes <= task_bytes)], workers, task_bytes
@@ -175,7 +175,7 @@ def _of_namespace(
 def _collected(
     spark: SparkSession, work: Sequence[_Uncovered], wanted: _Wanted, task_bytes: int
 ) -> list[_Uncovered]:
-    """Return what is uncovered with its zones, which many tasks collect."""
+    """Return the uncovered fragments with their zones, which many tasks collect."""
     done = []
     for each in work:
         share = each.num_bytes // len(each.fragment_ids)
@@ -215,7 +215,7 @@ def _collect(wanted: _Wanted, work: Sequence[_Uncovered]) -> dict[int, ZoneMapDa
 
 
 def _cover(wanted: _Wanted, work: Sequence[_Uncovered]) -> dict[str, tuple[int, int]]:
-    """Return the published version of each member that got zone maps, and the version that has them."""
+    """Write zone maps; return the published version of each changed member, and the one with zone maps."""
     made = {}
     for each in work:
         if not isinstance(each.ref, MemberRef):

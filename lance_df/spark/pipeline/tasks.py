@@ -1,6 +1,6 @@
-"""Functions that run in Spark's tasks, and what is shared out to these.
+"""Run functions in Spark tasks, and distribute work to tasks.
 
-A Python task costs Spark some 50 ms, whatever it does: much small work goes into one.
+A Python task costs Spark some 50 ms even for little work, so one task gets many small items.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ R = TypeVar("R")
 
 MIN_TASK_BYTES: Final = 1024 * 1024
 TASK_BYTES: Final = 256 * 1024 * 1024
-# What it takes to open a table or a fragment, as if it were read.
+# The cost of opening a table or a fragment, in bytes of a read.
 OPENING_BYTES: Final = 32 * 1024
-# Tasks for each worker, so that all are done at about the same time.
+# The number of tasks for each worker, so that all workers end at about the same time.
 _WAVES: Final = 2
 _WORK: Final = pa.schema([("number", pa.int32()), ("work", pa.binary())])
 _RESULTS: Final = "number int, result binary"
 
 
 class Sized(Protocol):
-    """Work of which about so many bytes are to be read."""
+    """Work with an approximate number of bytes to read."""
 
     @property
     def num_bytes(self) -> int: ...
@@ -50,7 +50,7 @@ S = TypeVar("S", bound=Sized)
 
 
 def num_workers(spark: SparkSession) -> int:
-    """Return how many tasks run at once, as far as a session reports it; Spark Connect does not."""
+    """Return the number of tasks that run at once, or of local CPUs if Spark Connect does not report it."""
     try:
         return max(1, int(spark.sparkContext.defaultParallelism))
     except PySparkException:
@@ -58,9 +58,9 @@ def num_workers(spark: SparkSession) -> int:
 
 
 def shared_out(items: Sequence[S], num_workers: int, task_bytes: int = TASK_BYTES) -> list[list[S]]:
-    """Share work out to tasks of about the same number of bytes: ``task_bytes``, or less for many workers.
+    """Distribute work to tasks with about ``task_bytes`` each, or fewer bytes if there are many workers.
 
-    An item that is larger gets a task of its own.
+    A larger item gets a separate task.
     """
     count = _num_tasks(items, num_workers, task_bytes)
     tasks: list[list[S]] = [[] for _ in range(count)]
@@ -73,18 +73,18 @@ def shared_out(items: Sequence[S], num_workers: int, task_bytes: int = TASK_BYTE
 
 
 def cut_in_order(items: Sequence[S], num_workers: int, task_bytes: int = TASK_BYTES) -> list[Sequence[S]]:
-    """Share work out as `shared_out`, neighbours to the same task."""
+    """Distribute work as `shared_out` does, with adjacent items in the same task."""
     if not items:
         return []
     sizes = np.array([item.num_bytes for item in items], np.float64) + 1
-    # an item goes where its middle is
+    # an item goes to the task that has its middle
     numbers = (np.cumsum(sizes) - sizes / 2) * _num_tasks(items, num_workers, task_bytes) // sizes.sum()
     bounds = np.flatnonzero(np.diff(numbers, prepend=-1, append=np.inf)).tolist()
     return [items[start:stop] for start, stop in pairwise(bounds)]
 
 
 def check_task_bytes(task_bytes: object) -> None:
-    """Raise `InvalidInputError` unless it is a number of bytes."""
+    """Raise `InvalidInputError` unless the argument is a number of bytes."""
     if isinstance(task_bytes, bool) or not isinstance(task_bytes, int) or task_bytes < 1:
         raise InvalidInputError(f"task_bytes is a number of 1 or more, not {task_bytes!r}")
 
@@ -96,24 +96,25 @@ def _num_tasks(items: Sequence[S], num_workers: int, task_bytes: int) -> int:
 
 
 def evenly(items: Sequence[T], num_workers: int, least: int) -> list[Sequence[T]]:
-    """Share items out to tasks of the same number of them, but not fewer than ``least``."""
+    """Distribute items to tasks with equal numbers of items, but not fewer than ``least`` each."""
     count = max(1, min(_WAVES * num_workers, len(items) // least))
-    # neighbours often have similar sizes
+    # adjacent items often have similar sizes, so they go to different tasks
     return [items[number::count] for number in range(count)] if items else []
 
 
 def run_in_tasks(spark: SparkSession, function: Callable[[T], R], work: Sequence[T]) -> list[R]:
-    """Return the results of a function, one task for each piece of work, in the order of these.
+    """Return the results of a function for each piece of work, in order, computed in one task each.
 
     Parameters
     ----------
     function
-        Of a module, perhaps a `functools.partial` of one: it is sent by name. A task that dies is run again.
+        A function of a module, or a `functools.partial` of one, because it is pickled by name. Spark runs a
+        task again if it dies.
 
     Raises
     ------
     LanceError
-        What went wrong in a task, with Spark's error as its cause.
+        A task failed. Spark's error is the cause.
     """
     if not work:
         return []
@@ -129,14 +130,14 @@ def rows_in_tasks(
     work: Sequence[T],
     schema: StructType,
 ) -> DataFrame:
-    """Return the rows that a function yields, one task for each piece of work.
+    """Return the rows that a function yields for each piece of work, computed in one task each.
 
     Parameters
     ----------
     function
         As for `run_in_tasks`.
     schema
-        Of the rows.
+        The schema of the rows.
     """
     if not work:
         return spark.createDataFrame([], schema)
@@ -148,9 +149,9 @@ def map_batches(
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: StructType | str,
 ) -> DataFrame:
-    """Return what a function makes of the batches of each task."""
+    """Return the rows that a function computes from the batches of each task."""
     with warnings.catch_warnings():
-        # of pandas, which is not used here
+        # the warning is about pandas, which is not used here
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         return frame.mapInArrow(function, schema)
 
@@ -164,12 +165,12 @@ def _tasks(spark: SparkSession, function: Callable[[T], object], work: Sequence[
 def map_in_tasks(
     spark: SparkSession, function: Callable[[T], R], items: Sequence[T], /, *, least: int
 ) -> list[R]:
-    """Return the results of a function for each item, in the order of these, ``least`` items and more a task.
+    """Return the results of a function for each item, in order, with at least ``least`` items per task.
 
     Raises
     ------
     LanceError
-        What went wrong in a task, with Spark's error as its cause.
+        A task failed. Spark's error is the cause.
     """
     tasks = evenly(items, num_workers(spark), least)
     by_task: list[list[R]] = run_in_tasks(spark, partial(_map, function), tasks)

@@ -1,5 +1,5 @@
-"""Conditions and columns of a query of Spark become options of the scans below it.
+"""Push the conditions and columns of a Spark query down to options of its scans.
 
-`plans` knows the plans of Spark's JVM, `conditions` what they say, `joins` and `keys` what a join says, and
-`pruned` makes the same query over scans that read less.
+`plans` handles the plans of Spark's JVM, `conditions` translates conditions, `joins` and `keys` derive
+conditions from joins, and `pruned` rebuilds the query over scans that read less.
 """

@@ -1,8 +1,8 @@
-"""Conditions of Spark as SQL filters that are true for at least the same rows.
+"""Translate Spark conditions to SQL filters that are true for at least the same rows.
 
-Spark evaluates its conditions again, so a filter may keep more rows than a condition does, and what has no
-translation keeps all. What looks the same and is not, as in floats, times and casts, is made wider or left
-out.
+Spark evaluates its conditions again, so a filter may keep more rows than its condition. A condition without
+translation keeps all rows. If Spark and DataFusion differ, as in floats, times and casts, the filter keeps
+more rows or is left out.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _PARTS: Final = {"Year": "year", "Month": "month", "DayOfMonth": "day", "Hour": 
 _UTC: Final = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "+00:00"})
 _PLAIN_NAME: Final = re.compile(r"[^.\"`\x00-\x1f]+")
 _ALL_VALUES: Final = range(-(2**31), 2**31)
-# that begin and end among the times in nanoseconds; of others DataFusion 55 makes comparisons with NULL
+# years that int64 nanoseconds hold completely; DataFusion 55 compares with NULL for other years
 _YEARS_OF_NANOS: Final = range(1678, 2262)
 _MAX_ITEMS: Final = 1000
 _BELOW_ALL: Final = "-1e999"
-# Before and after it, days have no text that all parsers read.
+# Days before the first or after the last have no text that all parsers accept.
 _FIRST_DAY: Final = np.datetime64("0001-01-01").astype(np.int64).item()
 _LAST_DAY: Final = np.datetime64("9999-12-31").astype(np.int64).item()
 _DAY_MICROS: Final = 86_400_000_000
@@ -50,12 +50,12 @@ _DAY_MICROS: Final = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """A column of a scan: how Spark has it, and how it is stored.
+    """A column of a scan with its type in Spark and its stored type.
 
     Attributes
     ----------
     spark_type
-        That of its values; a decimal, if it crosses as an integer.
+        The type of its values: the decimal if decimals are passed as integers.
     is_digits
         Whether the attribute has the digits of a decimal.
     """
@@ -73,9 +73,10 @@ class _Part:
     Attributes
     ----------
     values
-        With which a filter compares it as Spark does.
+        The values with which a filter compares the part as Spark does.
     unknown
-        A filter that is true where the part is NULL in SQL alone; None if it is nowhere.
+        A filter that is true where the part is NULL in DataFusion but not in Spark; None if there is no such
+        case.
     """
 
     text: str
@@ -83,19 +84,19 @@ class _Part:
     unknown: str | None
 
     def filter(self, comparison: str) -> str:
-        """Return a filter for what compares so, or may do so in Spark alone."""
+        """Return a filter for rows for which the comparison is true, or may be true only in Spark."""
         known = f"{self.text} {comparison}"
         return known if self.unknown is None else f"({known} OR {self.unknown})"
 
 
 class Translator:
-    """Translates conditions over the columns of one relation, known by the ids of their attributes."""
+    """Translates conditions over the columns of one relation, given by the ids of their attributes."""
 
     def __init__(self, columns: Mapping[int, StoredColumn]) -> None:
         self._columns = columns
 
     def implied(self, condition: Any) -> str | None:
-        """Return a filter that is true wherever a condition is; None if all that is known is TRUE."""
+        """Return a filter that is true wherever a condition is, or None if there is no translation."""
         return self._implied(condition, negated=False)
 
     def _implied(self, condition: Any, *, negated: bool) -> str | None:
@@ -111,7 +112,7 @@ class Translator:
             words = "IS NULL" if is_null else "IS NOT NULL"
             return None if column is None else f"{quoted_name(column.name)} {words}"
         if kind in _COMPARISONS:
-            # of NULL and a value, one is true where the other is not
+            # negated, <=> is true for NULL and a value, where <> is NULL
             return None if negated and kind == "EqualNullSafe" else self._compared(condition, kind, negated)
         if kind in ("In", "InSet"):
             return self._listed(condition, kind, negated)
@@ -175,7 +176,7 @@ class Translator:
         return low if after is None or low is None else all_of([low, compared(column, "<", after)])
 
     def _column(self, value: Any, *, digits: bool = False) -> StoredColumn | None:
-        """Return the column that an expression is; of digits, only where just NULL matters."""
+        """Return the column of an expression, or None; a column of digits only if ``digits`` is set."""
         kind = class_of(value)
         if kind == "MakeDecimal":
             column = self._column(value.child(), digits=True)
@@ -188,7 +189,7 @@ class Translator:
         return None if column is None or (column.is_digits and not digits) else column
 
     def _part(self, value: Any) -> _Part | None:
-        """Return what a part of a date or a time is."""
+        """Return the part of a date or time that an expression computes, or None for others."""
         name = _PARTS.get(class_of(value))
         if name is None:
             return None
@@ -208,19 +209,19 @@ class Translator:
         is_nanos = getattr(column.stored_type, "unit", None) == "ns"
         values = _YEARS_OF_NANOS if name == "year" and is_nanos else _ALL_VALUES
         text = f"date_part('{name}', {quoted_name(column.name)})"
-        # a form that partitions and zone maps are chosen by, too
+        # for years, a filter in a form that also prunes partitions and zones
         unknown = _beyond_calendar(column) if name == "year" else f"{text} IS NULL"
         return _Part(text, values, None if is_nanos else unknown)
 
 
 def all_of(texts: Iterable[str | None]) -> str | None:
-    """Return a filter that is true where all of these are, of which some may be unknown."""
+    """Return a filter that is true where all known filters are; None if all are unknown."""
     known = [text for text in dict.fromkeys(texts) if text is not None]
     return None if not known else known[0] if len(known) == 1 else f"({' AND '.join(known)})"
 
 
 def any_of(texts: Iterable[str | None]) -> str | None:
-    """Return a filter that is true where one of these is; None if one is unknown."""
+    """Return a filter that is true where any of these filters is; None if one is unknown."""
     known = list(dict.fromkeys(texts))
     if not known or None in known:
         return None
@@ -228,7 +229,7 @@ def any_of(texts: Iterable[str | None]) -> str | None:
 
 
 def compared(column: StoredColumn, operator: str, value: object) -> str | None:
-    """Return a filter for a comparison of a column with a value, as Spark stores it in its rows."""
+    """Return a filter for a comparison of a column with a value in the form of Spark's internal rows."""
     name = quoted_name(column.name)
     kind = column.spark_type
     if isinstance(kind, T.FloatType | T.DoubleType):
@@ -243,7 +244,7 @@ def compared(column: StoredColumn, operator: str, value: object) -> str | None:
 
 
 def listed_in(column: StoredColumn, values: Sequence[object], *, negated: bool = False) -> str | None:
-    """Return a filter for the values of a list, or for all others."""
+    """Return a filter for the values in a list, or if negated for all other values."""
     if not values:
         return None if negated else "false"
     stored = column.stored_type
@@ -261,7 +262,7 @@ def listed_in(column: StoredColumn, values: Sequence[object], *, negated: bool =
 
 
 def literal(column: StoredColumn, value: object) -> str | None:
-    """Return a value in SQL, in a type that compares with the stored one as it is."""
+    """Return a value as SQL, in a type that compares with the stored column without a cast."""
     for kind, write in _LITERALS:
         if isinstance(column.spark_type, kind):
             return write(column, value)
@@ -273,7 +274,7 @@ def _integer(_: StoredColumn, value: object) -> str | None:
 
 
 def _text(_: StoredColumn, value: object) -> str | None:
-    # what is no text to Python comes as a replacement
+    # a text that is not valid in Python arrives with the replacement character
     if not isinstance(value, str) or any(each < " " or each == "\ufffd" for each in value):
         return None
     return quote_string(value)
@@ -301,7 +302,7 @@ _LITERALS: Final[Sequence[tuple[type[T.DataType], Callable[[StoredColumn, object
 def stored_column(
     name: str, spark_type: T.DataType, stored: pa.DataType, *, is_digits: bool = False
 ) -> StoredColumn | None:
-    """Return what is known of a column; None if its values are not the stored ones, or have no literals."""
+    """Return a column, or None if Spark's values differ from the stored ones or have no literals."""
     if not _PLAIN_NAME.fullmatch(name):
         return None
     fits = next((fits for kind, fits in _SAME_VALUES if isinstance(spark_type, kind)), None)
@@ -311,7 +312,7 @@ def stored_column(
 
 
 def _beyond_calendar(column: StoredColumn) -> str | None:
-    """Return a filter for days and times that may be beyond the years of which DataFusion has parts."""
+    """Return a filter for days and times that may be beyond the years that DataFusion's parts support."""
     ticks = 1 if isinstance(column.spark_type, T.DateType) else _DAY_MICROS
     before = compared(column, "<", _FIRST_DAY * ticks)
     return any_of([before, compared(column, ">=", _LAST_DAY * ticks)])
@@ -319,7 +320,7 @@ def _beyond_calendar(column: StoredColumn) -> str | None:
 
 def _is_text(spark_type: T.DataType, stored: pa.DataType) -> bool:
     is_text = pa.types.is_string(stored) or pa.types.is_large_string(stored)
-    # of another collation, or padded
+    # the type may have another collation, or be padded
     return is_text and spark_type == T.StringType() and type(spark_type) is T.StringType
 
 
@@ -344,7 +345,7 @@ _SAME_VALUES: Final[Sequence[tuple[type[T.DataType], Callable[[T.DataType, pa.Da
 
 
 def _compared_float(name: str, operator: str, value: object, *, is_double: bool) -> str | None:
-    """Return a comparison of floats: -0.0 equals 0.0, and NaN of either sign is greater than all others."""
+    """Return a comparison of floats, in which -0.0 equals 0.0, and NaN of either sign is the greatest."""
     if not isinstance(value, float) or not math.isfinite(value):
         return None
 
@@ -357,21 +358,21 @@ def _compared_float(name: str, operator: str, value: object, *, is_double: bool)
     if operator in ("<", "<="):
         return f"{name} {operator} {high}"
     if operator in (">", ">="):
-        # what has its sign set is less than all others to Arrow
+        # to Arrow, a NaN with its sign set is less than all other values
         return f"({name} {operator} {low} OR {name} < {text(_BELOW_ALL)})"
     return None if value == 0 else f"{name} <> {low}"
 
 
 def _next_text(prefix: str) -> str | None:
-    """Return the first text after all texts that begin with another one."""
+    """Return the first text after all texts that begin with a prefix, or None."""
     code = ord(prefix[-1]) + 1
-    if code == 0xD800:  # where characters are left out
+    if code == 0xD800:  # skip the surrogates
         code = 0xE000
     return None if code > 0x10FFFF else prefix[:-1] + chr(code)
 
 
 def _plain(value: Any) -> object:
-    """Return a value of a JVM literal in Python."""
+    """Return the value of a JVM literal in Python."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if class_of(value) == "Decimal":

@@ -1,4 +1,4 @@
-"""What a join says of the rows of one side: their keys are among those of the other one."""
+"""Derive conditions from joins: the keys of one side's rows are among the keys of the other side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lance_df.spark.pruning.nodes import SCAN, all_nodes, attribute_id, children
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Of a join: the sides that lose rows without a match, or whose rows without one change nothing …
+# By kind of join: whether each side may lose its rows without a match, with the same result …
 _RESTRICTED: Final = {
     "Inner": (True, True),
     "Cross": (True, True),
@@ -19,7 +19,7 @@ _RESTRICTED: Final = {
     "LeftAnti": (False, True),
     "RightOuter": (True, False),
 }
-# … and the sides that may lose rows which the result would lose anyway.
+# … and whether each side may lose rows that a condition on the result removes later.
 _PASSED: Final = {
     "Inner": (True, True),
     "Cross": (True, True),
@@ -36,14 +36,14 @@ _OF_SAME_ROWS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class JoinKey:
-    """An equality of a join: only rows whose attribute has a key of the other side are used.
+    """An equality of a join, which uses only rows whose attribute equals a key of the other side.
 
     Attributes
     ----------
     attribute
         The id of the attribute.
     side, key
-        The plan of the other side, and what the attribute equals there.
+        The plan of the other side, and its expression that the attribute equals.
     """
 
     attribute: int
@@ -52,7 +52,7 @@ class JoinKey:
 
 
 def keys_below(join: Any, keys: tuple[JoinKey, ...]) -> tuple[tuple[JoinKey, ...], tuple[JoinKey, ...]]:
-    """Return what is known of the rows of each side of a join: of its rows, and by the join itself."""
+    """Return the keys for each side of a join, from the keys of its result and from the join itself."""
     kind = class_of(join.joinType()).rstrip("$")
     restricted, passed = _RESTRICTED.get(kind, _NO_SIDE), _PASSED.get(kind, _NO_SIDE)
     sides = tuple(children(join))
@@ -69,7 +69,7 @@ def keys_below(join: Any, keys: tuple[JoinKey, ...]) -> tuple[tuple[JoinKey, ...
 
 
 def passed_keys(plan: Any, kind: str, keys: tuple[JoinKey, ...]) -> tuple[JoinKey, ...]:
-    """Return what is known of the rows below a plan that is no join."""
+    """Return the keys that also hold for the rows of the child of a plan, which is not a join."""
     if not keys or kind in ("Filter", "Sort"):
         return keys
     if kind != "Project":
@@ -103,9 +103,9 @@ def _equalities(condition: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def scans_of_same_rows(side: Any) -> list[Any] | None:
-    """Return the relations of a plan that has the same rows whenever it is computed, if these have.
+    """Return the relations of a plan that always has the same rows if its relations do, else None.
 
-    Others may have other keys when the query runs than when they are asked for. Returns None for them.
+    Another plan might have other keys when the query runs than when its keys are computed.
     """
     scans: list[Any] = []
     if not side.deterministic():

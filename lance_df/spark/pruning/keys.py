@@ -1,4 +1,4 @@
-"""The keys of a small side of a join, as a condition on the rows of the other side."""
+"""Turn the keys of a small join side into a condition on the rows of the other side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lance_df.spark.pruning.relations import Relation
 
 MAX_KEYS: Final = 1000
-"""So many keys are listed; of more, the least and the greatest."""
+"""The most keys that a condition lists; for more keys, it has only the least and the greatest."""
 
 _OF_WHOLE_NUMBERS: Final[dict[type[T.DataType], pa.DataType]] = {
     T.DateType: pa.int32(),
@@ -30,12 +30,12 @@ _COMPARED: Final = (T.IntegralType, T.StringType, T.DateType, T.TimestampType, T
 
 
 def are_comparable(column: StoredColumn) -> bool:
-    """Whether keys in this column are equal to Spark exactly where they are to a filter."""
+    """Whether keys in this column are equal in Spark exactly if they are equal in a filter."""
     return isinstance(column.spark_type, _COMPARED) and not column.is_digits
 
 
 def num_bytes(relation: Relation, filter: str | None) -> int:
-    """Return about how much is stored of the fragments that may have rows which a filter is true for."""
+    """Return the approximate stored bytes of the fragments that may have rows matching a filter."""
     ref = SourceRef.of(relation.source, relation.options)
     texts = all_of([relation.options.filter, filter])
     splits = plan_splits(relation.source, ref, texts, split_bytes=relation.options.split_bytes, parallelism=1)
@@ -43,12 +43,12 @@ def num_bytes(relation: Relation, filter: str | None) -> int:
 
 
 def keys_condition(keys: DataFrame, column: StoredColumn) -> str | None:
-    """Return a filter that is true for the rows of a column that have one of the keys in a DataFrame.
+    """Return a filter that is true for at least the rows whose column has one of the keys.
 
     Parameters
     ----------
     keys
-        One column, in the type of the other.
+        A DataFrame with one column of the same type.
     """
     (field,) = keys.schema.fields
     if field.dataType != column.spark_type:
@@ -64,7 +64,7 @@ def keys_condition(keys: DataFrame, column: StoredColumn) -> str | None:
 
 
 def _plain(values: pa.ChunkedArray, column: StoredColumn) -> list[Any]:
-    """Return values as Spark stores them."""
+    """Return values in the form of Spark's internal rows."""
     for kind, data_type in _OF_WHOLE_NUMBERS.items():
         if isinstance(column.spark_type, kind):
             values = values.cast(data_type)

@@ -1,4 +1,4 @@
-"""The nodes of plans and expressions of Spark, as its JVM has them."""
+"""Access the nodes of plans and expressions in Spark's JVM."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def items(seq: Any) -> Iterator[Any]:
 
 
 def children(node: Any) -> Iterator[Any]:
-    """Yield what a plan or an expression is computed from."""
+    """Yield the children of a plan or an expression."""
     return items(node.children())
 
 
@@ -49,7 +49,7 @@ def output_of(relation: Any) -> list[tuple[int, str]]:
 
 
 def attributes_in(expressions: Any) -> Iterator[int]:
-    """Yield the ids of the attributes in expressions, as these are in JSON."""
+    """Yield the ids of the attributes in expressions given as JSON."""
     rest = [expressions]
     while rest:
         value = rest.pop()
@@ -62,6 +62,6 @@ def attributes_in(expressions: Any) -> Iterator[int]:
 
 
 def attribute_id(attribute: Any) -> int:
-    """Return the number that an attribute has in all of a plan."""
+    """Return the id of an attribute, which is the same everywhere in a plan."""
     number: int = attribute.exprId().id()
     return number

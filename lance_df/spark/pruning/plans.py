@@ -1,4 +1,4 @@
-"""Logical plans of Spark, as its JVM has them: what they are made of, and the same with other relations."""
+"""Analyze logical plans in Spark's JVM, and replace their relations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_SAMPLES: Final = "Sample"
 
 
 def relations(plan: Any) -> Iterator[Any]:
-    """Yield the relations of sources in a plan that is not optimized yet."""
+    """Yield the relations of data sources in a plan that is not optimized yet."""
     if class_of(plan) == RELATION:
         yield plan
     for inner in inner_plans(plan):
@@ -30,16 +30,16 @@ def relations(plan: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Where an optimized plan reads a relation.
+    """A read of a relation in an optimized plan.
 
     Attributes
     ----------
     conditions
-        Only rows for which all of them are true are used.
+        The plan uses only rows for which all these conditions are true.
     used
-        The ids of the attributes that are used; None for all.
+        The ids of the attributes that the plan uses; None for all.
     keys
-        What joins say: only rows that have one of these keys are used.
+        The keys from joins; the plan uses only rows that have one of the values of each.
     """
 
     relation: Any
@@ -49,7 +49,7 @@ class Occurrence:
 
 
 def occurrences(plan: Any, plans: Plans) -> list[Occurrence] | None:
-    """Return where an optimized plan reads relations; None if it may read some elsewhere, too."""
+    """Return the reads of relations in an optimized plan; None if there may be others."""
     scans = list(_occurrences(plan, plans, (), ()))
     return scans if plan.toString().count(_DESCRIBED) == len(scans) else None
 
@@ -57,12 +57,12 @@ def occurrences(plan: Any, plans: Plans) -> list[Occurrence] | None:
 def _occurrences(
     plan: Any, plans: Plans, above: tuple[Any, ...], keys: tuple[JoinKey, ...]
 ) -> Iterator[Occurrence]:
-    """Yield those of a plan, of whose rows these keys are known.
+    """Yield the reads in a plan whose rows have these keys.
 
     Parameters
     ----------
     above
-        The filters between the plan and what takes its columns, and that itself if it is a projection.
+        The filters directly above the plan, and the projection above them if there is one.
     """
     kind = class_of(plan)
     if kind == SCAN:
@@ -88,9 +88,9 @@ def _occurrence(relation: Any, plans: Plans, above: tuple[Any, ...], keys: tuple
 
 
 def is_of_rows_alone(plan: Any, context: Any) -> bool:
-    """Whether the answer depends on what rows are read, and not on how many others are read with them.
+    """Whether the result does not depend on how many other rows a task reads.
 
-    Random numbers, numbers of rows and samples are made from the place of a row among those of its task.
+    Random numbers, row numbers and samples depend on the position of a row among the rows of its task.
     """
     if class_of(plan) == _OF_SAMPLES:
         return False
@@ -112,7 +112,7 @@ def _is_stateless(expression: Any, context: Any) -> bool:
 
 
 class Plans:
-    """Makes plans and DataFrames in the JVM of a session."""
+    """Creates plans and DataFrames in the JVM of a session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark: Any = spark
@@ -122,30 +122,30 @@ class Plans:
 
     @property
     def context(self) -> Any:
-        """The context of Spark."""
+        """The Spark context."""
         return self._spark._sc
 
     def at_one_time(self, plan: Any) -> Any:
-        """Return a plan in which the present time is that of this call."""
+        """Return a plan in which the current time is the time of this call."""
         rule = getattr(self._sql.catalyst.optimizer, "ComputeCurrentTime$")
         return getattr(rule, "MODULE$").apply(plan)
 
     def optimized(self, plan: Any) -> Any:
-        """Return what Spark makes of a plan before it decides how to compute it."""
+        """Return the optimized logical plan of a plan."""
         return self.frame(plan)._jdf.queryExecution().optimizedPlan()
 
     def expressions_of(self, plan: Any) -> str:
         """Return the expressions of a node as JSON.
 
-        That of the node itself has what is below it, too, and takes tens of milliseconds for a scan.
+        The JSON of the node itself includes its children, and takes tens of milliseconds for a scan.
         """
-        # one expression that has all of them as its children
+        # one expression with all expressions as its children
         whole = getattr(self._jvm, "org.apache.spark.sql.catalyst.expressions.Coalesce")(plan.expressions())
         text: str = whole.toJSON()
         return text
 
     def options_of(self, relation: Any) -> dict[str, str]:
-        """Return the options that a relation was made with."""
+        """Return the options of a relation."""
         writer = getattr(self._jvm, "com.fasterxml.jackson.databind.ObjectMapper")()
         options: dict[str, str] = json.loads(
             writer.writeValueAsString(relation.options().asCaseSensitiveMap())
@@ -153,7 +153,7 @@ class Plans:
         return options
 
     def with_output_of(self, relation: Any, other: Any) -> Any:
-        """Return a relation whose columns are the attributes of one with the same columns."""
+        """Return a relation with the attributes of another relation, which has the same columns."""
         parts, output = list(items(relation.productIterator().toSeq())), relation.output()
         held = self.context._gateway.new_array(getattr(self._jvm, "java.lang.Object"), len(parts))
         for position, part in enumerate(parts):
@@ -161,8 +161,8 @@ class Plans:
         return relation.makeCopy(held)
 
     def renamed(self, plan: Any, outputs: Iterable[Any]) -> Any:
-        """Return a plan whose columns, in their order, have the names and ids of these attributes."""
-        # each name of a package is a request to the JVM
+        """Return a plan whose columns, in order, have the names and ids of these attributes."""
+        # looked up once, because each name in a package is a request to the JVM
         alias, empty, nothing = (
             self._sql.catalyst.expressions.Alias,
             self._seq(()),
@@ -175,7 +175,7 @@ class Plans:
         return self._sql.catalyst.plans.logical.Project(self._seq(aliases), plan)
 
     def selected(self, plan: Any, expression: Any) -> Any:
-        """Return a plan of one expression over the rows of another one."""
+        """Return a plan that computes one expression over the rows of another plan."""
         new = getattr(self._sql.catalyst.expressions, "NamedExpression$")
         number = getattr(new, "MODULE$").newExprId()
         empty = self._seq(())
@@ -185,23 +185,23 @@ class Plans:
         return self._sql.catalyst.plans.logical.Project(self._seq([column]), plan)
 
     def replaced(self, plan: Any, others: Sequence[tuple[Any, Any]]) -> Any:
-        """Return a plan with other plans in the place of some, wherever they are in it."""
+        """Return a plan in which the second plan of each pair replaces the first, also in subqueries."""
         pairs = self._jvm.java.util.HashMap()
         for old, new in others:
             pairs.put(old, new)
-        # a map of Scala is a partial function
+        # a Scala map is a partial function
         function = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(pairs)
         return plan.transformWithSubqueries(function)
 
     def frame(self, plan: Any) -> DataFrame:
-        """Return the rows of a plan."""
+        """Return a DataFrame with the rows of a plan."""
         from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
         rows = self._sql.classic.Dataset.ofRows(self._spark._jsparkSession, plan)
         return ClassicDataFrame(rows, self._spark)
 
     def field(self, value: Any, *names: str) -> Any:
-        """Return a private field of an object, or a field of this."""
+        """Return a private field of a JVM object, or follow several fields in turn."""
         for name in names:
             if value is None:
                 return None

@@ -1,4 +1,4 @@
-"""`prune`: the query of a DataFrame over scans that read what it needs, and no more."""
+"""`prune`: rebuild the query of a DataFrame over scans that read only what it needs."""
 
 from __future__ import annotations
 
@@ -36,38 +36,38 @@ if TYPE_CHECKING:
 _log = logging.getLogger("lance_df")
 
 MAX_KEY_BYTES: Final = 32 * 1024 * 1024
-"""The most that is stored of a side of a join for its keys to be asked for."""
+"""The greatest number of stored bytes of a join side whose keys are computed first."""
 MIN_BYTES: Final = 32 * 1024 * 1024
-"""The least that is stored of the other side: to ask takes as long as to read this."""
+"""The least number of stored bytes of the other side: computing keys takes as long as reading these."""
 _TIMES_AS_LARGE: Final = 4
 
 
 def prune(df: DataFrame, *, join_keys: bool = True) -> DataFrame:
-    """Return the same rows, of scans that read only the columns and the partitions that a query needs.
+    """Return the same rows, from scans that read only the columns and partitions that the query needs.
 
-    Spark's own conditions and columns become the options ``filter`` and ``columns`` of each table and
-    namespace of lance_df in the query, where they mean the same. What has no translation is read whole: the
-    answer is the same in any case. All of them stay at the version that they have now, and the present time
-    (``current_timestamp()``) is that of this call.
+    The conditions and columns of the query become the options ``filter`` and ``columns`` of each table and
+    namespace of lance_df in it. A condition without an equivalent in lance_df is not pushed down; the result
+    is the same in any case. The result always reads the versions of this call, and
+    ``current_timestamp()`` is the time of this call.
 
     Parameters
     ----------
     df
-        The whole query: what is added to the result prunes nothing more.
+        The whole query. Operations that you add to the result prune nothing more.
     join_keys
-        Whether the keys of a small side of a join are asked for now, by a job of Spark, to be a condition for
-        a large side.
+        Whether to run a Spark job now that computes the keys of the small side of a join. The keys become a
+        condition for a large side.
 
     Returns
     -------
     DataFrame
-        ``df`` itself if nothing can be left out, over Spark Connect, for streams, and in releases of Spark
-        whose plans are not known, which is logged.
+        ``df`` itself if nothing can be pruned, with Spark Connect, for streams, and for Spark releases whose
+        plans are unknown (which is logged).
 
     Raises
     ------
     LanceError
-        A job that asks for keys fails.
+        A job that computes keys fails.
     """
     check_frame(df, "prune takes")
     spark = df.sparkSession
@@ -85,10 +85,9 @@ def prune(df: DataFrame, *, join_keys: bool = True) -> DataFrame:
 
 
 def explain_scan(df: DataFrame) -> ScanReport:
-    """Return what the scans of a DataFrame keep of their tables and namespaces, and why.
+    """Return a report of what the scans of a DataFrame read after pruning, and which conditions prune.
 
-    ``bytes`` are those of the pages of the columns that are read, in the partitions and fragments that are
-    kept.
+    ``bytes`` counts the pages of the columns that are read, in the partitions and fragments that remain.
 
     Raises
     ------
@@ -112,16 +111,16 @@ def explain_scan(df: DataFrame) -> ScanReport:
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """What a query needs of a relation: rows that a filter is true for; columns, None for all."""
+    """The rows and columns that a query needs of a relation: a filter, and columns or None for all."""
 
     filter: str | None
     names: list[str] | None
 
 
 class _Origins:
-    """Which relations of a query the relations of its optimized plan are, or are copies of.
+    """Maps the relations of an optimized plan to the relations of the query, of which they may be copies.
 
-    Spark gives the attributes of copies ids of their own, as where a common table expression is used twice.
+    Spark gives the attributes of copies new ids, for example if a common table expression is used twice.
     """
 
     def __init__(self, plans: Plans) -> None:
@@ -132,13 +131,13 @@ class _Origins:
         self._nodes.append((_first_id(node), node, number))
 
     def of(self, node: Any) -> list[int]:
-        """Return the numbers of the relations that one may be a copy of."""
+        """Return the numbers of the relations that a relation may be a copy of."""
         first = _first_id(node)
         same = [number for known, _, number in self._nodes if known == first]
         return same or [number for _, other, number in self._nodes if other.table().equals(node.table())]
 
     def occurrences(self, plan: Any) -> dict[int, list[Occurrence]]:
-        """Return where a plan reads each relation; nothing if that is not known."""
+        """Return where a plan reads each relation; empty if that is not known."""
         by_relation = defaultdict(list)
         for each in occurrences(plan, self._plans) or ():
             for number in self.of(each.relation):
@@ -147,7 +146,7 @@ class _Origins:
 
 
 class _Query:
-    """A query, and the relations of lance_df in it by the first of their ids."""
+    """A query, and its relations of lance_df by the ids of their first attributes."""
 
     def __init__(self, spark: SparkSession, df: DataFrame) -> None:
         self._spark = spark
@@ -191,7 +190,7 @@ class _Query:
         return self._with(needs)[0]
 
     def _with(self, needs: Mapping[int, _Needs]) -> tuple[DataFrame, _Origins]:
-        """Return the query over scans of what it needs, and what its relations are."""
+        """Return the query over scans of what it needs, and the origins of its relations."""
         others, origins = [], _Origins(self._plans)
         for number, need in needs.items():
             relation = self._relations[number]
@@ -219,7 +218,7 @@ class _Query:
         return any(NOT_READ in self._plans.expressions_of(node) for node in nodes)
 
     def _key_filters(self, df: DataFrame, origins: _Origins, needs: Mapping[int, _Needs]) -> dict[int, str]:
-        """Return what the small sides of joins say of the relations of large ones."""
+        """Return filters for the relations of large join sides, from the keys of small sides."""
         held: Any = df._jdf
         uses = origins.occurrences(held.queryExecution().optimizedPlan())
         sizes = {number: num_bytes(self._relations[number], needs[number].filter) for number in uses}
@@ -246,7 +245,7 @@ class _Query:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """The sides of joins with a large relation, and how much the scans of each relation read."""
+    """The sides of joins with a large relation, and the bytes that the scans of each relation read."""
 
     origins: _Origins
     sizes: Mapping[int, int]
@@ -293,7 +292,7 @@ def _first_id(node: Any) -> int:
 
 
 def _checked(relation: Relation, text: str | None) -> str | None:
-    """Return a filter that lance_df takes, None for one that it does not take after all."""
+    """Return the filter, or None if lance_df does not accept it."""
     if text is None:
         return None
     try:

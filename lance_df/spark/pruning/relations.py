@@ -1,4 +1,4 @@
-"""Relations of lance_df in plans of Spark: what they read, and the same with less."""
+"""The relations of lance_df in Spark plans, and relations that read less."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOT_READ: Final = (
 
 
 def is_of_lance(node: Any) -> bool:
-    """Whether a relation of a source is one of lance_df."""
+    """Whether a relation reads lance_df."""
     table = node.table()
     return class_of(table) == _PYTHON_TABLE and bool(table.name() == LanceSource.name())
 
@@ -51,11 +51,11 @@ class Relation:
     node
         The relation in the JVM.
     given
-        The options that it was made with.
+        The options of the relation.
     schema
-        The columns, as Spark has them.
+        The columns in Spark's types.
     ids
-        Of its attributes, in their order.
+        The ids of its attributes, in order.
     """
 
     node: Any
@@ -67,7 +67,7 @@ class Relation:
 
     @classmethod
     def of(cls, node: Any, plans: Plans) -> Relation | None:
-        """Return what a relation reads; None for one that is not of lance_df."""
+        """Return the relation of a node, or None if it does not read lance_df."""
         table = node.table()
         if not is_of_lance(node):
             return None
@@ -84,16 +84,16 @@ class Relation:
 
     @property
     def attributes(self) -> Iterator[Any]:
-        """Its attributes in the plan."""
+        """The attributes of the relation in the plan."""
         return items(self.node.output())
 
     @property
     def has_plain_names(self) -> bool:
-        """Whether each column differs from the others by any setting of Spark."""
+        """Whether the column names are distinct even if case is ignored."""
         return len({name.lower() for name in self.schema.names}) == len(self.schema.names)
 
     def columns(self) -> dict[int, StoredColumn]:
-        """Return those on which conditions can be translated, by the ids of their attributes."""
+        """Return the columns whose conditions can be translated, by the ids of their attributes."""
         decimals, stored = without_integers(self.schema), self.source.arrow_schema
         columns = {}
         for number, field, plain in zip(self.ids, self.schema.fields, decimals.fields, strict=True):
@@ -108,15 +108,14 @@ class Relation:
         return columns
 
     def names(self, used: frozenset[int]) -> list[str]:
-        """Return the columns of some attributes, at least one."""
+        """Return the names of the columns of some attributes, or the narrowest column if there are none."""
         names = [name for number, name in zip(self.ids, self.schema.names, strict=True) if number in used]
         return names or [self._narrowest()]
 
     def read(self, spark: SparkSession, names: list[str] | None, filter: str | None) -> DataFrame | None:
-        """Return the same columns, of which only some are read, and only rows that a filter is true for.
+        """Return the same columns, but read only some of them, and only rows for which a filter is true.
 
-        Returns None if Spark has other types for them, or another opinion on whether they may be NULL, as it
-        has for a schema that a user gave.
+        Returns None if types or nullability would differ, as they may if the user gave a schema.
         """
         options = {name: value for name, value in self.given.items() if name.lower() not in _REPLACED}
         ref = SourceRef.of(self.source, self.options)
@@ -124,7 +123,7 @@ class Relation:
         if ref.branch is not None:
             options["branch"] = ref.branch
         if names is not None:
-            # Spark casts nothing to TIME, which these columns would be errors of
+            # Spark cannot cast the error for a column that is not read to TIME, so these columns are read
             times = [each.name for each in self.schema.fields if _TIME in each.dataType.simpleString()]
             options["columns"] = json.dumps(list(dict.fromkeys([*names, *times])))
         elif self.options.columns is not None:
@@ -145,7 +144,7 @@ class Relation:
             *(
                 quoted_name(each.name)
                 if each.name in types
-                # of which Spark takes nothing, unless a query is added to this
+                # Spark evaluates this only if the user adds a query over the result
                 else F.raise_error(F.lit(NOT_READ)).cast(each.dataType).alias(each.name)
                 for each in fields
             )
@@ -156,6 +155,6 @@ class Relation:
         for name in self.schema.names:
             try:
                 widths[name] = self.source.arrow_schema.field(name).type.bit_width
-            except (KeyError, ValueError):  # of no fixed width
+            except (KeyError, ValueError):  # no fixed width
                 continue
         return min(widths, key=lambda name: widths[name]) if widths else self.schema.names[0]

@@ -1,7 +1,7 @@
-"""Conditions on times, in SQL: Spark's microseconds in the unit of the stored column.
+"""Write conditions on times as SQL, with Spark's microseconds in the unit of the stored column.
 
-DataFusion brings a time of another unit to that of the column and cuts what does not fit, so the values here
-are in the column's own unit.
+DataFusion truncates a time of a finer unit to the unit of the column, so the values here are in the column's
+unit.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _UNITS: Final = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": 
 
 
 def compared_time(name: str, data_type: pa.TimestampType, operator: str, micros: int) -> str | None:
-    """Return a filter for a comparison of a column with a time of Spark, true for the same rows.
+    """Return a filter that is true for the same rows as a comparison of a column with a time in Spark.
 
     Parameters
     ----------
     name
-        The column, quoted.
+        The quoted name of the column.
     """
     if data_type.unit == "ns":
         return _compared_nanos(name, data_type, operator, micros)
@@ -46,7 +46,7 @@ def compared_time(name: str, data_type: pa.TimestampType, operator: str, micros:
 def times_listed_in(
     name: str, data_type: pa.TimestampType, values: Iterable[int], *, negated: bool
 ) -> str | None:
-    """Return a filter for the times of a list, or for all others, of a column without nanoseconds."""
+    """Return a filter for the times in a list, or if negated for all others; not for nanoseconds."""
     pairs = [divmod(micros, _MICROS[data_type.unit]) for micros in values]
     texts = [_literal(time, data_type) for time, rest in pairs if not rest]
     if not texts:
@@ -55,7 +55,7 @@ def times_listed_in(
 
 
 def _compared_nanos(name: str, data_type: pa.TimestampType, operator: str, micros: int) -> str | None:
-    """Return a comparison of times whose nanoseconds Spark has cut off."""
+    """Return a comparison for times in nanoseconds, which Spark rounds down to microseconds."""
     if not -_INT64 < (micros - 1) * _NANOS <= (micros + 1) * _NANOS < _INT64:
         return None
     this, following = (_literal(each * _NANOS, data_type) for each in (micros, micros + 1))
