@@ -58,7 +58,9 @@ def test_json_is_compared_with_json_only(ctx: lance_df.SessionContext, condition
         f"UPDATE t SET s = 'y' WHERE {condition}",
         f"MERGE INTO u USING (SELECT id i FROM t WHERE {condition}) o ON id = i WHEN MATCHED THEN DELETE",
     ):
-        with pytest.raises(InvalidInputError, match=r"holds JSON.*compared with JSON only"):
+        # older releases of DataFusion do not compare values of two types in nullif
+        message = r"holds JSON.*compared with JSON only|nullif.* is not comparable"
+        with pytest.raises(InvalidInputError, match=message):
             ctx.sql(statement)
     assert ctx.sql("SELECT id FROM t WHERE s <> 'y'").count() == 3
 
