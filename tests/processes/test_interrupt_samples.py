@@ -22,15 +22,20 @@ GROUPS = {
 def test_an_interrupted_operation_is_done_or_undone(group: str) -> None:
     names = GROUPS[group]
     words = ["--samples", "2", "--size", "8", "--operations", *names]
-    found = subprocess.run(
-        [sys.executable, "tools/interrupts.py", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert found.returncode == 0, found.stdout + found.stderr[-3000:]
-    lines = found.stdout.splitlines()
-    assert [line.partition(":")[0] for line in lines] == names
-    assert sum(int(line.split()[1]) for line in lines) > 0
+    num_interrupted = 0
+    for _ in range(5):  # on a busy machine all of a few operations may end before they are interrupted
+        done = subprocess.run(
+            [sys.executable, "tools/interrupts.py", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+        lines = done.stdout.splitlines()
+        assert [line.partition(":")[0] for line in lines] == names
+        num_interrupted = sum(int(line.split()[1]) for line in lines)
+        if num_interrupted:
+            break
+    assert num_interrupted
