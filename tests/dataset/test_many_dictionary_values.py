@@ -70,10 +70,9 @@ def test_filters_that_compute(tmp_path: Path, nest: str) -> None:
         assert found.to_pylist() == expected[start : start + options.get("limit", 200)]
     assert data.to_table(filter="id % 2 = 1").to_pylist() == expected[1::2]
     # a sort joins them in any case
+    message = r"(Dictionary key bigger|DictionaryKeyOverflow).*ORDER BY"
     for run in ("to_batch_records", "to_stream_reader"):
-        with pytest.raises(
-            InvalidInputError, match=r"(Dictionary key bigger|DictionaryKeyOverflow).*ORDER BY"
-        ):
+        with pytest.raises(InvalidInputError, match=message):
             list(getattr(data.sql("SELECT x FROM dataset ORDER BY id").build(), run)())
 
 
