@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _NANOSECONDS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 # functions of the current time, whose digits the user does not choose
 _CLOCKS: Final = frozenset({"now", "current_timestamp", "current_date", "current_time", "today"})
-_TIME: Final = re.compile(r"\d:\d\d:\d\d\.\d")
+_TIME: Final = re.compile(r"-\d\d?[T\s]\s*\d\d?:\d\d:\d\d\.\d")
 _FRACTION: Final = re.compile(r"\.(\d+)")
 
 

@@ -107,3 +107,9 @@ def test_fields_of_structs_hold_json_too(tmp_path: Path) -> None:
         with pytest.raises(InvalidInputError, match=r"column 'st\.doc' holds JSON"):
             ctx.sql(f"DELETE FROM t WHERE {condition}")
     assert ctx.sql("DELETE FROM t WHERE st['text'] = '1'").to_pylist() == [{"count": 1}]
+
+
+def test_json_is_compared_with_json_of_a_subquery(ctx: lance_df.SessionContext) -> None:
+    for number, wanted in ((0, [0]), (1, []), (2, [])):
+        rows = ctx.sql(f"SELECT id FROM t WHERE j = (SELECT k FROM t WHERE id = {number})")
+        assert rows.to_pydict() == {"id": wanted}
