@@ -157,7 +157,7 @@ def test_global_buffers_are_no_data(tmp_path: Path, first: bool) -> None:
             writer.add_global_buffer(b"hello")
         writer.write_batch(rows)
         writer.add_global_buffer(memoryview(b"more"))
-        with pytest.raises(InvalidInputError, match="bytes, not str"):
+        with pytest.raises(InvalidInputError, match="must be bytes, got str"):
             writer.add_global_buffer("text")
         with pytest.raises(InvalidInputError, match="bytes, not int"):
             writer.add_global_buffer(3)

@@ -151,7 +151,7 @@ def test_the_highest_field_ids():
         json.dumps(json.loads(text) | column_of("a", str(2**31 - 1))), source="the manifest"
     )
     assert read.max_field_id == 2**31 - 1
-    with pytest.raises(CorruptDataError, match="field ids up to 2147483647 are in use"):
+    with pytest.raises(CorruptDataError, match="ids up to 2147483647 are in use"):
         NullColumns(pa.schema([("b", pa.int8())])).schema_after(read)
 
 

@@ -284,7 +284,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         pa.table({"a": pa.nulls(1, pa.month_day_nano_interval())}),
         {},
         UnsupportedFeatureError,
-        "no type for",
+        "does not support Arrow type",
     ),
     "null": (pa.table([[1, None]], schema=NOT_NULL), {}, InvalidInputError, "'a' is declared not null"),
     "late null": (
@@ -323,7 +323,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         pa.table({"s": pa.array([{}, None], pa.struct([]))}),
         {},
         UnsupportedFeatureError,
-        "a struct without fields can be neither null nor in a list",
+        "a struct without fields cannot be null or in a list",
     ),
     "dictionary of dates": (
         pa.table({"d": pa.array([1], pa.date32()).dictionary_encode()}),
