@@ -39,7 +39,9 @@ def parse_message(message_type: Callable[[], M], data: bytes | pa.Buffer, *, sou
     try:
         message.ParseFromString(bytes(data))
     except (DecodeError, ValueError, RecursionError) as err:
-        raise CorruptDataError(f"{source}: {what} is not a valid message of {len(data)} bytes") from err
+        raise CorruptDataError(
+            f"{source}: {what} is not a valid Protobuf message of {len(data)} bytes"
+        ) from err
     return message
 
 

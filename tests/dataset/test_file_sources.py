@@ -100,7 +100,7 @@ def test_only_empty_fields_of_csv_are_null(tmp_path: Path, suffix: str) -> None:
 
 def test_values_of_csv_that_do_not_fit_name_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a\n" + "1234567\n" * 1_500_000 + "x\n")
-    with pytest.raises(InvalidInputError, match=r"a\.csv: .* unless a schema says them"):
+    with pytest.raises(InvalidInputError, match=r"a\.csv: .* unless the schema gives them"):
         lance_df.write_dataset(tmp_path / "a.csv", tmp_path / "t.lance")
     ds = lance_df.write_dataset(tmp_path / "a.csv", tmp_path / "t.lance", pa.schema([("a", pa.string())]))
     assert ds.count_rows("a = 'x'") == 1

@@ -238,7 +238,7 @@ def test_what_branches_are_refused(ours: lance_df.LanceDataset) -> None:
         assert "not a valid branch name" in refusal(ours.create_branch, name)
         assert "not a valid branch name" in refusal(ours.branches.delete, name)
     assert "a folder of tables" in refusal(ours.create_branch, "a/data")
-    assert "a text, not None" in refusal(ours.create_branch, None)
+    assert "a string, got None" in refusal(ours.create_branch, None)
     ours.create_branch("kept")
     with pytest.raises(AlreadyExistsError, match="a branch 'kept' already"):
         ours.create_branch("kept", 1)

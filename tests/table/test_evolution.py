@@ -46,7 +46,7 @@ def test_a_look_up_in_chunks_of_text() -> None:
     table = pa.table({"k": pa.chunked_array([["a", "b"], ["a"], []], pa.string()), "v": [1, 2, 3]})
     lookup = Lookup(table, "k")
     assert lookup.find(pa.array(["b", "a", "c", None])).to_pylist() == [1, 2, None, None]
-    with pytest.raises(ColumnNotFoundError, match="column 'x' does not exist"):
+    with pytest.raises(ColumnNotFoundError, match="no column 'x'"):
         Lookup(table, "x")
     with pytest.raises(InvalidInputError, match="no columns but"):
         Lookup(table.select(["k"]), "k")

@@ -329,13 +329,13 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         pa.table({"d": pa.array([1], pa.date32()).dictionary_encode()}),
         {},
         UnsupportedFeatureError,
-        "no dictionaries of date32:day",
+        "not support dictionaries of date32:day",
     ),
     "vectors of text": (
         pa.table({"v": pa.array([["a"]], pa.list_(pa.string(), 1))}),
         {},
         UnsupportedFeatureError,
-        "no fixed-size lists of string",
+        "not support fixed-size lists of string",
     ),
     "nested vectors of structs": (
         pa.table({"v": pa.array([[[{"x": 1}]]], pa.list_(pa.list_(pa.struct({"x": pa.int8()}), 1), 1))}),
