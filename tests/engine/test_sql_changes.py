@@ -228,7 +228,7 @@ def test_errors_show_the_statement_and_nothing_internal(store, sql):
 
 
 def test_frames_do_not_write_to_stored_tables_by_write_table(store):
-    with pytest.raises(UnsupportedFeatureError, match=r"in this way: use lance_df.write_dataset"):
+    with pytest.raises(UnsupportedFeatureError, match=r"does not support INSERT; use lance_df.write_dataset"):
         store.ctx.sql("SELECT * FROM t").write_table("t")
 
 
