@@ -67,18 +67,18 @@ def open_files(
     for text in texts:
         if not (_format_of(text) or _WILDCARDS.intersection(text)):
             raise InvalidInputError(
-                f"{text!r:.200}: rows are read from files whose names end in .parquet or .csv, or from a "
+                f"{text!r:.200}: rows can be read only from files that end in .parquet or .csv, or from a "
                 "glob of these; open a Lance table with lance_df.dataset"
             )
         former = filesystem
         filesystem, matching = _matching(text, storage_options)
         if paths and filesystem != former:
-            raise InvalidInputError(f"{text}: the files are of several stores")
+            raise InvalidInputError(f"{text}: the files must all be in the same store")
         paths += matching
     text = ", ".join(texts)
     formats = {_format_of(path) for path in paths}
     if None in formats or len(formats) != 1:
-        raise InvalidInputError(f"{text}: the files are not all of Parquet, or all of CSV, by their names")
+        raise InvalidInputError(f"{text}: the files must be all Parquet or all CSV, by their names")
     (name,) = formats
     with _errors_of(text, str(name)):
         files = _opened(paths, filesystem, str(name), schema, column_types)
@@ -152,11 +152,11 @@ def _errors_of(text: str, name: str) -> Iterator[None]:
     except LanceError:
         raise
     except FileNotFoundError as err:
-        raise NotFoundError(f"{text}: no such file") from err
+        raise NotFoundError(f"{text}: file does not exist") from err
     except (pa.ArrowException, OSError) as err:
         hint = ""
         if "conversion error" in str(err):
-            hint = "; types follow from the beginning of a file, unless a schema says them"
+            hint = "; types are inferred from the beginning of a file unless a schema gives them"
         raise InvalidInputError(f"{text}: cannot be read as {name}: {err}{hint}") from err
 
 
@@ -177,12 +177,12 @@ def _matching(text: str, storage_options: Mapping[str, Any] | None) -> tuple[Any
     else:
         if is_glob and text.lower().startswith(("http://", "https://")):
             raise UnsupportedFeatureError(
-                f"{text}: files of a web server cannot be listed: name each of them"
+                f"{text}: the files of a web server cannot be listed; name each file"
             )
         with translate_errors(location.uri):
             paths = sorted(location.fs.glob(location.path)) if is_glob else [location.path]
     if not paths:
-        raise NotFoundError(f"{text}: no file has such a name")
+        raise NotFoundError(f"{text}: no file matches the pattern")
     return (None if location.is_local else location.fs), paths
 
 

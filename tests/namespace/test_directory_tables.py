@@ -149,7 +149,7 @@ def test_queries(both: tuple[Any, Any]) -> None:
         },
     )
     for search in searches:
-        with pytest.raises(UnsupportedFeatureError, match="no vector or text search"):
+        with pytest.raises(UnsupportedFeatureError, match="vector and text search are not available"):
             ours.query_table(request("query_table", k=1, **search))
 
 

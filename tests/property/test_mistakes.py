@@ -113,7 +113,7 @@ def test_single_files(root: Path):
 
 
 def test_folders_of_tables(root: Path):
-    with pytest.raises(NotFoundError, match="no such folder"):
+    with pytest.raises(NotFoundError, match="folder does not exist"):
         lance_df.connect(root / "nowhere")
 
 
