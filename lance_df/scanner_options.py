@@ -149,7 +149,7 @@ class ScannerOptions:
             object.__setattr__(self, name, number)
         if self.include_deleted_rows and not self.with_row_id:
             raise InvalidInputError(
-                "include_deleted_rows needs with_row_id=True, because a null _rowid marks deleted rows"
+                "include_deleted_rows is set but with_row_id is false; a null _rowid marks deleted rows"
             )
         if self.scan_stats_callback is not None and not callable(self.scan_stats_callback):
             raise InvalidInputError(

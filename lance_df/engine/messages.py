@@ -102,7 +102,7 @@ def of_expression(message: str, expression: str, table: str) -> str:
     if "(" not in expression:
         message = message.replace("Expected: ), found", "Expected: the end of the text, found")
     message = message.replace(f"'{table}.", "'")
-    message = _NOT_BOOLEAN.sub(r"the filter \1 must return a boolean, it returns \2", message)
+    message = _NOT_BOOLEAN.sub(r"the filter \1 does not return a boolean, but \2", message)
     before, fields, listed = message.partition("Valid fields are ")
     return before + fields + re.sub(rf"(^|, ){re.escape(table)}\.", r"\1", listed)
 

@@ -49,7 +49,7 @@ def test_deleted_rows_are_filtered_like_others(tmp_path: Path, version: str, ind
         assert scanner.count_rows() == scanner.to_table().num_rows == len(scanner.head(1000))
     # what was asked for before is not what is returned now
     assert dataset.to_table(filter="a < 32", with_row_id=True)["a"].to_pylist() == [30, 31]
-    with pytest.raises(ValueError, match="needs with_row_id=True"):
+    with pytest.raises(ValueError, match="with_row_id is false"):
         dataset.to_table(filter="a < 30", include_deleted_rows=True)
 
 

@@ -63,7 +63,7 @@ MESSAGES = [
     ("Invalid user input: ", lambda lib, ds: ds.to_table(filter="a AN")),
     ("Invalid user input: ", lambda lib, ds: ds.to_table(filter="🥞")),
     ("No field named nope", lambda lib, ds: ds.to_table(filter="nope = 7")),
-    ("must return a boolean", lambda lib, ds: ds.to_table(filter="a")),
+    ("does not return a boolean", lambda lib, ds: ds.to_table(filter="a")),
     (
         "Can't cast value 300 to type Int8",
         lambda lib, ds: ds.alter_columns({"path": "b", "data_type": pa.int8()}),
@@ -75,7 +75,7 @@ MESSAGES = [
     ('Column "q" does not exist', lambda lib, ds: ds.alter_columns({"path": "q", "name": "z"})),
     ("Unknown key: type", lambda lib, ds: ds.alter_columns({"path": "a", "type": "string"})),
     ("At least one of name, nullable, or data_type", lambda lib, ds: ds.alter_columns({"path": "a"})),
-    ("needs with_row_id=True", lambda lib, ds: ds.to_table(include_deleted_rows=True)),
+    ("with_row_id is false", lambda lib, ds: ds.to_table(include_deleted_rows=True)),
 ]
 
 

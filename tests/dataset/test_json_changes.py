@@ -84,7 +84,7 @@ def test_json_within_other_columns_is_not_computed(tmp_path: Path) -> None:
     )
     table = lance_df.write_dataset(rows, tmp_path / "t.lance")
     for name, expression in (("of_struct", "named_struct('n', '[7]')"), ("of_list", "['3']")):
-        with pytest.raises(UnsupportedFeatureError, match=f"'{name}' has JSON within it"):
+        with pytest.raises(UnsupportedFeatureError, match=f"'{name}' has JSON in a nested field"):
             table.update({name: expression})
     table.update({"id": "id + 1"})
     assert table.to_table().to_pylist() == [{"id": 2, "of_struct": {"n": "1"}, "of_list": ["2"]}]

@@ -114,7 +114,7 @@ def test_iterables_need_a_schema(tmp_path: Path) -> None:
         (None, None, "NoneType is not Arrow data"),
         ("rows", TABLE.schema, "end in .parquet or .csv"),
         ([], None, "has no schema"),
-        ([1, 2], TABLE.schema, "holds a int"),
+        ([1, 2], TABLE.schema, "it has a int"),
         ({"a": [1, "x"]}, None, "cannot be converted to Arrow data"),
         ({"a": [1], "b": [1, 2]}, None, "cannot be converted to Arrow data"),
         (

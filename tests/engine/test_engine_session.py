@@ -159,7 +159,7 @@ def test_bare_names_are_in_the_default_schema(sample, make, config):
 
 
 def test_unknown_catalogs(sample, ctx):
-    with pytest.raises(DatasetNotFoundError, match="no catalog 'nowhere'"):
+    with pytest.raises(DatasetNotFoundError, match="catalog 'nowhere' does not exist"):
         lance_df.register(ctx, "nowhere.public.t", sample)
 
 

@@ -39,7 +39,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         ("id && city", "use AND"),
         ("city = 'x", "a quote or a comment is not closed"),
         ("nope > 1", "Valid fields are id, city"),
-        ("id", "the filter 'id' must return a boolean, it returns Int64"),
+        ("id", "the filter 'id' does not return a boolean, but Int64"),
         pytest.param(
             "id = 'a'",
             "Cannot cast string 'a' to value of Int64 type",

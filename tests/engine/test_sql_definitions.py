@@ -310,7 +310,7 @@ def test_quoted_schemas_mean_no_folder_of_another_case(ctx, tmp_path):
             f"CREATE TABLE {schema}.u (a INT)",
             f"CREATE OR REPLACE TABLE {schema}.t (a INT)",
         ):
-            with pytest.raises(DatasetNotFoundError, match="no schema 's"):
+            with pytest.raises(DatasetNotFoundError, match="schema 's"):
                 ctx.sql(statement)
     assert ctx.sql("SELECT a FROM s.t").to_pylist() == [{"a": 1}]
     assert count(ctx, 'INSERT INTO "S".t VALUES (2)') == 1

@@ -306,10 +306,10 @@ def test_json_of_a_query_stays_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "error", "message"),
     [
-        ("SELECT * FROM t VERSION AS OF -1", "InvalidInput", "a whole number or a tag in quotes, not -1"),
-        ("SELECT * FROM t VERSION AS OF $1", "InvalidInput", "a whole number or a tag in quotes, not $1"),
-        ("SELECT * FROM t VERSION AS OF", "InvalidInput", "not the end of the text"),
-        ("SELECT * FROM t TIMESTAMP AS OF now()", "InvalidInput", "a time in quotes, not now()"),
+        ("SELECT * FROM t VERSION AS OF -1", "InvalidInput", "a whole number or a tag in quotes, got -1"),
+        ("SELECT * FROM t VERSION AS OF $1", "InvalidInput", "a whole number or a tag in quotes, got $1"),
+        ("SELECT * FROM t VERSION AS OF", "InvalidInput", "got the end of the text"),
+        ("SELECT * FROM t TIMESTAMP AS OF now()", "InvalidInput", "a time in quotes, got now()"),
         ("WITH q AS (SELECT 1) SELECT * FROM q VERSION AS OF 1", "DatasetNotFound", "have versions"),
         ('SELECT * FROM "n$partitions" VERSION AS OF 2', "DatasetNotFound", "have versions"),
         ("SELECT 1; SELECT 2", "UnsupportedFeature", "call it for each"),

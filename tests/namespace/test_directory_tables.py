@@ -366,7 +366,7 @@ def test_errors(tmp_path: Path) -> None:
     ours.create_table_tag("t", "x", 1)
     with pytest.raises(AlreadyExistsError):
         ours.create_table_tag("t", "x", 1)
-    with pytest.raises(UnsupportedFeatureError, match="computes column 'v'"):
+    with pytest.raises(UnsupportedFeatureError, match="column 'v' cannot be computed"):
         ours.alter_table_add_columns("t", [{"name": "v", "computed": "x"}])
 
 

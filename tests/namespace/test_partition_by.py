@@ -114,7 +114,7 @@ def test_unknown_columns():
     [
         ("CAST(col0 / 3 AS VARCHAR)", "any width"),
         ("random()", "deterministic"),
-        ("now() > to_timestamp(col0)", "whenever"),
+        ("now() > to_timestamp(col0)", "when and where"),
         ("(SELECT max(col0))", "own row"),
         ("arrow_typeof(col0)", "arrow_typeof"),
         ("make_array(col0)", "no partition value"),
