@@ -758,7 +758,7 @@ def test_all_save_modes(spark, tmp_path):
     assert lance_df.dataset(path).count_rows() == 20
     lance_df.spark.write(df.limit(3), path, mode="overwrite")
     assert lance_df.dataset(path).count_rows() == 3
-    with pytest.raises(AlreadyExistsError, match="a table already exists"):
+    with pytest.raises(AlreadyExistsError, match="there is a table"):
         lance_df.spark.write(df, path, mode="append", partition_by=["bucket(id, 2)"])
     lance_df.spark.write(df, tmp_path / "ns", mode="ignore", partition_by=["bucket(id, 2)"])
     lance_df.spark.write(df, tmp_path / "ns", mode="append")
