@@ -337,10 +337,7 @@ class NamespaceManifest:
         types = {field.name: field.type for field in self.table.arrow_schema}
         for each in BASE_FIELDS[:3]:
             if types.get(each.name) != each.type:
-                raise CorruptDataError(
-                    f"{self.table.uri}: column {each.name} of type {each.type} is missing in the manifest "
-                    "table"
-                )
+                raise CorruptDataError(f"{self.table.uri}: column {each.name} of type {each.type} is missing")
         wanted = {field.column: field.result_type for field in self.specs.fields.values()}
         wanted |= {field.name: field.type for field in READ_FIELDS if field.name in types}
         missing = [name for name, data_type in wanted.items() if types.get(name) != data_type]
