@@ -52,11 +52,11 @@ if TYPE_CHECKING:
         types,
         util,
     )
-    from lance_df.api.directory_namespace import DirectoryNamespace
+    from lance_df.api.directory.namespace import DirectoryNamespace
     from lance_df.api.filtered_dataset import FilteredDataset
     from lance_df.api.information import DataStatistics, FieldStatistics
     from lance_df.api.merge_insert import MergeInsertBuilder
-    from lance_df.api.namespaces import PartitionedNamespace
+    from lance_df.api.namespaces.namespace import PartitionedNamespace
     from lance_df.api.verify import verify
     from lance_df.blob import Blob, BlobArray, BlobColumn, BlobFile, blob_array, blob_field
     from lance_df.cache import CacheCounters, CacheStatistics, cache_statistics, set_cache_bytes
@@ -114,7 +114,7 @@ _HOMES = {
     "ScanReport": "lance_df.engine",
     "ScanStatistics": "lance_df.scanner_options",
     "SQLiteManifestStore": "lance_df.table.metadata.external_store_sqlite",
-    "PartitionedNamespace": "lance_df.api.namespaces",
+    "PartitionedNamespace": "lance_df.api.namespaces.namespace",
     "SessionContext": "lance_df.engine",
     "Transaction": "lance_df.operations",
     "batch_udf": "lance_df.udf",

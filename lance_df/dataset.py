@@ -26,7 +26,7 @@ from lance_df.api.information import (
 )
 from lance_df.api.maintenance import Maintenance
 from lance_df.api.merge_insert import MergeInsertBuilder
-from lance_df.api.namespace_tables import table_location
+from lance_df.api.namespaces.tables import table_location
 from lance_df.api.optimizer import DatasetOptimizer
 from lance_df.api.reading import Reading, integer
 from lance_df.api.row_changes import RowChanges

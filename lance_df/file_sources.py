@@ -67,18 +67,20 @@ def open_files(
     for text in texts:
         if not (_format_of(text) or _WILDCARDS.intersection(text)):
             raise InvalidInputError(
-                f"{text!r:.200}: rows are read from files whose names end in .parquet or .csv, or from a "
-                "glob of these; open a Lance table with lance_df.dataset"
+                f"{text!r:.200}: expected files whose names end in .parquet or .csv, or a glob of such "
+                "files; open a Lance table with lance_df.dataset"
             )
         former = filesystem
         filesystem, matching = _matching(text, storage_options)
         if paths and filesystem != former:
-            raise InvalidInputError(f"{text}: the files are of several stores")
+            raise InvalidInputError(f"{text}: the files must be in one store")
         paths += matching
     text = ", ".join(texts)
     formats = {_format_of(path) for path in paths}
     if None in formats or len(formats) != 1:
-        raise InvalidInputError(f"{text}: the files are not all of Parquet, or all of CSV, by their names")
+        raise InvalidInputError(
+            f"{text}: the files must all be Parquet or all be CSV, by the endings of their names"
+        )
     (name,) = formats
     with _errors_of(text, str(name)):
         files = _opened(paths, filesystem, str(name), schema, column_types)
@@ -156,7 +158,7 @@ def _errors_of(text: str, name: str) -> Iterator[None]:
     except (pa.ArrowException, OSError) as err:
         hint = ""
         if "conversion error" in str(err):
-            hint = "; types follow from the beginning of a file, unless a schema says them"
+            hint = "; types are inferred from the beginning of a file, unless the schema gives them"
         raise InvalidInputError(f"{text}: cannot be read as {name}: {err}{hint}") from err
 
 
@@ -177,12 +179,12 @@ def _matching(text: str, storage_options: Mapping[str, Any] | None) -> tuple[Any
     else:
         if is_glob and text.lower().startswith(("http://", "https://")):
             raise UnsupportedFeatureError(
-                f"{text}: files of a web server cannot be listed: name each of them"
+                f"{text}: files on a web server cannot be listed; name each of them"
             )
         with translate_errors(location.uri):
             paths = sorted(location.fs.glob(location.path)) if is_glob else [location.path]
     if not paths:
-        raise NotFoundError(f"{text}: no file has such a name")
+        raise NotFoundError(f"{text}: no file matches")
     return (None if location.is_local else location.fs), paths
 
 

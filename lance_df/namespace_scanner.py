@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lance_df.api.namespaces import PartitionedNamespace
+    from lance_df.api.namespaces.namespace import PartitionedNamespace
     from lance_df.format.schema import Schema
     from lance_df.scan.plan import ScanPlan
     from lance_df.scan.request import ScanRequest

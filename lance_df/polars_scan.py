@@ -83,7 +83,7 @@ def _opened(
 ) -> DatasetCalls:
     with imports_finished():
         from lance_df.api.filtered_dataset import FilteredDataset
-        from lance_df.api.namespaces import PartitionedNamespace
+        from lance_df.api.namespaces.namespace import PartitionedNamespace
         from lance_df.dataset import LanceDataset, dataset
 
     if isinstance(source, FilteredDataset) and version is None:

@@ -13,7 +13,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.records import as_integer, dataclass
 
 if TYPE_CHECKING:
-    from lance_df.api.namespace_reading import NamespaceReading
+    from lance_df.api.namespaces.reading import NamespaceReading
     from lance_df.dataset import LanceDataset
     from lance_df.fragment import LanceFragment
     from lance_df.scan.report import TableReport

@@ -42,7 +42,12 @@ SCHEMA: Final = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("s", pa.string
 # what takes longer hangs
 PATIENCE_SECONDS: Final = 60.0
 _MODULES: Final = (
-    *("lance_df.api.namespaces", "lance_df.cli.app", "lance_df.cli.shell", "lance_df.engine.session"),
+    *(
+        "lance_df.api.namespaces.namespace",
+        "lance_df.cli.app",
+        "lance_df.cli.commands.shell",
+        "lance_df.engine.session",
+    ),
     *("lance_df.file.v2.writer", "datafusion", "pyarrow.compute", "pyarrow.dataset"),
 )
 
@@ -92,8 +97,8 @@ def _opened(path: Path) -> lance_df.PartitionedNamespace:
 
 def _statements(path: Path, *statements: str) -> None:
     """Run statements in a shell; an interruption leads to the next one, so it is raised here instead."""
-    from lance_df.cli.shell import Shell
-    from lance_df.cli.shell_session import ShellSession
+    from lance_df.cli.commands.shell import Shell
+    from lance_df.cli.shell.session import ShellSession
     from lance_df.engine.session import connect
 
     lines = iter(statements)

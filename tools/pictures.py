@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import lance_df
 from lance_df.cli import main as command_line
-from lance_df.cli.demo import write_tables
+from lance_df.cli.commands.demo import write_tables
 from lance_df.display.page import whole_page
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow.dataset
 
-    from lance_df.api.namespaces import PartitionedNamespace
+    from lance_df.api.namespaces.namespace import PartitionedNamespace
     from lance_df.dataset import LanceDataset
     from lance_df.scanner_options import Columns, Filter
 

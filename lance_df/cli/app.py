@@ -63,7 +63,7 @@ def subparsers() -> list[tuple[str, str, argparse.ArgumentParser]]:
 
 
 def _add(commands: Any, name: str) -> tuple[str, argparse.ArgumentParser]:
-    module = importlib.import_module(f"lance_df.cli.{name}")
+    module = importlib.import_module(f"lance_df.cli.commands.{name}")
     command: argparse.ArgumentParser = commands.add_parser(
         name,
         help=module.SUMMARY,

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lance_df.cli.statements import split_statements
+from lance_df.cli.shell.statements import split_statements
 from lance_df.errors import InvalidInputError, NotFoundError
 from lance_df.records import dataclass
 

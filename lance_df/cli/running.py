@@ -7,8 +7,8 @@ import sys
 import time
 from typing import IO, TYPE_CHECKING
 
+from lance_df.cli.output.render import render
 from lance_df.cli.progress import Progress
-from lance_df.cli.render import render
 from lance_df.cli.stuck import leaving_when_stuck
 from lance_df.display.numbers import number_text
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.cli.files import FileTables
-    from lance_df.cli.table_lines import Screen
+    from lance_df.cli.output.table_lines import Screen
     from lance_df.engine.dataframe import LanceDataFrame
     from lance_df.engine.session import SessionContext
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_df.api.directory_namespace import DirectoryNamespace
-from lance_df.api.namespace_changes import NamespaceTransaction
-from lance_df.api.namespaces import PartitionedNamespace
+from lance_df.api.directory.namespace import DirectoryNamespace
+from lance_df.api.namespaces.changes import NamespaceTransaction
+from lance_df.api.namespaces.namespace import PartitionedNamespace
 from lance_df.compute.calculator import evaluator
 from lance_df.conformance.values import from_array, from_table, to_array, to_table
 from lance_df.dataset import dataset

@@ -129,7 +129,7 @@ def variable_array(
         check_utf8(data, ends)
     large = pa.types.is_large_string(data_type) or pa.types.is_large_binary(data_type)
     if not large and not (text or pa.types.is_binary(data_type)):
-        raise CorruptDataError(f"values of variable width are stored, the type is {data_type}")
+        raise CorruptDataError(f"expected values of type {data_type}, found values of variable width")
     offsets = ends if large else _offsets_32(ends)
     return pa.Array.from_buffers(data_type, len(ends) - 1, [valid, pa.py_buffer(offsets), data])
 
@@ -266,7 +266,7 @@ def _with_used_values(values: pa.Array) -> pa.Array:
 
 
 def _too_large(data_type: pa.DataType) -> OversizedArrayError:
-    return OversizedArrayError(f"the rows do not fit into one array of {data_type}: read fewer")
+    return OversizedArrayError(f"the rows do not fit into one array of {data_type}; read fewer rows")
 
 
 def has_nulls(array: pa.Array) -> bool:
@@ -295,8 +295,8 @@ def _coded(values: pa.Array, data_type: pa.DataType) -> pa.DictionaryArray:
         indices = encoded.indices.cast(data_type.index_type)
     except pa.ArrowInvalid as err:
         raise OversizedArrayError(
-            f"the pages have {len(encoded.dictionary)} dictionary values together, "
-            f"more than the type {data_type.index_type} of indices can number: read fewer rows"
+            f"the pages have {len(encoded.dictionary)} different dictionary values, more than indices of "
+            f"type {data_type.index_type} can address; read fewer rows"
         ) from err
     return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=data_type.ordered)
 
@@ -304,8 +304,8 @@ def _coded(values: pa.Array, data_type: pa.DataType) -> pa.DictionaryArray:
 def _offsets_32(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     if len(ends) and int(ends[-1]) > _INT32_MAX:
         raise OversizedArrayError(
-            f"the rows hold {int(ends[-1])} bytes or items, "
-            f"an array of this type takes at most {_INT32_MAX}: read fewer rows"
+            f"the rows hold {int(ends[-1])} bytes or items, but an array of this type holds at most "
+            f"{_INT32_MAX}; read fewer rows"
         )
     return ends.astype(np.int32)
 

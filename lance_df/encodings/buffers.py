@@ -70,7 +70,9 @@ class Chunked:
         if short.any():
             first = int(short.argmax())
             wanted = int(np.broadcast_to(sizes, short.shape)[first])
-            raise CorruptDataError(f"{what} take {self.sizes[first]} bytes, expected at least {wanted}")
+            raise CorruptDataError(
+                f"the buffer of {what} has {self.sizes[first]} bytes, expected at least {wanted}"
+            )
 
     def words(self, num_bytes: int) -> npt.NDArray[Any]:
         """Return the whole of ``data`` as unsigned words."""
@@ -117,7 +119,8 @@ def read_spans(
         return np.empty(0, np.uint8), np.empty(0, np.int64)
     if starts[0] < 0 or stops[-1] > buffer.num_bytes or (stops < starts).any():
         raise CorruptDataError(
-            f"bytes {int(starts[0])} to {int(stops[-1])} are referred to, the buffer has {buffer.num_bytes}"
+            f"bytes {int(starts[0])} to {int(stops[-1])} are out of range, the buffer has "
+            f"{buffer.num_bytes} bytes"
         )
     if mapped:
         (whole,) = yield [buffer]

@@ -67,7 +67,9 @@ class Chunks:
         """Return the starts and the sizes of the buffers of chunks: a row for each buffer, levels first."""
         num_buffers = self.levels + self.layout.num_buffers
         if 2 * num_buffers * len(chunks) > len(self.data):
-            raise CorruptDataError(f"{len(chunks)} chunks of {num_buffers} buffers in {len(self.data)} bytes")
+            raise CorruptDataError(
+                f"{len(chunks)} chunks with {num_buffers} buffers each do not fit into {len(self.data)} bytes"
+            )
         starts, sizes = np.empty((2, num_buffers, len(chunks)), np.int64)
         check(pages.chunk_buffers(self.page(1), chunks, starts, sizes))
         return starts, sizes
@@ -133,7 +135,7 @@ class Chunks:
 def check(broken: int) -> None:
     """Raise `CorruptDataError` if a kernel has found a broken chunk."""
     if broken >= 0:
-        raise CorruptDataError(f"chunk {broken} does not hold its values")
+        raise CorruptDataError(f"chunk {broken} is corrupt, its buffers do not match its number of values")
 
 
 def kernel_reader(
@@ -159,14 +161,14 @@ def kernel_reader(
     def read(start: int, stop: int) -> pa.Array:
         count = stop - start
         if count > most:
-            raise CorruptDataError(f"chunks with room for {most} values do not hold {count}")
+            raise CorruptDataError(f"cannot read {count} values from chunks with room for {most}")
         data = pa.allocate_buffer(count * width)
         broken = kernel(page, start, stop, np.frombuffer(data, np.uint8))
         if broken == -1:
             return wrap(count, data)
         if coded is not None and broken < 0:
             raise coded.beyond(-2 - broken)
-        raise CorruptDataError(f"chunk {broken} does not hold its values")
+        raise CorruptDataError(f"chunk {broken} is corrupt, its buffers do not match its number of values")
 
     return read
 

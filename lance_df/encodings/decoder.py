@@ -91,4 +91,6 @@ def _pick(buffers: tuple[ByteRange, ...], ref: BufferRef) -> ByteRange:
 
 
 def _missing(ref: BufferRef, count: int) -> CorruptDataError:
-    return CorruptDataError(f"{ref.kind.name.lower()} buffer {ref.index} is referred to, there are {count}")
+    return CorruptDataError(
+        f"{ref.kind.name.lower()} buffer {ref.index} is out of range, there are {count} buffers"
+    )

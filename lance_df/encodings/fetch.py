@@ -47,8 +47,8 @@ def check_size(buffer: ByteRange, num_values: int, bits_per_value: int, what: st
     needed = (num_values * bits_per_value + 7) // 8
     if needed > buffer.num_bytes:
         raise CorruptDataError(
-            f"{what}: {num_values} values of {bits_per_value} bits take {needed} bytes, "
-            f"the buffer has {buffer.num_bytes}"
+            f"{what}: {num_values} values of {bits_per_value} bits take {needed} bytes, but the buffer has "
+            f"{buffer.num_bytes}"
         )
 
 

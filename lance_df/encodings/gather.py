@@ -171,7 +171,10 @@ class Lookup:
         if len(indices):
             highest, lowest = int(indices.max()), 0 if indices.dtype.kind == "u" else int(indices.min())
             if highest >= len(self.values) or lowest < 0:
-                raise CorruptDataError(f"dictionary index {highest}, there are {len(self.values)} values")
+                raise CorruptDataError(
+                    f"dictionary index {lowest if lowest < 0 else highest} is out of range, the dictionary "
+                    f"has {len(self.values)} values"
+                )
         return self.take(indices)
 
     def take(self, indices: Positions) -> pa.Array:
@@ -244,7 +247,7 @@ class _Variable:
             total = gather_strings.gather_ends(self._offsets.view(np.uint8), width, *numbers, ends)
             if width == 4 and total > _INT32_MAX:
                 raise InvalidInputError(
-                    f"{total} bytes do not fit into one array of strings: read fewer rows"
+                    f"{total} bytes do not fit into one array of strings; read fewer rows"
                 )
         if self._padded:
             data = pa.allocate_buffer(count * self._longest + self._padded)

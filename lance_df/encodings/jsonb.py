@@ -70,11 +70,11 @@ def decode_jsonb(values: pa.Array) -> pa.Array:
     texts = [_decode(document) for document in encoded.dictionary.to_pylist()]
     documents = pa.array(texts, pa.string())
     if isinstance(documents, pa.ChunkedArray):
-        raise InvalidInputError("the JSON texts take more than 2 GiB: read fewer rows")
+        raise InvalidInputError("the JSON texts are larger than 2 GiB; read fewer rows")
     try:
         return documents.take(encoded.indices)
     except pa.ArrowException as err:
-        raise InvalidInputError("the JSON texts take more than 2 GiB: read fewer rows") from err
+        raise InvalidInputError("the JSON texts are larger than 2 GiB; read fewer rows") from err
 
 
 def encode_jsonb(texts: pa.Array) -> pa.Array:
@@ -137,7 +137,7 @@ def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _encode_document(value: object, depth: int, *, has_constants: bool) -> bytes:
@@ -194,7 +194,7 @@ def _decode(document: bytes, constants: Mapping[int, str] = _SHOWN) -> str:
     try:
         return _document(memoryview(document), 0, constants)
     except (struct.error, IndexError, UnicodeDecodeError) as err:
-        raise CorruptDataError(f"a value of {len(document)} bytes is no JSONB document") from err
+        raise CorruptDataError(f"a value of {len(document)} bytes is not a valid JSONB document") from err
 
 
 def _document(data: memoryview, depth: int, constants: Mapping[int, str]) -> str:
@@ -204,15 +204,19 @@ def _document(data: memoryview, depth: int, constants: Mapping[int, str]) -> str
     kind, count = header >> 28 & 0xE, header & _COUNT_MASK
     num_entries = {_SCALAR: 1, _OBJECT: 2 * count, _ARRAY: count}.get(kind)
     if num_entries is None or 4 + 4 * num_entries > len(data):
-        raise CorruptDataError(f"a JSONB document of {len(data)} bytes has the impossible header {header:#x}")
+        raise CorruptDataError(f"a JSONB document of {len(data)} bytes has the invalid header {header:#x}")
     entries = struct.unpack_from(f">{num_entries}I", data, 4)
     if kind == _OBJECT and any(entry >> 28 != _STRING for entry in entries[:count]):
-        raise CorruptDataError(f"a JSONB document of {len(data)} bytes has a member name that is no string")
+        raise CorruptDataError(
+            f"a JSONB document of {len(data)} bytes has a member name that is not a string"
+        )
     values, position = [], 4 + 4 * num_entries
     for entry in entries:
         stop = position + (entry & _LENGTH_MASK)
         if stop > len(data):
-            raise CorruptDataError(f"a JSONB document of {len(data)} bytes refers to byte {stop}")
+            raise CorruptDataError(
+                f"a JSONB document of {len(data)} bytes refers to byte {stop}, which is out of range"
+            )
         values.append(_value(entry >> 28, data[position:stop], depth, constants))
         position = stop
     if kind == _SCALAR:
@@ -231,7 +235,7 @@ def _value(kind: int, payload: memoryview, depth: int, constants: Mapping[int, s
         return _document(payload, depth + 1, constants)
     if kind in _CONSTANTS:
         return _CONSTANTS[kind]
-    raise UnsupportedFeatureError(f"JSONB values of kind {kind} have no JSON text")
+    raise UnsupportedFeatureError(f"JSONB values of kind {kind} cannot be converted to JSON text")
 
 
 def _number(payload: memoryview, constants: Mapping[int, str]) -> str:
@@ -244,14 +248,16 @@ def _number(payload: memoryview, constants: Mapping[int, str]) -> str:
         return str(int.from_bytes(digits, "big", signed=kind == _INT))
     if kind == _FLOAT and len(digits) == 8:
         return _float_text(struct.unpack(">d", digits)[0])
-    raise UnsupportedFeatureError(f"JSONB numbers of kind {kind:#x} in {len(digits)} bytes have no JSON text")
+    raise UnsupportedFeatureError(
+        f"JSONB numbers of kind {kind:#x} with {len(digits)} bytes cannot be converted to JSON text"
+    )
 
 
 def _float_text(value: float) -> str:
     """Return the shortest text that identifies a finite float, as pylance writes it."""
     number = Decimal(repr(value))
     if not number.is_finite():
-        raise UnsupportedFeatureError(f"the number {value} has no JSON text")
+        raise UnsupportedFeatureError(f"the number {value} cannot be converted to JSON text")
     sign, digit_tuple, exponent = number.normalize().as_tuple() if number else (number.is_signed(), (0,), 0)
     digits, minus = "".join(map(str, digit_tuple)), "-" if sign else ""
     point = len(digits) + int(exponent)

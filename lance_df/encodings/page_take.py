@@ -76,7 +76,7 @@ class PageTake:
         """Return the error for a result of the kernel: the number of a chunk, or -2 less an index."""
         if wrong < 0 and self.coded is not None:
             return self.coded.beyond(-2 - wrong)
-        return CorruptDataError(f"chunk {wrong} does not hold its values")
+        return CorruptDataError(f"chunk {wrong} is corrupt, its buffers do not match its number of values")
 
 
 # the first row of a single page, and a number beyond all of its rows

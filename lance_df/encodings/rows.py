@@ -110,12 +110,14 @@ def checked_rows(rows: Rows, num_rows: int) -> Rows:
     if isinstance(rows, RowRange):
         if 0 <= rows.start <= rows.stop <= num_rows:
             return rows
-        raise InvalidInputError(f"rows {rows.start} to {rows.stop} are asked for, there are {num_rows}")
+        raise InvalidInputError(
+            f"rows {rows.start} to {rows.stop} are out of range, there are {num_rows} rows"
+        )
     positions = np.asarray(rows, np.int64)
     if (positions[1:] <= positions[:-1]).any():
-        raise InvalidInputError("the rows asked for are not ascending")
+        raise InvalidInputError("rows must be in ascending order, without duplicates")
     if len(positions) and not 0 <= positions[0] <= positions[-1] < num_rows:
         raise InvalidInputError(
-            f"rows from {positions[0]} to {positions[-1]} are asked for, there are {num_rows}"
+            f"rows {positions[0]} to {positions[-1]} are out of range, there are {num_rows} rows"
         )
     return as_rows(positions)

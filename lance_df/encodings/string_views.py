@@ -22,7 +22,7 @@ def as_views(strings: pa.Array) -> pa.Array:
     buffer = pa.allocate_buffer(count * _VIEW_BYTES)
     out = np.frombuffer(buffer, np.uint8)
     if not string_views(np.frombuffer(offsets, np.uint8), np.frombuffer(data, np.uint8), out):
-        raise CorruptDataError("offsets of strings do not ascend, or lie outside of them")
+        raise CorruptDataError("the offsets of strings do not ascend or are out of range")
     return pa.Array.from_buffers(
         pa.string_view(), count, [valid, buffer, data], null_count=strings.null_count
     )

@@ -66,7 +66,7 @@ def _conform_blobs(array: pa.Array, wanted: pa.StructType) -> pa.Array:
         given = {field.name: array.field(i) for i, field in enumerate(array.type)}
         for name in given.keys() - {field.name for field in wanted}:
             if given[name].null_count < len(array):
-                raise InvalidInputError(f"the blobs of this column have no {name!r}")
+                raise InvalidInputError(f"the blobs of this column have no field {name!r}")
     children = [
         given[field.name].cast(field.type) if field.name in given else pa.nulls(len(array), field.type)
         for field in wanted

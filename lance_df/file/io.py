@@ -64,6 +64,8 @@ class named_errors:  # noqa: N801 - reads as a statement where it is used
         if isinstance(error, CorruptDataError | InvalidInputError | UnsupportedFeatureError):
             raise type(error)(f"{self._label}: {error}") from error
         if isinstance(error, MemoryError):  # also ArrowMemoryError, which is an ArrowException too
-            raise InvalidInputError(f"{self._label}: the rows do not fit into memory: read fewer") from error
+            raise InvalidInputError(
+                f"{self._label}: the rows do not fit into memory; read fewer rows"
+            ) from error
         if isinstance(error, pa.ArrowException):
-            raise CorruptDataError(f"{self._label}: the values are no valid array ({error})") from error
+            raise CorruptDataError(f"{self._label}: the values are not a valid array ({error})") from error

@@ -62,8 +62,8 @@ def check_storable(schema: Schema, version: str) -> None:
     for field in schema.fields:
         if "." in field.name:
             raise InvalidInputError(
-                f"column {field.name!r} has a dot in its name; give it another name, in SQL by AS, or use a "
-                "struct field"
+                f"column {field.name!r} has a dot in its name; rename it, in SQL with AS, or use a struct "
+                "field"
             )
         _check_type(field, field.name, version, is_top_level=True)
 
@@ -85,12 +85,12 @@ def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) ->
     if field.is_packed and kind == "struct" and version != "0.1":
         _check_packed(field, path, version)
     if kind == "map" and version != "2.2":
-        raise UnsupportedFeatureError(f"column {path!r}: maps need file version 2.2, this is {version}")
+        raise UnsupportedFeatureError(f"column {path!r}: maps need file version 2.2, got {version}")
     if version == "0.1":
         _check_legacy_type(field, kind, path)
     if kind == "dict" and rest.partition(":")[0] not in _DICTIONARY_VALUES:
         raise UnsupportedFeatureError(
-            f"column {path!r}: Lance has no dictionaries of {rest.rsplit(':', 2)[0]}"
+            f"column {path!r}: Lance does not support dictionaries of {rest.rsplit(':', 2)[0]}"
         )
     if kind == "fixed_size_binary" and version != "2.2":
         _check_size(rest, path)
@@ -105,7 +105,9 @@ def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) ->
 
 def _check_blob(field: Field, path: str, version: str) -> None:
     if field.logical_type != "large_binary" and not field.is_struct:
-        raise UnsupportedFeatureError(f"column {path!r}: blobs are large binaries, not {field.logical_type}")
+        raise UnsupportedFeatureError(
+            f"column {path!r}: blobs must be of type large_binary, got {field.logical_type}"
+        )
     if field.is_struct and version != "2.2":
         raise UnsupportedFeatureError(f"column {path!r}: blobs of this kind need file version 2.2")
     if version == "0.1":
@@ -116,7 +118,7 @@ def _check_blob(field: Field, path: str, version: str) -> None:
 def _check_packed(field: Field, path: str, version: str) -> None:
     """Check that the values of a packed struct have whole bytes, or from 2.2 on variable lengths."""
     if version == "2.0" and not field.children:
-        raise UnsupportedFeatureError(f"column {path!r}: a packed struct without fields")
+        raise UnsupportedFeatureError(f"column {path!r}: a packed struct must have at least one field")
     for child in field.children:
         kind = child.logical_type.partition(":")[0]
         varies = kind in _TEXTS or kind == "json" or (kind == "fixed_size_list" and version != "2.0")
@@ -125,20 +127,24 @@ def _check_packed(field: Field, path: str, version: str) -> None:
             not is_fixed or fixed_width_bits(child.arrow_type()) is None
         ):
             raise UnsupportedFeatureError(
-                f"column {path!r}: a packed struct of file version {version} has no place for "
-                f"{child.logical_type}, the type of {child.name!r}"
+                f"column {path!r}: field {child.name!r} is of type {child.logical_type}, which packed "
+                f"structs of file version {version} do not support"
             )
 
 
 def _check_legacy_type(field: Field, kind: str, path: str) -> None:
     value = field.logical_type.split(":")[1] if kind == "dict" else ""
     if kind == "dict" and value not in _INTEGERS | _TEXTS:
-        raise UnsupportedFeatureError(f"column {path!r}: file version 0.1 has no dictionaries of {value}")
+        raise UnsupportedFeatureError(
+            f"column {path!r}: file version 0.1 does not support dictionaries of {value}"
+        )
     if kind == "struct" and not field.children:
-        raise UnsupportedFeatureError(f"column {path!r}: file version 0.1 has no structs without fields")
+        raise UnsupportedFeatureError(
+            f"column {path!r}: file version 0.1 does not support structs without fields"
+        )
     if kind == "fixed_size_list" and (field.children or ":null:" in field.logical_type):
         raise UnsupportedFeatureError(
-            f"column {path!r}: file version 0.1 has fixed-size lists of values of fixed width only"
+            f"column {path!r}: file version 0.1 supports fixed-size lists of fixed-width values only"
         )
 
 
@@ -154,11 +160,11 @@ def _check_fixed_size_list(field: Field, text: str, path: str, version: str, *, 
     elif item == "struct":
         if version != "2.2" or not is_top_level or _has_lists(field):
             raise UnsupportedFeatureError(
-                f"column {path!r}: fixed-size lists of structs need file version 2.2, the top level, "
-                "and no lists within"
+                f"column {path!r}: fixed-size lists of structs need file version 2.2, must be at the top "
+                "level, and cannot contain lists"
             )
     elif kind not in _LIST_ITEMS:
-        raise UnsupportedFeatureError(f"column {path!r}: Lance has no fixed-size lists of {item}")
+        raise UnsupportedFeatureError(f"column {path!r}: Lance does not support fixed-size lists of {item}")
 
 
 def _check_size(size: str, path: str) -> None:

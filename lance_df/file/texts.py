@@ -75,8 +75,8 @@ def _check_values(array: pa.Array, path: str) -> None:
         for number, value in enumerate(array.cast(pa.large_binary()).to_pylist()):
             if value is not None and not _is_utf8(value):
                 raise InvalidInputError(
-                    f"column {path!r}: the string {value[:_SHOWN_BYTES]!r}, number {number} of its batch, is "
-                    "not UTF-8; store such bytes as binary"
+                    f"column {path!r}: the string {value[:_SHOWN_BYTES]!r} (number {number} of its batch) "
+                    "is not UTF-8; store such bytes as binary"
                 ) from None
 
 

@@ -60,7 +60,7 @@ def _message(encoding: Encoding) -> pb.ArrayEncoding:
             packed = pb.PackedStruct(inner=[_message(child) for child in children], buffer=_buffer(buffer))
             return pb.ArrayEncoding(packed_struct=packed)
         case _:
-            raise TypeError(f"{type(encoding).__name__} is only read, never written")
+            raise TypeError(f"encoding {type(encoding).__name__} can be read but not written")
 
 
 def _buffer(buffer: BufferRef) -> pb.Buffer:

@@ -115,7 +115,9 @@ class BlobThresholds:
             text = metadata[key].decode(errors="replace")
             least = 0 if name == "inline" else 1
             if not (text.isascii() and text.isdigit() and least <= int(text[:21]) <= _MAX_THRESHOLD):
-                raise InvalidInputError(f"{key} is {text!r:.60}, expected a number of bytes from {least} on")
+                raise InvalidInputError(
+                    f"{key} must be a number of bytes of at least {least}, got {text!r:.60}"
+                )
             given[name] = int(text)
         return cls(**given)
 
@@ -132,8 +134,8 @@ def check_same_thresholds(stored: Field, given: Field) -> None:
     for name, key in _THRESHOLD_KEYS.items():
         if key in given.metadata and getattr(theirs, name) != getattr(ours, name):
             raise InvalidInputError(
-                f"column {stored.name!r} has {key} {getattr(ours, name)}, the data says "
-                f"{getattr(theirs, name)}: the thresholds of a column stay as they were made"
+                f"column {stored.name!r} has {key} {getattr(ours, name)}, but the data has "
+                f"{getattr(theirs, name)}; the thresholds of a column cannot be changed"
             )
 
 

@@ -201,14 +201,18 @@ def join_columns(
             message = parse_message(file_pb2.ColumnMetadata, data, source=label, what="the metadata")
             encodings.add(message.encoding.SerializeToString())
             if message.buffer_offsets or message.buffer_sizes or len(encodings) > 1:
-                raise UnsupportedFeatureError(f"{label}: not to be joined with that of other files")
+                raise UnsupportedFeatureError(
+                    f"{label}: the metadata cannot be joined with that of other files"
+                )
             first = len(distinct)
             distinct += [_page(page, label, stop - start) for page in message.pages]
             ends = [buffer.stop for page in distinct[first:] for buffer in page.buffers]
             said = known[data] = range(first, len(distinct)), max(ends, default=0)
         numbers, end = said
         if end > stop - start:
-            raise CorruptDataError(f"{label}: a buffer ends at byte {end} of a file of {stop - start} bytes")
+            raise CorruptDataError(
+                f"{label}: a buffer ends at byte {end}, but the file has {stop - start} bytes"
+            )
         kinds += numbers
         shifts += [start] * len(numbers)
     encoding_url, encoding = "", b""
@@ -251,7 +255,7 @@ def _direct_encoding(message: file_pb2.Encoding, label: str, *, required: bool) 
         return _unwrapped(message.direct.encoding, label)
     if required or location == "indirect":
         raise UnsupportedFeatureError(
-            f"{label}: the encoding is not stored in the metadata ({location or 'absent'}), expected it there"
+            f"{label}: the encoding must be stored in the metadata, but is {location or 'absent'}"
         )
     return "", b""
 

@@ -35,7 +35,7 @@ def parse_path(path: str) -> tuple[str, ...]:
         The text is not a path.
     """
     if not isinstance(path, str):
-        raise InvalidInputError(f"the path of a column is text, not {type(path).__name__}")
+        raise InvalidInputError(f"a column path must be a string, got {type(path).__name__}")
     names, position = [], 0
     while step := _STEP.match(path, position):
         names.append(step[2] or step[1].replace("``", "`"))
@@ -45,4 +45,4 @@ def parse_path(path: str) -> tuple[str, ...]:
         if path[position] != ".":
             break
         position += 1
-    raise InvalidInputError(f"{path!r} is no path of a column")
+    raise InvalidInputError(f"{path!r} is not a valid column path")

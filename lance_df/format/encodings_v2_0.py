@@ -220,7 +220,9 @@ def parse_column_encoding(url: str, data: bytes) -> ColumnEncoding:
     if not url:
         return Values()
     if url != COLUMN_ENCODING_URL:
-        raise UnsupportedFeatureError(f"the column encoding is {url!r}, expected {COLUMN_ENCODING_URL!r}")
+        raise UnsupportedFeatureError(
+            f"the column encoding is of type {url!r}, expected {COLUMN_ENCODING_URL!r}"
+        )
     message = parse_message(pb.ColumnEncoding, data, source="column", what="the encoding")
     while message.WhichOneof("column_encoding") == "zone_index":
         message = message.zone_index.inner
@@ -230,7 +232,7 @@ def parse_column_encoding(url: str, data: bytes) -> ColumnEncoding:
 def _array(message: pb.ArrayEncoding) -> Encoding:
     name = message.WhichOneof("array_encoding")
     if name is None:
-        raise UnsupportedFeatureError("an array encoding is absent, or one that 2.0 files do not have")
+        raise UnsupportedFeatureError("an array encoding is missing, or not supported in 2.0 files")
     return _BUILDERS[name](getattr(message, name))
 
 
@@ -258,7 +260,7 @@ def _buffer(message: pb.Buffer) -> BufferRef:
     try:
         return BufferRef(message.buffer_index, BufferKind(message.buffer_type))
     except ValueError as err:
-        raise UnsupportedFeatureError(f"unknown kind of buffer {message.buffer_type}") from err
+        raise UnsupportedFeatureError(f"unknown buffer type {message.buffer_type}") from err
 
 
 _BUILDERS: dict[str, Callable[[Any], Encoding]] = {

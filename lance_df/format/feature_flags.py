@@ -92,12 +92,13 @@ def check_readable(*, reader: int, writer: int, has_max_allocated_field_id: bool
     if single:
         word = "reader" if reader & single else "writer"
         raise CorruptDataError(
-            f"{source}: feature {_names(single)} is set in the {word} flags only, it belongs into both words"
+            f"{source}: feature {_names(single)} is set in the {word} flags only, expected it in the flags "
+            "of both readers and writers"
         )
     if unknown := reader & ~READABLE:
         raise UnsupportedFeatureError(
-            f"{source}: the table needs a reader that knows feature {_names(unknown)}; "
-            "this release does not, a newer one may"
+            f"{source}: reading the table needs feature {_names(unknown)}, which this release does not "
+            "support; a newer release may support it"
         )
     if bool(writer & FeatureFlag.NON_REUSABLE_FIELD_IDS) != has_max_allocated_field_id:
         raise CorruptDataError(
@@ -116,8 +117,8 @@ def check_writable(*, writer: int, source: str) -> None:
     """
     if unknown := writer & ~WRITABLE:
         raise UnsupportedFeatureError(
-            f"{source}: changing the table needs a writer that knows feature {_names(unknown)}; "
-            "it can be read, but not written"
+            f"{source}: changing the table needs feature {_names(unknown)}, which this release does not "
+            "support; the table can only be read"
         )
 
 

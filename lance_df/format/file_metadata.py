@@ -61,7 +61,7 @@ def file_version(ending: bytes, *, source: str) -> str:
         This release cannot read the version.
     """
     if len(ending) < _ENDING.size:
-        raise CorruptDataError(f"{source}: not a Lance file: it has {len(ending)} bytes only")
+        raise CorruptDataError(f"{source}: not a Lance file: it has only {len(ending)} bytes")
     major, minor, magic = _ENDING.unpack(ending[-_ENDING.size :])
     if magic != MAGIC:
         raise CorruptDataError(
@@ -117,7 +117,8 @@ class Footer:
             raise UnsupportedFeatureError(f"{source}: a 0.1 file has no 2.x footer")
         if len(data) < cls.NUM_BYTES:
             raise CorruptDataError(
-                f"{source}: truncated: {file_size} bytes, a footer alone takes {cls.NUM_BYTES}"
+                f"{source}: the file is truncated: it has {file_size} bytes, expected at least "
+                f"{cls.NUM_BYTES} for the footer"
             )
         (columns_start, column_table, global_table, num_global, num_columns, *_) = _FOOTER.unpack(
             data[-cls.NUM_BYTES :]
@@ -136,7 +137,8 @@ class Footer:
     def _check(self, stop: int, source: str) -> None:
         if self.columns_start > stop:
             raise CorruptDataError(
-                f"{source}: column metadata starts at byte {self.columns_start}, the footer at {stop}"
+                f"{source}: column metadata starts at byte {self.columns_start}, but the footer starts at "
+                f"{stop}"
             )
         for name, table in (
             ("column metadata", self.column_table),
@@ -148,7 +150,9 @@ class Footer:
                     f"but the footer starts at {stop}"
                 )
         if self.num_global_buffers < 1:
-            raise CorruptDataError(f"{source}: no global buffers, expected the descriptor at least")
+            raise CorruptDataError(
+                f"{source}: the file has no global buffers, expected at least the file descriptor"
+            )
 
 
 def parse_descriptor(data: bytes | pa.Buffer, *, source: str) -> tuple[Schema, int]:

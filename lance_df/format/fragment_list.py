@@ -134,7 +134,9 @@ class FragmentList(Sequence[Fragment]):
 
     @cached_property
     def num_files(self) -> npt.NDArray[np.int64]:
-        return self._array([len(m.files) for m in self._messages], limit=MAX_ROWS, what="a number of files")
+        return self._array(
+            [len(m.files) for m in self._messages], limit=MAX_ROWS, what="the number of files of a fragment"
+        )
 
     @cached_property
     def file_bytes(self) -> npt.NDArray[np.int64]:
@@ -376,7 +378,9 @@ class FragmentList(Sequence[Fragment]):
 
     def _fragment(self, message: table_pb2.DataFragment, expected_id: int) -> Fragment:
         if message.id != expected_id:  # if a field occurs twice in a message
-            raise CorruptDataError(f"{self._source}: fragment {message.id} is stored as no writer does it")
+            raise CorruptDataError(
+                f"{self._source}: fragment id {message.id} does not match the expected id {expected_id}"
+            )
         try:
             return Fragment.from_proto(message)
         except UnsupportedFeatureError as err:
@@ -384,7 +388,7 @@ class FragmentList(Sequence[Fragment]):
 
     def _array(self, values: list[int], *, limit: int, what: str) -> npt.NDArray[np.int64]:
         if (largest := max(values, default=0)) > limit:
-            raise CorruptDataError(f"{self._source}: {what} is {largest}, more than {limit}")
+            raise CorruptDataError(f"{self._source}: {what} is {largest}, expected at most {limit}")
         return _frozen(np.array(values, dtype=np.int64))
 
 

@@ -97,7 +97,7 @@ class LegacyMetadata:
         message = parse_message(file_pb2.Metadata, data, source=source, what="the metadata")
         starts = np.array(message.batch_offsets or [0], np.int64)
         if starts[0] != 0 or (starts[1:] < starts[:-1]).any():
-            raise CorruptDataError(f"{source}: the batches do not start at ascending rows from 0 on")
+            raise CorruptDataError(f"{source}: the start rows of batches must ascend from 0")
         statistics = None
         if message.HasField("statistics"):
             statistics = LegacyStatisticsInfo(
@@ -128,11 +128,12 @@ def parse_legacy_footer(data: bytes, *, file_size: int, source: str) -> int:
         This is not a 0.1 file, or it is truncated.
     """
     if file_version(data, source=source) != "0.1" or len(data) < FOOTER_BYTES:
-        raise CorruptDataError(f"{source}: no footer of a 0.1 file in its last {len(data)} bytes")
+        raise CorruptDataError(f"{source}: the last {len(data)} bytes are not the footer of a 0.1 file")
     position: int = _FOOTER.unpack(data)[0]
     if not 0 <= position <= file_size - FOOTER_BYTES - LENGTH_BYTES:
         raise CorruptDataError(
-            f"{source}: the metadata is said to start at byte {position} of {file_size}: truncated or damaged"
+            f"{source}: the file is truncated or damaged: the metadata starts at byte {position}, but the "
+            f"file has {file_size} bytes"
         )
     return position
 

@@ -78,14 +78,14 @@ def to_arrow(logical_type: str, children: Sequence[pa.Field] = ()) -> pa.DataTyp
         return primitive
     if len(logical_type) > _MAX_NAME:
         raise CorruptDataError(
-            f"a logical type of {len(logical_type)} characters, at most {_MAX_NAME} are expected"
+            f"a logical type has {len(logical_type)} characters, expected at most {_MAX_NAME}"
         )
     kind, _, rest = logical_type.partition(":")
     try:
         return _parametric(kind, rest, children)
     except (ValueError, TypeError, pa.ArrowInvalid, IndexError, OverflowError, RecursionError) as err:
         raise CorruptDataError(
-            f"impossible logical type {logical_type!r} with {len(children)} children"
+            f"invalid logical type {logical_type!r} with {len(children)} children"
         ) from err
 
 
@@ -154,7 +154,7 @@ def from_arrow(data_type: pa.DataType) -> str:
     if types.is_fixed_size_list(data_type):
         if isinstance(data_type.value_type, pa.BaseExtensionType):
             raise UnsupportedFeatureError(
-                f"Lance has no lists of fixed size of Arrow's {data_type.value_type}"
+                f"Lance does not support fixed-size lists of Arrow type {data_type.value_type}"
             )
         inner = "struct" if types.is_struct(data_type.value_type) else from_arrow(data_type.value_type)
         return f"fixed_size_list:{inner}:{data_type.list_size}"
@@ -167,4 +167,4 @@ def from_arrow(data_type: pa.DataType) -> str:
     if types.is_list(data_type) or types.is_large_list(data_type):
         prefix = "list" if types.is_list(data_type) else "large_list"
         return f"{prefix}.struct" if types.is_struct(data_type.value_type) else prefix
-    raise UnsupportedFeatureError(f"Lance has no type for Arrow's {data_type}")
+    raise UnsupportedFeatureError(f"Lance does not support Arrow type {data_type}")

@@ -166,7 +166,7 @@ class IndexMetadata:
         """
         if len(message.uuid.uuid) != 16:
             raise CorruptDataError(
-                f"{source}: index {message.name!r} has a uuid of {len(message.uuid.uuid)} bytes, not 16"
+                f"{source}: index {message.name!r} has a uuid of {len(message.uuid.uuid)} bytes, expected 16"
             )
         has_details = message.HasField("index_details")
         return cls(
@@ -387,7 +387,7 @@ class Manifest:
         if self.next_row_id > MAX_ROW_IDS:
             raise CorruptDataError(
                 f"the next row id of version {self.version} would be {self.next_row_id}, expected at most "
-                f"{MAX_ROW_IDS}: the manifest of the version before gives out ids that are too high"
+                f"{MAX_ROW_IDS}: the manifest of the previous version assigns row ids that are too high"
             )
         message.next_row_id = self.next_row_id
         message.config.update(self.config)
@@ -454,7 +454,7 @@ def _data_format(message: table_pb2.Manifest, source: str) -> str | None:
         return None
     if version not in DATA_FORMATS:
         raise UnsupportedFeatureError(
-            f"{source}: data format {version!r} is unknown; this release knows {', '.join(DATA_FORMATS)}"
+            f"{source}: data format {version!r} is unknown; this release supports {', '.join(DATA_FORMATS)}"
         )
     return version
 
@@ -462,7 +462,7 @@ def _data_format(message: table_pb2.Manifest, source: str) -> str | None:
 def _base_paths(message: table_pb2.Manifest, source: str) -> tuple[BasePath, ...]:
     bases = tuple(BasePath.from_proto(base) for base in message.base_paths)
     if len({base.id for base in bases}) != len(bases):
-        raise CorruptDataError(f"{source}: two base paths share an id")
+        raise CorruptDataError(f"{source}: two base paths have the same id")
     return bases
 
 

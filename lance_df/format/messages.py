@@ -39,7 +39,9 @@ def parse_message(message_type: Callable[[], M], data: bytes | pa.Buffer, *, sou
     try:
         message.ParseFromString(bytes(data))
     except (DecodeError, ValueError, RecursionError) as err:
-        raise CorruptDataError(f"{source}: {what} is not a valid message of {len(data)} bytes") from err
+        raise CorruptDataError(
+            f"{source}: {what} is not a valid Protobuf message of {len(data)} bytes"
+        ) from err
     return message
 
 
@@ -63,7 +65,7 @@ def parse_json(text: str | bytes, source: str) -> Any:
         values = json.loads(text)
         json.dumps(values, ensure_ascii=False).encode()  # raises for unpaired surrogates
     except (ValueError, RecursionError) as err:
-        raise CorruptDataError(f"{source}: not JSON: {text[:100]!r}") from err
+        raise CorruptDataError(f"{source}: not valid JSON: {text[:100]!r}") from err
     return values
 
 
@@ -76,5 +78,5 @@ def count(number: int, what: str) -> int:
         The number needs all 64 bits.
     """
     if number > _MAX_COUNT:
-        raise CorruptDataError(f"a page of {number} {what}, expected at most {_MAX_COUNT}")
+        raise CorruptDataError(f"a page has {number} {what}, expected at most {_MAX_COUNT}")
     return number

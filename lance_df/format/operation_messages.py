@@ -141,7 +141,9 @@ def operation_to_proto(  # noqa: C901 - one case for each operation
         case ops.Clone():
             _set_clone(operation, message.clone)
         case ops.OpaqueOperation():
-            raise CorruptDataError(f"operation {operation.name!r} can be passed on, but not made")
+            raise CorruptDataError(
+                f"operation {operation.name!r} can be copied from a transaction, but not created"
+            )
 
 
 def _fragments(messages: Iterable[table_pb2.DataFragment]) -> tuple[Fragment, ...]:
@@ -209,14 +211,14 @@ def _set_rewrite(operation: ops.Rewrite, message: _T.Rewrite) -> None:
 
 def _uuid(message: table_pb2.UUID, source: str) -> UUID:
     if len(message.uuid) != 16:
-        raise CorruptDataError(f"{source}: a uuid of {len(message.uuid)} bytes, not 16")
+        raise CorruptDataError(f"{source}: a uuid has {len(message.uuid)} bytes, expected 16")
     return UUID(bytes=message.uuid)
 
 
 def _update(message: _T.Update, source: str) -> ops.Update:
     mode = int(message.update_mode)
     if mode not in list(map(int, ops.UpdateMode)):
-        raise CorruptDataError(f"{source}: update mode {mode} is unknown")
+        raise CorruptDataError(f"{source}: unknown update mode {mode}")
     return ops.Update(
         tuple(message.removed_fragment_ids),
         _fragments(message.updated_fragments),

@@ -79,7 +79,9 @@ def split_page_layout(url: str, data: bytes, *, source: str) -> tuple[PageLayout
 
 def _check_url(url: str, source: str) -> None:
     if url != PAGE_LAYOUT_URL:
-        raise UnsupportedFeatureError(f"{source}: a page of kind {url!r}, expected {PAGE_LAYOUT_URL!r}")
+        raise UnsupportedFeatureError(
+            f"{source}: the page layout is of type {url!r}, expected {PAGE_LAYOUT_URL!r}"
+        )
 
 
 def _message(data: bytes, source: str) -> pb.PageLayout:
@@ -108,10 +110,12 @@ def layout_from_proto(message: pb.PageLayout) -> PageLayout:
             blob = message.blob_layout
             inner = layout_from_proto(blob.inner_layout)
             if isinstance(inner, BlobLayout):
-                raise CorruptDataError("a blob layout within a blob layout")
+                raise CorruptDataError("a blob layout cannot contain another blob layout")
             return BlobLayout(inner=inner, layers=_layers(blob.layers))
         case _:
-            raise UnsupportedFeatureError("a page layout that this release does not know")
+            raise UnsupportedFeatureError(
+                "this release does not support the page layout; a newer release may support it"
+            )
 
 
 def layout_to_proto(layout: PageLayout) -> pb.PageLayout:
@@ -167,9 +171,9 @@ def encoding_from_proto(message: pb.CompressiveEncoding) -> Encoding:
     """Convert a message. Raises as :func:`parse_page_layout`."""
     name = message.WhichOneof("compression")
     if name is None:
-        raise UnsupportedFeatureError("an encoding that is absent, or unknown to this release")
+        raise UnsupportedFeatureError("an encoding is missing, or not supported by this release")
     if (parse := _PARSERS.get(name)) is None:
-        raise UnsupportedFeatureError(f"encoding {name!r} is not known to this release")
+        raise UnsupportedFeatureError(f"encoding {name!r} is not supported by this release")
     return parse(getattr(message, name))
 
 
@@ -245,7 +249,7 @@ def _mini_block(message: pb.MiniBlockLayout) -> MiniBlockLayout:
 def _full_zip(message: pb.FullZipLayout) -> FullZipLayout:
     details = message.WhichOneof("details")
     if details is None:
-        raise CorruptDataError("a full-zip layout without the width of its values")
+        raise CorruptDataError("a full-zip layout does not give the width of its values")
     return FullZipLayout(
         values=encoding_from_proto(message.value_compression),
         num_slots=message.num_items,
@@ -273,7 +277,9 @@ def _layers(numbers: Sequence[int]) -> Layers:
     try:
         return tuple(RepDefLayer(number) for number in numbers)
     except ValueError as err:
-        raise UnsupportedFeatureError(f"layers {list(numbers)}, of which one is not known") from err
+        raise UnsupportedFeatureError(
+            f"the layers {list(numbers)} include one that this release does not support"
+        ) from err
 
 
 def _optional(
@@ -290,7 +296,7 @@ def _optional_to_proto(encoding: Encoding | None) -> pb.CompressiveEncoding | No
 def _flat_bits(message: pb.CompressiveEncoding) -> int:
     encoding = encoding_from_proto(message)
     if not isinstance(encoding, Flat):
-        raise UnsupportedFeatureError(f"{type(encoding).__name__} where flat values are expected")
+        raise UnsupportedFeatureError(f"expected flat values, found encoding {type(encoding).__name__}")
     return encoding.bits_per_value
 
 
@@ -299,7 +305,9 @@ def _uncompressed(
 ) -> None:
     # no writer sets these: general compression wraps the whole encoding instead
     if message.HasField(name):
-        raise UnsupportedFeatureError(f"{type(message).__name__} with a compression of its own")
+        raise UnsupportedFeatureError(
+            f"encoding {type(message).__name__} with its own compression is not supported"
+        )
 
 
 def _flat(message: pb.Flat) -> Flat:
@@ -321,7 +329,9 @@ def _general(message: pb.General) -> General:
     schemes: dict[int, Scheme] = {pb.BufferCompression.LZ4: "lz4", pb.BufferCompression.ZSTD: "zstd"}
     compression = message.compression
     if (scheme := schemes.get(compression.scheme)) is None:
-        raise UnsupportedFeatureError(f"compression scheme {compression.scheme} is not known to this release")
+        raise UnsupportedFeatureError(
+            f"compression scheme {compression.scheme} is not supported by this release"
+        )
     level = compression.level if compression.HasField("level") else None
     return General(scheme, level, encoding_from_proto(message.values))
 
@@ -334,7 +344,7 @@ def _packed_field(message: pb.VariablePackedStruct.FieldEncoding) -> PackedField
         case "bits_per_length":
             return PackedField(values, bits_per_length=message.bits_per_length)
         case _:
-            raise CorruptDataError("a packed child without its width")
+            raise CorruptDataError("a packed child does not give its width")
 
 
 _PARSERS: dict[str, Callable[..., Encoding]] = {

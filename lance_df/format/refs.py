@@ -132,11 +132,11 @@ def check_tag_name(name: str) -> str:
         The name is not valid; the message gives the reason.
     """
     if not isinstance(name, str):
-        raise InvalidInputError(f"a tag name is a text, not {name!r:.60}")
+        raise InvalidInputError(f"a tag name must be a string, got {name!r:.60}")
     if not _PART.fullmatch(name) or name.startswith(".") or name.endswith((".", ".lock")) or ".." in name:
         raise InvalidInputError(
-            f"{name!r} is no valid tag name: letters, digits, '.', '-' and '_', without '..', "
-            "a '.' at either end or '.lock' at the end"
+            f"{name!r} is not a valid tag name; use letters, digits, '.', '-' and '_', without '..', a '.' "
+            "at either end, or '.lock' at the end"
         )
     return name
 
@@ -150,7 +150,7 @@ def check_branch_name(name: str) -> str:
         The name is not valid; the message gives the reason.
     """
     if not isinstance(name, str):
-        raise InvalidInputError(f"a branch name is a text, not {name!r:.60}")
+        raise InvalidInputError(f"a branch name must be a string, got {name!r:.60}")
     parts = name.split("/")
     if (
         not all(_PART.fullmatch(part) and part != "." for part in parts)
@@ -159,8 +159,8 @@ def check_branch_name(name: str) -> str:
         or name == MAIN
     ):
         raise InvalidInputError(
-            f"{name!r} is no valid branch name: parts of letters, digits, '.', '-' and '_' joined by '/', "
-            f"without '..' or '.lock' at the end, and not {MAIN!r}"
+            f"{name!r} is not a valid branch name; use letters, digits, '.', '-' and '_' in parts joined by "
+            f"'/', without '..', '.lock' at the end, or the name {MAIN!r}"
         )
     return name
 
@@ -168,7 +168,7 @@ def check_branch_name(name: str) -> str:
 def _parse(data: bytes, source: str) -> dict[str, Any]:
     values = parse_json(data, source)
     if not isinstance(values, dict):
-        raise CorruptDataError(f"{source}: a JSON {type(values).__name__} where an object is expected")
+        raise CorruptDataError(f"{source}: expected a JSON object, found {type(values).__name__}")
     return values
 
 
@@ -179,21 +179,21 @@ def _dump(values: Mapping[str, Any]) -> bytes:
 def _number(values: Mapping[str, Any], key: str, source: str, *, default: int | None = None) -> int:
     value = values.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**64:
-        raise CorruptDataError(f"{source}: {key} is {value!r}, not a number of 64 bits")
+        raise CorruptDataError(f"{source}: {key} must be an unsigned 64-bit integer, found {value!r}")
     return value
 
 
 def _text(values: Mapping[str, Any], key: str, source: str) -> str | None:
     value = values.get(key)
     if value is not None and not isinstance(value, str):
-        raise CorruptDataError(f"{source}: {key} is {value!r}, not a text")
+        raise CorruptDataError(f"{source}: {key} must be a string, found {value!r}")
     return value
 
 
 def _texts(values: Mapping[str, Any], key: str, source: str) -> dict[str, str]:
     value = values.get(key) or {}
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise CorruptDataError(f"{source}: {key} is {value!r}, not a map of texts")
+        raise CorruptDataError(f"{source}: {key} must be a JSON object of strings, found {value!r}")
     return value
 
 
@@ -206,7 +206,7 @@ def _time(values: Mapping[str, Any], key: str, source: str) -> dt.datetime | Non
         time = dt.datetime.fromisoformat(_NANOS.sub(r"\1", text))
         time.astimezone(dt.UTC)  # the format in which times are written
     except (ValueError, OverflowError) as err:
-        raise CorruptDataError(f"{source}: {key} is {text!r}, not a time") from err
+        raise CorruptDataError(f"{source}: {key} must be a time, found {text!r}") from err
     return time
 
 
@@ -226,5 +226,8 @@ def _identifier(values: Mapping[str, Any], source: str) -> tuple[tuple[int, str]
         and isinstance(level[1], str)
         for level in mapping
     ):
-        raise CorruptDataError(f"{source}: identifier is {identifier!r}")
+        raise CorruptDataError(
+            f"{source}: identifier must have a version_mapping of pairs of version and branch id, found "
+            f"{identifier!r}"
+        )
     return tuple((level[0], level[1]) for level in mapping)

@@ -21,4 +21,4 @@ def read_roaring(data: bytes, *, source: str) -> BitMap:
     try:
         return BitMap.deserialize(data)
     except (ValueError, IndexError, MemoryError) as err:
-        raise CorruptDataError(f"{source}: {len(data)} bytes are not a Roaring bitmap") from err
+        raise CorruptDataError(f"{source}: {len(data)} bytes are not a valid Roaring bitmap") from err

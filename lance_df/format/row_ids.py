@@ -156,7 +156,7 @@ def _checked(runs: RunSequence, num_rows: int | None, source: str, what: str) ->
     if num_rows is None:
         return runs
     if len(runs) < num_rows:
-        raise CorruptDataError(f"{source}: {len(runs)} {what} for {num_rows} rows")
+        raise CorruptDataError(f"{source}: found {len(runs)} {what}, expected {num_rows}, one for each row")
     return runs.head(num_rows) if len(runs) > num_rows else runs
 
 
@@ -167,7 +167,7 @@ def _joined(segments: Iterable[tuple[Ids, npt.NDArray[np.int64]]], *, step: int,
     keep = lengths > 0
     firsts, lengths = firsts[keep], lengths[keep]
     if len(lengths) and float(lengths.sum(dtype=np.float64)) > _MAX_ITEMS:
-        raise CorruptDataError(f"{source}: a sequence of more than {_MAX_ITEMS} items")
+        raise CorruptDataError(f"{source}: a sequence has more than {_MAX_ITEMS} items")
     return RunSequence(firsts.astype(np.uint64), np.cumsum(lengths, dtype=np.int64), step)
 
 
@@ -186,7 +186,7 @@ def _segment_runs(segment: rowids_pb2.U64Segment, source: str) -> tuple[Ids, npt
         case "array":
             return _runs_of_array(_decode_array(segment.array, source))
         case _:
-            raise CorruptDataError(f"{source}: a row id segment of unknown kind")
+            raise CorruptDataError(f"{source}: a row id segment is of an unknown type")
 
 
 def _segment_length(segment: rowids_pb2.U64Segment, source: str) -> int:
@@ -205,7 +205,9 @@ def _single(start: int, stop: int) -> tuple[Ids, npt.NDArray[np.int64]]:
 
 def _check_span(start: int, stop: int, source: str) -> None:
     if not 0 <= stop - start <= _MAX_ITEMS:
-        raise CorruptDataError(f"{source}: a row id range from {start} to {stop}")
+        raise CorruptDataError(
+            f"{source}: row id range {start} to {stop} is invalid, expected 0 to {_MAX_ITEMS} ids"
+        )
 
 
 def _runs_between_holes(
@@ -217,7 +219,9 @@ def _runs_between_holes(
     if not len(holes):
         return _single(start, stop)
     if bool((holes[1:] <= holes[:-1]).any()) or int(holes[0]) < start or int(holes[-1]) >= stop:
-        raise CorruptDataError(f"{source}: the holes of the row id range {start} to {stop} are not inside it")
+        raise CorruptDataError(
+            f"{source}: the holes of row id range {start} to {stop} must ascend and lie within it"
+        )
     begins = np.concatenate([np.array([start], np.uint64), holes + np.uint64(1)])
     ends = np.append(holes, np.uint64(stop))
     return begins, (ends - begins).astype(np.int64)
@@ -230,7 +234,7 @@ def _runs_of_bitmap(
     _check_span(segment.start, segment.end, source)
     if span > 8 * len(segment.bitmap):
         raise CorruptDataError(
-            f"{source}: a row id bitmap of {len(segment.bitmap)} bytes for a range of {span} ids"
+            f"{source}: a row id bitmap of {len(segment.bitmap)} bytes is too small for a range of {span} ids"
         )
     packed = np.frombuffer(segment.bitmap, np.uint8)
     bits = np.unpackbits(packed, count=span, bitorder="little")
@@ -259,10 +263,12 @@ def _decode_array(array: rowids_pb2.EncodedU64Array, source: str) -> Ids:
 def _based(base: int, offsets: bytes, dtype: str, source: str) -> Ids:
     width = np.dtype(dtype).itemsize
     if len(offsets) % width:
-        raise CorruptDataError(f"{source}: a row id array of {len(offsets)} bytes, not a multiple of {width}")
+        raise CorruptDataError(
+            f"{source}: a row id array has {len(offsets)} bytes, expected a multiple of {width}"
+        )
     values = np.frombuffer(offsets, dtype).astype(np.uint64)
     if len(values) and base + int(values.max()) >= _U64:
-        raise CorruptDataError(f"{source}: a row id array exceeds 64 bits")
+        raise CorruptDataError(f"{source}: a row id array has ids of more than 64 bits")
     return values + np.uint64(base)
 
 

@@ -120,7 +120,7 @@ class Field:
         """Return the Arrow field, of storage type and with metadata. Raises as `arrow_type` does."""
         data_type = self.arrow_type()
         if pa.types.is_null(data_type) and not self.nullable:  # keys of a map may be such a field
-            raise UnsupportedFeatureError(f"field {self.name!r} is of the null type, and must not be null")
+            raise UnsupportedFeatureError(f"field {self.name!r} is of the null type, but declared not null")
         return pa.field(self.name, data_type, self.nullable, _arrow_metadata(self.metadata))
 
     def walk(self) -> Iterator[Field]:
@@ -206,7 +206,9 @@ class Schema:
         for field in self.fields:
             if field.name == name:
                 return field
-        raise ColumnNotFoundError(f"no column {name!r}; the columns are {', '.join(map(repr, self.names))}")
+        raise ColumnNotFoundError(
+            f"column {name!r} does not exist; the columns are {', '.join(map(repr, self.names))}"
+        )
 
     @property
     def arrow_metadata(self) -> dict[bytes, bytes] | None:
@@ -276,7 +278,7 @@ def _build_tree(messages: Sequence[file_pb2.Field], source: str) -> tuple[Field,
     blob_parent: int | None = None
     for position, message in enumerate(messages):
         if "\0" in message.name:  # Arrow passes names as C strings
-            raise CorruptDataError(f"{source}: a NUL character in the name of field {message.name!r}")
+            raise CorruptDataError(f"{source}: the name of field {message.name!r} has a NUL character")
         if message.id == -1 and message.parent_id == -1 and blob_parent is not None:
             # (2.2 files) the descriptor children of a blob column have no ids and follow their parent
             children[messages[blob_parent].id].append(position)
@@ -407,8 +409,8 @@ def check_field_id(field_id: int, source: str) -> None:
     """
     if field_id > MAX_FIELD_ID:
         raise CorruptDataError(
-            f"{source}: field ids up to {field_id - 1} are in use, and a new one is needed; "
-            f"expected ids of at most {MAX_FIELD_ID}"
+            f"{source}: cannot assign a new field id: ids up to {field_id - 1} are in use, expected ids of "
+            f"at most {MAX_FIELD_ID}"
         )
 
 
@@ -427,7 +429,7 @@ def _decoded_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> dict
             decoded[key.decode()] = value
         except UnicodeDecodeError as err:
             where = f"the key {key!r}" if err.object is key else f"a value under {key!r}"
-            raise InvalidInputError(f"{what} has metadata that is no UTF-8 text: {where}") from None
+            raise InvalidInputError(f"the metadata of {what} is not UTF-8 text: {where}") from None
     return decoded
 
 

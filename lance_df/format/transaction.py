@@ -75,7 +75,9 @@ class Transaction:
         message = transaction_pb2.Transaction()
         if isinstance(self.operation, OpaqueOperation):
             if self.origin is None:
-                raise InvalidInputError(f"operation {self.operation.name!r} can be passed on, but not made")
+                raise InvalidInputError(
+                    f"operation {self.operation.name!r} can be copied from a transaction, but not created"
+                )
             message.CopyFrom(self.origin)
         else:
             operation_to_proto(self.operation, message)

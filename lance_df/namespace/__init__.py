@@ -13,6 +13,6 @@ __all__ = ["DirectoryNamespace"]
 def __getattr__(name: str) -> Any:
     if name != "DirectoryNamespace":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    client = import_module("lance_df.api.directory_namespace").DirectoryNamespace
-    import_module("lance_df.api.namespace_client").register_client(client)
+    client = import_module("lance_df.api.directory.namespace").DirectoryNamespace
+    import_module("lance_df.api.namespaces.client").register_client(client)
     return client

@@ -7,7 +7,7 @@ import re
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.api.namespaces import PartitionedNamespace
+from lance_df.api.namespaces.namespace import PartitionedNamespace
 from lance_df.errors import AlreadyExistsError, CommitStateUnknownError, InvalidInputError, LanceError
 from lance_df.namespace.names import MANIFEST_FOLDER, is_member_folder
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace

@@ -9,11 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lance_df.cli import app, shell
-from lance_df.cli.candidates import Candidates
-from lance_df.cli.line_editing import ReadlineReader, line_reader
-from lance_df.cli.shell_session import ShellSession
-from lance_df.cli.statements import split_statements
+from lance_df.cli import app
+from lance_df.cli.commands import shell
+from lance_df.cli.shell.candidates import Candidates
+from lance_df.cli.shell.line_editing import ReadlineReader, line_reader
+from lance_df.cli.shell.session import ShellSession
+from lance_df.cli.shell.statements import split_statements
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("sql", "shell", "explain", "inspect", "verify", "repair", "demo", "completion")

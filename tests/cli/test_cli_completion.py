@@ -7,10 +7,10 @@ import pytest
 
 import lance_df.engine.session
 from lance_df import PartitionedNamespace
-from lance_df.cli.candidates import Candidates
-from lance_df.cli.highlighting import STYLES, parts_of
-from lance_df.cli.line_editing import is_complete
-from lance_df.cli.shell_session import ShellSession
+from lance_df.cli.shell.candidates import Candidates
+from lance_df.cli.shell.highlighting import STYLES, parts_of
+from lance_df.cli.shell.line_editing import is_complete
+from lance_df.cli.shell.session import ShellSession
 
 pytestmark = pytest.mark.engine
 

@@ -1,6 +1,6 @@
 import pytest
 
-from lance_df.cli.statements import is_blank, is_finished, split_statements
+from lance_df.cli.shell.statements import is_blank, is_finished, split_statements
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_df.cli.json_text import json_text
-from lance_df.cli.render import render
-from lance_df.cli.table_lines import Screen
-from lance_df.cli.value_text import value_text
+from lance_df.cli.output.json_text import json_text
+from lance_df.cli.output.render import render
+from lance_df.cli.output.table_lines import Screen
+from lance_df.cli.output.value_text import value_text
 
 
 def rendered(table, style, **options):

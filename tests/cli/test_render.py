@@ -7,8 +7,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from lance_df.cli.render import render
-from lance_df.cli.table_lines import Screen
+from lance_df.cli.output.render import render
+from lance_df.cli.output.table_lines import Screen
 from lance_df.errors import InvalidInputError
 
 

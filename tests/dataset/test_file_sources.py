@@ -100,7 +100,7 @@ def test_only_empty_fields_of_csv_are_null(tmp_path: Path, suffix: str) -> None:
 
 def test_values_of_csv_that_do_not_fit_name_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a\n" + "1234567\n" * 1_500_000 + "x\n")
-    with pytest.raises(InvalidInputError, match=r"a\.csv: .* unless a schema says them"):
+    with pytest.raises(InvalidInputError, match=r"a\.csv: .* unless the schema gives them"):
         lance_df.write_dataset(tmp_path / "a.csv", tmp_path / "t.lance")
     ds = lance_df.write_dataset(tmp_path / "a.csv", tmp_path / "t.lance", pa.schema([("a", pa.string())]))
     assert ds.count_rows("a = 'x'") == 1
@@ -133,9 +133,9 @@ def test_csv_has_the_types_that_are_asked_for(tmp_path: Path) -> None:
     ("name", "error", "message"),
     [
         ("none.parquet", NotFoundError, "no such file"),
-        ("none-*.csv", NotFoundError, "no file has such a name"),
+        ("none-*.csv", NotFoundError, "no file matches"),
         ("a.txt", InvalidInputError, "end in .parquet or .csv"),
-        ("*", InvalidInputError, "all of Parquet, or all of CSV"),
+        ("*", InvalidInputError, "all be Parquet or all be CSV"),
         ("broken.parquet", InvalidInputError, "cannot be read as parquet"),
         ("", InvalidInputError, "lance_df.dataset"),
     ],
@@ -173,7 +173,7 @@ def test_lists_of_files(tmp_path):
     given = [tmp_path / "2.parquet", str(tmp_path / "[01].parquet")]
     dataset = lance_df.write_dataset(given, tmp_path / "t.lance")
     assert dataset.to_table()["a"].to_pylist() == [2, 0, 1]
-    with pytest.raises(lance_df.InvalidInputError, match="not all of Parquet"):
+    with pytest.raises(lance_df.InvalidInputError, match="must all be Parquet"):
         lance_df.write_dataset([tmp_path / "1.parquet", tmp_path / "x.csv"], tmp_path / "u.lance")
     with pytest.raises(lance_df.InvalidInputError, match="needs its schema"):
         lance_df.write_dataset([], tmp_path / "u.lance")

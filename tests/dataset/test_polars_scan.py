@@ -14,7 +14,7 @@ import pytest
 
 import lance_df
 from lance_df import partition
-from lance_df.api.namespace_reading import NamespaceReading
+from lance_df.api.namespaces.reading import NamespaceReading
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, VersionNotFoundError
 from lance_df.polars_predicates import to_arrow_expression
 

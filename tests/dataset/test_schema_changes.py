@@ -492,7 +492,7 @@ def test_field_ids_end(tmp_path: Path) -> None:
         lambda: lance_df.write_dataset(rows(0, 1), uri, mode="overwrite"),
     ):
         with pytest.raises(
-            CorruptDataError, match=r"table: field ids up to \d+ are in use, .* at most 2147483647"
+            CorruptDataError, match=r"table: .* ids up to \d+ are in use, .* at most 2147483647"
         ):
             change()
     assert files(uri) == before

@@ -69,7 +69,7 @@ def test_looks_up_what_arrow_looks_up(values: pa.Array, index_type: str, count: 
 def test_an_index_outside_is_an_error(name: str, count: int, index: int) -> None:
     indices = np.zeros(count, np.uint64)
     indices[count // 2] = index
-    with pytest.raises(CorruptDataError, match="there are 20 values"):
+    with pytest.raises(CorruptDataError, match="the dictionary has 20 values"):
         Lookup(VALUES[name].slice(0, 20)).look_up(indices)
 
 

@@ -141,7 +141,11 @@ def test_insert_keeps_the_order_of_its_query(tmp_path):
         ("INSERT INTO t (id) VALUES (1) ON CONFLICT DO NOTHING", UnsupportedFeatureError, "merge_insert"),
         ("INSERT INTO t (id) VALUES (1) RETURNING id", UnsupportedFeatureError, "RETURNING"),
         ("INSERT INTO t DEFAULT VALUES", UnsupportedFeatureError, "VALUES"),
-        ("CREATE TABLE made AS SELECT avg(t.id) FROM t", InvalidInputError, "dot in its name; give.* by AS"),
+        (
+            "CREATE TABLE made AS SELECT avg(t.id) FROM t",
+            InvalidInputError,
+            "dot in its name; rename it, in SQL with AS",
+        ),
         ("DELETE FROM t WHERE nothing = 1", ColumnNotFoundError, "nothing"),
         ("DELETE FROM t WHERE _rowaddr = 1", ColumnNotFoundError, "_rowaddr"),
         ("UPDATE t SET id = _ROWADDR", ColumnNotFoundError, "_rowaddr"),

@@ -99,7 +99,7 @@ def test_a_single_file_refuses_more_values(tmp_path: Path, version: str) -> None
     writer = LanceFileWriter(path, version=version)
     for part in range(2):
         writer.write_batch(_rows(part))
-    with pytest.raises(InvalidInputError, match=r"'d'.* than indices of int8 can number \(128\)"):
+    with pytest.raises(InvalidInputError, match=r"'d'.* than indices of type int8 can address \(128\)"):
         writer.write_batch(_rows(2))
     assert not (tmp_path / "f.lance").exists()
     with LanceFileWriter(path, version=version) as writer:
@@ -112,7 +112,7 @@ def test_a_single_file_refuses_more_values(tmp_path: Path, version: str) -> None
 def test_a_new_column_of_a_fragment_refuses_more_values(tmp_path: Path) -> None:
     table = lance_df.write_dataset(pa.table({"id": range(200)}), tmp_path / "t.lance")
     parts = iter([_dictionary(part) for part in range(4)])
-    with pytest.raises(InvalidInputError, match=r"'d'.* than indices of int8 can number"):
+    with pytest.raises(InvalidInputError, match=r"'d'.* than indices of type int8 can address"):
         table.add_columns(lambda _: pa.record_batch({"d": next(parts)}), read_columns=["id"], batch_size=50)
     assert lance_df.dataset(tmp_path / "t.lance").to_table().column_names == ["id"]
 

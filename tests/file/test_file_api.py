@@ -157,9 +157,9 @@ def test_global_buffers_are_no_data(tmp_path: Path, first: bool) -> None:
             writer.add_global_buffer(b"hello")
         writer.write_batch(rows)
         writer.add_global_buffer(memoryview(b"more"))
-        with pytest.raises(InvalidInputError, match="bytes, not str"):
+        with pytest.raises(InvalidInputError, match="must be bytes, got str"):
             writer.add_global_buffer("text")
-        with pytest.raises(InvalidInputError, match="bytes, not int"):
+        with pytest.raises(InvalidInputError, match="must be bytes, got int"):
             writer.add_global_buffer(3)
     ours, theirs = LanceFileReader(path), lance.file.LanceFileReader(path)
     assert ours.metadata().num_data_bytes == theirs.metadata().num_data_bytes > 5000

@@ -89,7 +89,7 @@ def test_sizes_of_pages(path: Path, option: str) -> None:
         writer.write_batch(pa.table({"a": range(10_000)}))
     assert len(LanceFileReader(path).metadata().columns[0].pages) == 10
     assert read_by_pylance(path)["a"].to_pylist() == list(range(10_000))
-    with pytest.raises(InvalidInputError, match=f"{option} is 0"):
+    with pytest.raises(InvalidInputError, match=f"{option} must be at least 1, got 0"):
         LanceFileWriter(path, **{option: 0})
 
 
@@ -97,14 +97,14 @@ STRICT = pa.schema([pa.field("a", pa.int64(), nullable=False)])
 STRUCT = pa.schema([("s", pa.struct([("x", pa.int64())]))])
 FAILURES: dict[str, tuple[pa.Schema | None, list[pa.Table], str]] = {
     "no schema": (None, [], "no schema was given"),
-    "missing column": (SCHEMA, [pa.table({"a": [1]})], "'s' is 0 times in a batch"),
+    "missing column": (SCHEMA, [pa.table({"a": [1]})], "'s' occurs 0 times in a batch"),
     "column twice in a batch": (
         SCHEMA,
         [pa.table([pa.array([1]), pa.array(["x"]), pa.array([2])], names=["a", "s", "a"])],
-        "'a' is 2 times",
+        "'a' occurs 2 times",
     ),
     "another type": (SCHEMA, [pa.table({"a": ["1"], "s": ["x"]})], "is of type int64 in the file"),
-    "another type later": (None, [ROWS, pa.table({"a": [1.5], "s": [""]})], "a batch has double"),
+    "another type later": (None, [ROWS, pa.table({"a": [1.5], "s": [""]})], "of type double in a batch"),
     "another extension type": (
         None,
         [
@@ -120,7 +120,7 @@ FAILURES: dict[str, tuple[pa.Schema | None, list[pa.Table], str]] = {
     "unsupported type": (
         None,
         [pa.table({"u": pa.array([1], pa.decimal32(5, 2))})],
-        "no type for Arrow's decimal32",
+        "does not support Arrow type decimal32",
     ),
 }
 

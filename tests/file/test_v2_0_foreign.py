@@ -167,14 +167,14 @@ def test_strings_coded_as_a_dictionary_by_hand(tmp_path) -> None:
 
 WRONG = {
     "short buffer": (pa.int64(), Page(3, no_nulls(flat(64)), [b"\0" * 23]), "3 values of 64 bits take 24"),
-    "other width": (pa.int64(), Page(3, no_nulls(flat(32)), [b"\0" * 12]), "32 bits are stored"),
+    "other width": (pa.int64(), Page(3, no_nulls(flat(32)), [b"\0" * 12]), "found values of 32 bits"),
     "absurd count": (pa.int64(), Page(2**61, no_nulls(flat(64)), [b"\0" * 24]), "take 18446744073709551616"),
     "no such buffer": (pa.int64(), Page(1, no_nulls(flat(64, 3)), [b"\0" * 8]), "page buffer 3"),
     "no such file buffer": (pa.int64(), Page(1, flat(64, 7, kind=2), []), "file buffer 7"),
     "end beyond the bytes": (
         pa.string(),
         Page(1, binary(flat(64), flat(8, 1), 100), [struct.pack("<Q", 9), b"abc"]),
-        "ends at 9, there are 3",
+        "found 9, expected at most 3",
     ),
     "descending ends": (
         pa.string(),
@@ -202,17 +202,17 @@ WRONG = {
             ),
             [b"\x02", struct.pack("<Q", 1), b"a"],
         ),
-        "dictionary index 1, there are 1 values",
+        "dictionary index 1 is out of range, the dictionary has 1 values",
     ),
     "zstd of another size": (
         pa.int8(),
         Page(9, flat(8, scheme="zstd"), [compress("zstd", b"12345678")]),
-        "the compressed buffer holds 8",
+        "the decompressed buffer has 8",
     ),
     "zstd bomb": (
         pa.int8(),
         Page(9, flat(8, scheme="zstd"), [compress("zstd", bytes(10_000_000))]),
-        "claim to hold 10000000 bytes",
+        "declare a decompressed size of 10000000 bytes",
     ),
     "wide bits": (
         pa.uint8(),
@@ -225,13 +225,13 @@ WRONG = {
             ),
             [b"\0\0"],
         ),
-        "packed into 9 bits",
+        "packed to 9 bits",
     ),
-    "string of numbers": (pa.string(), Page(1, no_nulls(flat(64)), [b"\0" * 8]), "fixed width are stored"),
+    "string of numbers": (pa.string(), Page(1, no_nulls(flat(64)), [b"\0" * 8]), "values of fixed width"),
     "number of strings": (
         pa.int64(),
         Page(1, binary(flat(64), flat(8, 1), 9), [struct.pack("<Q", 1), b"a"]),
-        "variable width are stored",
+        "values of variable width",
     ),
 }  # fmt: skip
 
@@ -251,7 +251,9 @@ def test_encodings_of_later_versions_are_unsupported(tmp_path) -> None:
     unknown = pb.ArrayEncoding()
     unknown.ParseFromString(b"\x9a\x01\x00")  # field 19, rle
     path = Handmade([Page(1, unknown, [])]).write(tmp_path / "f", pa.field("c", pa.int8()))
-    with pytest.raises(UnsupportedFeatureError, match=r"column 0 \(c\), page 0: .* 2.0 files do not have"):
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"column 0 \(c\), page 0: .* not supported in 2.0 files"
+    ):
         read_all(path)
 
 
@@ -265,7 +267,7 @@ def test_a_page_of_another_version_is_unsupported(tmp_path) -> None:
 def test_rows_of_pages_and_of_the_file_must_agree(tmp_path) -> None:
     page = Page(2, flat(8), [b"ab"])
     path = Handmade([page], num_rows=3).write(tmp_path / "f", pa.field("c", pa.int8()))
-    with pytest.raises(CorruptDataError, match="'c' has 2 rows, the file 3"):
+    with pytest.raises(CorruptDataError, match="'c' has 2 rows, but the file has 3"):
         read_all(path)
 
 

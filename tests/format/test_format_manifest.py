@@ -216,7 +216,7 @@ def test_base_paths_have_ids():
         BasePath(id=5, path="/y", name="n"),
     )
     message.base_paths.add(id=5, path="/z")
-    with pytest.raises(CorruptDataError, match="share an id"):
+    with pytest.raises(CorruptDataError, match="have the same id"):
         read(message)
 
 

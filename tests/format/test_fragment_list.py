@@ -112,5 +112,5 @@ def test_numbers_that_are_stored_twice_are_noticed():
     data = b"".join(b"\x12" + bytes([len(part)]) + part for part in (m.SerializeToString() for m in messages))
     odd = data.replace(b"\x12\x04\x08\x05\x20\x01", b"\x12\x06\x08\x05\x08\x63\x20\x01", 1)
     odd = odd.replace(b"\x12\x04\x08\x06\x20\x01", b"\x12\x02\x20\x01", 1)
-    with pytest.raises(CorruptDataError, match="fragment 99"):
+    with pytest.raises(CorruptDataError, match="fragment id 99"):
         list(Manifest.parse(odd, source="test").fragments)

@@ -20,7 +20,7 @@ def test_metadata_is_refused_and_not_replaced(
     field = pa.field("a", pa.int64(), metadata=metadata if of_field else None)
     schema = pa.schema([field], metadata=None if of_field else metadata)
     rows = pa.table({"a": [1]}, schema)
-    with pytest.raises(ValueError, match="no UTF-8 text") as caught:
+    with pytest.raises(ValueError, match="not UTF-8 text") as caught:
         lance_df.write_dataset(rows, tmp_path / "t")
     assert isinstance(caught.value, InvalidInputError)
     assert not list(tmp_path.rglob("*.manifest"))

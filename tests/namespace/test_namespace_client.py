@@ -44,7 +44,7 @@ def test_properties(tmp_path: Path) -> None:
 
 
 def test_storage_properties_are_storage_options(tmp_path: Path) -> None:
-    from lance_df.api.namespace_client import storage_properties
+    from lance_df.api.namespaces.client import storage_properties
 
     given = {"storage.region": "us-east-1", "ops_metrics_enabled": "true"}
     assert storage_properties(given) == {"region": "us-east-1"}

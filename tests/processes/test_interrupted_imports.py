@@ -88,7 +88,7 @@ def test_a_command_that_begins_ends_quietly(tables: Path) -> None:
     program = f"""import os, signal, sys
 class Press:
     def find_spec(self, name, *_):
-        if name == 'lance_df.cli.verify':
+        if name == 'lance_df.cli.commands.verify':
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Press())
 from lance_df.cli import main

@@ -131,8 +131,8 @@ def test_the_command_line(tables: Path, command: str) -> None:
 def test_the_shell_finishes_imports(tables: Path) -> None:
     program = """
 import _imp
-from lance_df.cli.shell import Shell
-from lance_df.cli.shell_session import ShellSession
+from lance_df.cli.commands.shell import Shell
+from lance_df.cli.shell.session import ShellSession
 session = ShellSession(lance_df.connect(folder))
 acquire_lock = _imp.acquire_lock
 def interrupted():

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from lance_df.cli.app import parser, run
-from lance_df.cli.ingest import ProgressLine, job_of, progress_text, summary_text
+from lance_df.cli.commands.ingest import ProgressLine, job_of, progress_text, summary_text
 from lance_df.errors import InvalidInputError, NotFoundError, StorageError
 from lance_df.spark.ingesting.job import IngestJob, IngestSource, format_of
 from lance_df.spark.ingesting.job_file import load_job

@@ -140,5 +140,7 @@ def test_what_a_page_does_not_hold() -> None:
     page_take = whole_page(pa.py_buffer(values), 2, pa.uint16())
     assert page_take.take(np.array([0, 3])).to_pylist() == [0, 9]
     coded = page_take.decoding(CodedValues(pa.array(["a", "b", "c"]), null_first=False))
-    with pytest.raises(CorruptDataError, match="dictionary index 9, there are 3 values"):
+    with pytest.raises(
+        CorruptDataError, match="dictionary index 9 is out of range, the dictionary has 3 values"
+    ):
         coded.take(np.array([1, 3]))

@@ -251,8 +251,8 @@ _READERS = {
     "engine/statement.py",
     "scanner.py",
     "dataset.py",
-    "api/namespace_reading.py",
-    "api/namespaces.py",
+    "api/namespaces/reading.py",
+    "api/namespaces/namespace.py",
     "namespace/snapshot.py",
     "spark/splits.py",
 }

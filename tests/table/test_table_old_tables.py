@@ -217,7 +217,9 @@ def test_row_versions_that_are_not_recorded(stable: Path):
         assert sequence.to_numpy().tolist() == [1] * 40
 
 
-@pytest.mark.parametrize(("stop", "message"), [(80, None), (100, None), (99, "39 row ids for 40 rows")])
+@pytest.mark.parametrize(
+    ("stop", "message"), [(80, None), (100, None), (99, "found 39 row ids, expected 40")]
+)
 def test_row_ids_of_the_wrong_number_or_given_twice(stable: Path, stop: int, message: str | None):
     def edit(manifest: table_pb2.Manifest) -> None:
         sequence = rowids_pb2.RowIdSequence()

@@ -285,7 +285,7 @@ def test_tables_that_need_more_of_a_writer(uri: str, tmp_path: Path) -> None:
     name = tmp_path / f"t.lance/_versions/{2**64 - 1 - 3}.manifest"
     name.write_bytes(make_manifest_file("m", TableState(flagged, ()), transaction.serialize())[0])
     before = data_files(tmp_path / "t.lance")
-    with pytest.raises(UnsupportedFeatureError, match="needs a writer that knows"):
+    with pytest.raises(UnsupportedFeatureError, match="changing the table needs feature"):
         lance_df.write_dataset(ROW, uri, mode="append")
     assert data_files(tmp_path / "t.lance") == before
 

@@ -284,7 +284,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         pa.table({"a": pa.nulls(1, pa.month_day_nano_interval())}),
         {},
         UnsupportedFeatureError,
-        "no type for",
+        "does not support Arrow type",
     ),
     "null": (pa.table([[1, None]], schema=NOT_NULL), {}, InvalidInputError, "'a' is declared not null"),
     "late null": (
@@ -323,19 +323,19 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         pa.table({"s": pa.array([{}, None], pa.struct([]))}),
         {},
         UnsupportedFeatureError,
-        "a struct without fields can be neither null nor in a list",
+        "a struct without fields cannot be null or in a list",
     ),
     "dictionary of dates": (
         pa.table({"d": pa.array([1], pa.date32()).dictionary_encode()}),
         {},
         UnsupportedFeatureError,
-        "no dictionaries of date32:day",
+        "not support dictionaries of date32:day",
     ),
     "vectors of text": (
         pa.table({"v": pa.array([["a"]], pa.list_(pa.string(), 1))}),
         {},
         UnsupportedFeatureError,
-        "no fixed-size lists of string",
+        "not support fixed-size lists of string",
     ),
     "nested vectors of structs": (
         pa.table({"v": pa.array([[[{"x": 1}]]], pa.list_(pa.list_(pa.struct({"x": pa.int8()}), 1), 1))}),

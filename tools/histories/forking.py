@@ -25,7 +25,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 _IMPORTED: Final = (
-    *("lance_df", "lance_df.api.namespaces", "lance_df.spark", "lance_df.file.v2.writer"),
+    *("lance_df", "lance_df.api.namespaces.namespace", "lance_df.spark", "lance_df.file.v2.writer"),
     *("datafusion", "pyarrow.compute", "pyarrow.dataset", "pyarrow.ipc", "lance"),
 )
 _PR_SET_PDEATHSIG: Final = 1

@@ -26,7 +26,7 @@ def decode_inline(encoding: InlineBitpacking, buffer: Chunked, counts: Counts) -
     word_bytes = _word_bytes(encoding.bits_per_value)
     buffer.require(word_bytes, "bit-packed values")
     if (counts > BLOCK).any():
-        raise CorruptDataError(f"a bit-packed chunk of {int(counts.max())} values, expected at most {BLOCK}")
+        raise CorruptDataError(f"a bit-packed chunk has {int(counts.max())} values, expected at most {BLOCK}")
     words = buffer.words(word_bytes)
     widths = np.minimum(words[buffer.starts // word_bytes], np.array(255, words.dtype)).astype(np.int64)
     _check_width(int(widths.max(initial=0)), encoding.bits_per_value)
@@ -67,10 +67,10 @@ def _unpack(data: Bytes, starts: Counts, widths: Counts, counts: Counts, word_by
 
 def _word_bytes(bits: int) -> int:
     if bits not in (8, 16, 32, 64):
-        raise CorruptDataError(f"bit-packed values of {bits} bits, expected 8, 16, 32 or 64")
+        raise CorruptDataError(f"bit-packed values have {bits} bits, expected 8, 16, 32 or 64")
     return bits // 8
 
 
 def _check_width(width: int, bits: int) -> None:
     if width > bits:
-        raise CorruptDataError(f"values of {bits} bits are packed to {width} bits")
+        raise CorruptDataError(f"values are bit-packed to {width} bits, expected at most {bits}")

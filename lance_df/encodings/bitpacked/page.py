@@ -114,4 +114,4 @@ def _enclosing(rows: Rows) -> RowRange:
 def _check_widths(data_type: pa.DataType, packed_bits: int) -> None:
     bits = bits_of(data_type)
     if bits not in _WORDS or packed_bits > bits:
-        raise CorruptDataError(f"values of {data_type} are packed into {packed_bits} bits")
+        raise CorruptDataError(f"values of type {data_type} cannot be bit-packed to {packed_bits} bits")

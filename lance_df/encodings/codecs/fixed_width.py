@@ -54,10 +54,13 @@ def decode_fixed_width(
         return decode_fixed_width(encoding.values, buffers, counts, bits_per_value=bits_per_value)
     if stored_bits(encoding) != bits_per_value:
         raise CorruptDataError(
-            f"values of {stored_bits(encoding)} bits, the column's type takes {bits_per_value}"
+            f"expected values of {bits_per_value} bits, found values of {stored_bits(encoding)} bits"
         )
     if len(buffers) != (2 if isinstance(encoding, Rle) else 1):
-        raise CorruptDataError(f"{len(buffers)} buffers of {type(encoding).__name__} values")
+        raise CorruptDataError(
+            f"{type(encoding).__name__} values have {len(buffers)} buffers, expected "
+            f"{2 if isinstance(encoding, Rle) else 1}"
+        )
     match encoding:
         case Flat(1):
             return decode_bits(buffers[0], counts)
@@ -99,4 +102,6 @@ def stored_bits(encoding: Encoding) -> int:
         case Rle(values) | ByteStreamSplit(values) | General(values=values):
             return stored_bits(values)
         case _:
-            raise UnsupportedFeatureError(f"{type(encoding).__name__} for values of fixed width")
+            raise UnsupportedFeatureError(
+                f"encoding {type(encoding).__name__} is not supported for fixed-width values"
+            )

@@ -49,7 +49,7 @@ def bits_per_value(data_type: pa.DataType) -> int:
     try:
         return int(data_type.bit_width)
     except ValueError:
-        raise UnsupportedFeatureError(f"values of type {data_type} in a 2.1 page") from None
+        raise UnsupportedFeatureError(f"values of type {data_type} are not supported in a 2.1 page") from None
 
 
 def decode_values(
@@ -92,7 +92,7 @@ def decode_indices(encoding: Encoding, buffers: tuple[Chunked, ...], counts: Cou
     """Decode dictionary indices of any width as unsigned integers."""
     bits = stored_bits(encoding)
     if (index_type := INDEX_TYPES.get(bits)) is None:
-        raise CorruptDataError(f"dictionary indices of {bits} bits")
+        raise CorruptDataError(f"dictionary indices have {bits} bits, expected 8, 16, 32 or 64")
     data = decode_fixed_width(encoding, buffers, counts, bits_per_value=bits)
     return fixed_width_array(data, int(counts.sum()), index_type)
 
@@ -103,7 +103,7 @@ def decode_codes(
     """Decode FSST codes, as binary values. Raises as :func:`decode_values`."""
     offset_bits = bits_per_offset(data_type)
     if offset_bits is None:
-        raise CorruptDataError(f"coded strings, the column's type is {data_type}")
+        raise CorruptDataError(f"expected values of type {data_type}, found FSST-encoded strings")
     codes = decode_variable(encoding.values, buffers, counts, bits_per_offset=offset_bits)
     return codes.to_arrow(pa.binary() if offset_bits == 32 else pa.large_binary())
 
@@ -146,7 +146,7 @@ def list_sizes(encoding: Encoding, data_type: pa.DataType) -> tuple[list[FixedSi
     lists = []
     while pa.types.is_fixed_size_list(data_type):
         if not isinstance(encoding, FixedSizeList) or encoding.items_per_value != data_type.list_size:
-            raise CorruptDataError(f"{_summary(encoding)} values, the column's type is {data_type}")
+            raise CorruptDataError(f"expected values of type {data_type}, found {_summary(encoding)} values")
         lists.append(encoding)
         encoding, data_type = encoding.values, data_type.value_type
     return lists, encoding
@@ -161,11 +161,13 @@ def _decode_fixed_size_list(
     (outer, *_), _ = list_sizes(encoding, data_type)
     size, total = outer.items_per_value, int(counts.sum())
     if size and int(counts.max(initial=0)) > (1 << 62) // size:
-        raise CorruptDataError(f"a chunk claims {int(counts.max())} lists of {size} items")
+        raise CorruptDataError(
+            f"the size of a chunk is out of range: {int(counts.max())} lists of {size} items"
+        )
     valid = None
     if outer.has_validity:
         if not buffers:
-            raise CorruptDataError("lists without the validity of their items")
+            raise CorruptDataError("the validity buffer of list items is missing")
         first, *rest = buffers
         valid, buffers = _decode_valid(first, counts * size), tuple(rest)
     items = decode_values(outer.values, buffers, counts * size, data_type.value_type)
@@ -194,9 +196,11 @@ def _decode_packed_struct(
         buffers = decompress_chunks(encoding, buffers, counts, bits_per_value=sum(widths))
         return _decode_packed_struct(encoding.values, buffers, counts, data_type)
     if not isinstance(encoding, PackedStruct):
-        raise UnsupportedFeatureError(f"{_summary(encoding)} for a packed struct")
+        raise UnsupportedFeatureError(f"encoding {_summary(encoding)} is not supported for packed structs")
     if tuple(widths) != encoding.bits_per_value or any(width % 8 for width in widths):
-        raise CorruptDataError(f"packed values of {encoding.bits_per_value} bits, the type is {data_type}")
+        raise CorruptDataError(
+            f"packed values of {encoding.bits_per_value} bits do not match type {data_type}"
+        )
     rows = decode_fixed_width(encoding.values, buffers, counts, bits_per_value=sum(widths))
     return split_rows(rows, int(counts.sum()), data_type)
 

@@ -28,7 +28,9 @@ class ConstantDecoder(Decoder):
     def __post_init__(self) -> None:
         bits = bits_of(self.data_type)
         if (bits + 7) // 8 != len(self.value) or (bits % 8 and bits != 1):
-            raise CorruptDataError(f"a constant of {self.data_type} is stored in {len(self.value)} bytes")
+            raise CorruptDataError(
+                f"a constant of type {self.data_type} cannot be stored in {len(self.value)} bytes"
+            )
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
         """Plan to read rows. See `Decoder`."""

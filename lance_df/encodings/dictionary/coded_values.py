@@ -136,7 +136,8 @@ class CodedValues:
         """Return the error for an index beyond the values."""
         first = int(self._null_first)
         return CorruptDataError(
-            f"dictionary index {index - first}, there are {len(self.values) - first} values"
+            f"dictionary index {index - first} is out of range, the dictionary has "
+            f"{len(self.values) - first} values"
         )
 
     def read(

@@ -63,18 +63,23 @@ class Dictionary:
         if not pa.types.is_dictionary(self._data_type):
             return self._lookup.look_up(numbers)
         if len(numbers) and int(numbers.max()) >= len(self.values):
-            raise CorruptDataError(f"dictionary index {numbers.max()}, there are {len(self.values)} values")
+            raise CorruptDataError(
+                f"dictionary index {numbers.max()} is out of range, the dictionary has {len(self.values)} "
+                "values"
+            )
         return self._keep_apart(numbers)
 
     def _keep_apart(self, numbers: npt.NDArray[np.unsignedinteger]) -> pa.Array:
         index_type = self._data_type.index_type
         if numbers.itemsize * 8 != index_type.bit_width:
             raise CorruptDataError(
-                f"indices of {numbers.itemsize * 8} bits in a column of type {self._data_type}"
+                f"dictionary indices of {numbers.itemsize * 8} bits do not match type {self._data_type}"
             )
         signed = pa.types.is_signed_integer(index_type)
         if signed and len(numbers) and int(numbers.max()) >> (index_type.bit_width - 1):
-            raise CorruptDataError(f"dictionary index {numbers.max()} in a column of type {self._data_type}")
+            raise CorruptDataError(
+                f"dictionary index {numbers.max()} is out of range for type {self._data_type}"
+            )
         return pa.DictionaryArray.from_arrays(
             pa.array(numbers).view(index_type), self.values, ordered=self._data_type.ordered, safe=False
         )

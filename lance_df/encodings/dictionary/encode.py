@@ -73,7 +73,7 @@ def find_dictionary(
         indices = pc.fill_null(pc.fill_null_forward(indices), 0)
     codes = leaf_values(indices)
     if not isinstance(codes, FixedValues):
-        raise TypeError(f"codes of type {indices.type}")
+        raise TypeError(f"unexpected type of dictionary codes: {indices.type}")
     return CodedValues(codes, dictionary, coded_bytes, coded_bytes < num_bytes * _CLEAR_WIN_RATIO)
 
 
@@ -93,7 +93,7 @@ def _dictionary_values(distinct: pa.Array, like: CodableValues) -> CodableValues
         return VariableValues(values.offsets, values.data, like.offset_bits)
     if isinstance(values, FixedValues):
         return values
-    raise TypeError(f"a dictionary of type {distinct.type}")
+    raise TypeError(f"unexpected type of dictionary values: {distinct.type}")
 
 
 def _guess_distinct(array: pa.Array) -> int:

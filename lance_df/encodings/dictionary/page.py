@@ -102,5 +102,5 @@ def _check_indices(indices: pa.Array, low: int, high: int) -> None:
     smallest, largest = limits["min"].as_py(), limits["max"].as_py()
     if smallest is not None and (smallest < low or largest > high):
         raise CorruptDataError(
-            f"dictionary indices go from {smallest} to {largest}, expected them in {low} to {high}"
+            f"dictionary indices are out of range: found {smallest} to {largest}, expected {low} to {high}"
         )

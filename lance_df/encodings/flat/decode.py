@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def checked_sizes(buffer: Chunked, counts: Counts, bits_per_value: int, what: str) -> Counts:
     """Check that each chunk has its ``counts`` values; return the number of bytes that they take."""
     if len(counts) and int(counts.max()) > (1 << 62) // max(bits_per_value, 1):
-        raise CorruptDataError(f"{what}: a chunk claims {int(counts.max())} values")
+        raise CorruptDataError(f"{what}: the size of a chunk is out of range: {int(counts.max())} values")
     sizes = (counts * bits_per_value + 7) // 8
     buffer.require(sizes, what)
     return sizes

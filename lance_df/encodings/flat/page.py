@@ -57,7 +57,9 @@ class FlatDecoder(Decoder):
             return None
         data = yield from read_whole(self.buffer)
         if data.size < self.num_values * width:
-            raise CorruptDataError(f"{self.num_values} values of {width} bytes in {data.size} bytes")
+            raise CorruptDataError(
+                f"{self.num_values} values of {width} bytes do not fit into a buffer of {data.size} bytes"
+            )
         is_aligned = pa.types.is_fixed_size_binary(data_type) or data.address % min(width, 8) == 0
         return LoadedFlat(data_type, width, data) if is_aligned else None
 
@@ -78,8 +80,8 @@ class CompressedFlatDecoder(Decoder):
         data = decompress(self.scheme, packed, max_bytes=num_bytes)
         if data.size != num_bytes:
             raise CorruptDataError(
-                f"{self.num_values} values of {self.data_type} take {num_bytes} bytes, "
-                f"the compressed buffer holds {data.size}"
+                f"{self.num_values} values of {self.data_type} take {num_bytes} bytes, but the decompressed "
+                f"buffer has {data.size}"
             )
         values = fixed_array(self.data_type, self.num_values, data)
         return select(values, rows)
@@ -99,5 +101,5 @@ def bits_of(data_type: pa.DataType) -> int:
     """Return the bits of a value; raises CorruptDataError for types of variable width."""
     bits = fixed_width_bits(data_type)
     if bits is None:
-        raise CorruptDataError(f"values of fixed width are stored, the type is {data_type}")
+        raise CorruptDataError(f"expected values of type {data_type}, found values of fixed width")
     return bits

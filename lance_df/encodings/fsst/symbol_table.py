@@ -49,12 +49,16 @@ class SymbolTable:
         header = int.from_bytes(table[:8], "little")
         count = header & 0xFF
         if len(table) < 8 + 9 * count or header >> 32 != MAGIC or count > MAX_SYMBOLS:
-            raise CorruptDataError(f"a symbol table of {len(table)} bytes with header {header:#x}")
+            raise CorruptDataError(
+                f"an FSST symbol table of {len(table)} bytes has the invalid header {header:#x}"
+            )
         symbols, lengths = np.zeros(256, "<u8"), np.zeros(256, np.uint8)
         symbols[:count] = np.frombuffer(table, "<u8", count, 8)
         lengths[:count] = np.frombuffer(table, np.uint8, count, 8 + 8 * count)
         if lengths.max() > _MAX_SYMBOL_BYTES:
-            raise CorruptDataError(f"a symbol of {lengths.max()} bytes, expected at most {_MAX_SYMBOL_BYTES}")
+            raise CorruptDataError(
+                f"an FSST symbol has {lengths.max()} bytes, expected at most {_MAX_SYMBOL_BYTES}"
+            )
         return cls(symbols, lengths, bool(header >> 24 & 0xFF))
 
     def expand(self, offsets: Offsets, codes: npt.NDArray[np.uint8]) -> tuple[Offsets, npt.NDArray[np.uint8]]:
@@ -86,14 +90,16 @@ class SymbolTable:
             if not fsst.expand_fsst(
                 codes, bounds, offsets.itemsize, table, ends[1:].view(np.uint8), out, state
             ):
-                raise CorruptDataError("a coded string ends within an escape")
+                raise CorruptDataError(
+                    "an FSST-encoded string ends within an escape sequence, or its offsets are out of range"
+                )
             num_values, done, total = state.tolist()
             if num_values == len(offsets) - 1:
                 break
             del out
             buffer.resize(total + (int(offsets[-1]) - done) * _MAX_SYMBOL_BYTES)
         if total > np.iinfo(offsets.dtype).max:
-            raise InvalidInputError(f"{total} bytes do not fit into one array of strings: read fewer rows")
+            raise InvalidInputError(f"{total} bytes do not fit into one array of strings; read fewer rows")
         return ends, out[:total]
 
     def table(self) -> npt.NDArray[np.uint8]:

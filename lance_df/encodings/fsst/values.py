@@ -71,7 +71,8 @@ class CodedStrings:
             broken = fsst.read_codes(self._page, start, stop, placed, np.frombuffer(data, np.uint8), state)
             if broken >= 0:
                 raise CorruptDataError(
-                    f"offsets of chunk {broken} do not ascend, lie outside of it or within an escape"
+                    f"the offsets of chunk {broken} do not ascend, are out of range, or lie within an "
+                    "escape sequence"
                 )
             done, total, literals = state.tolist()
             if done == stop:
@@ -96,7 +97,9 @@ class CodedStrings:
         data, out = allocate(_MAX_SYMBOL_BYTES * num_codes)
         literals = fsst.expand_strings(self._page, starts, ends, bounds, out)
         if literals < 0:
-            raise CorruptDataError("a coded string ends within an escape")
+            raise CorruptDataError(
+                "an FSST-encoded string ends within an escape sequence, or its offsets are out of range"
+            )
         data = data.slice(0, int(bounds[-1]))
         if is_text(self._data_type) and not (self._is_ascii and literals < 0x80):
             check_utf8(data, bounds)

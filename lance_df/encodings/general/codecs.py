@@ -54,7 +54,7 @@ def decompress(scheme: Scheme, buffer: bytes | pa.Buffer, *, max_bytes: int) -> 
     data = pa.py_buffer(buffer)
     if scheme not in _MAX_RATIO:
         raise UnsupportedFeatureError(
-            f"unknown compression scheme {scheme!r}; this release knows lz4 and zstd"
+            f"unknown compression scheme {scheme!r}; this release supports lz4 and zstd"
         )
     if data.size == 0:
         return data
@@ -77,13 +77,15 @@ def compress(scheme: Scheme, buffer: bytes | pa.Buffer, *, level: int | None = N
     if scheme == "zstd":
         codec = pa.Codec("zstd", level)
         return data.size.to_bytes(8, "little") + codec.compress(data, asbytes=True)
-    raise UnsupportedFeatureError(f"unknown compression scheme {scheme!r}; this release knows lz4 and zstd")
+    raise UnsupportedFeatureError(
+        f"unknown compression scheme {scheme!r}; this release supports lz4 and zstd"
+    )
 
 
 def _prefix(data: pa.Buffer, num_bytes: int) -> tuple[int, pa.Buffer]:
     if data.size < num_bytes:
         raise CorruptDataError(
-            f"a compressed buffer has {data.size} bytes, its size prefix takes {num_bytes}"
+            f"a compressed buffer has {data.size} bytes, expected at least {num_bytes} for its size prefix"
         )
     return int.from_bytes(data.slice(0, num_bytes).to_pybytes(), "little"), data.slice(num_bytes)
 
@@ -92,7 +94,8 @@ def _check_size(scheme: Scheme, size: int, compressed_bytes: int, max_bytes: int
     limit = min(max_bytes, compressed_bytes * _MAX_RATIO[scheme] + _SLACK_BYTES)
     if size > limit:
         raise CorruptDataError(
-            f"{compressed_bytes} bytes of {scheme} claim to hold {size} bytes, at most {limit} are possible"
+            f"{compressed_bytes} bytes of {scheme} declare a decompressed size of {size} bytes, expected at "
+            f"most {limit}"
         )
 
 
@@ -137,9 +140,9 @@ def _decompress_bare_zstd(data: pa.Buffer, max_bytes: int) -> pa.Buffer:
     except MemoryError:
         raise
     except (OSError, pa.ArrowException) as err:
-        raise CorruptDataError(f"{data.size} bytes are no zstd frame") from err
+        raise CorruptDataError(f"{data.size} bytes are not a valid zstd frame") from err
     if size > limit:
         raise CorruptDataError(
-            f"{data.size} bytes of zstd hold more than the {limit} bytes that are possible"
+            f"{data.size} bytes of zstd decompress to more than the expected {limit} bytes"
         )
     return pa.py_buffer(b"".join(pieces))

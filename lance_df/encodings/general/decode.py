@@ -59,7 +59,7 @@ def decompress_chunks(
         There is no buffer, or a buffer cannot be decompressed or claims to hold more than the values need.
     """
     if not buffers:
-        raise CorruptDataError("general compression without a buffer")
+        raise CorruptDataError("compressed values have no buffer, expected at least 1")
     first, *rest = buffers
     parts = []
     left = most_plain_bytes(int(first.sizes.sum()))

@@ -28,10 +28,10 @@ if not COMPILED and os.environ.get("LANCE_DF_KERNELS") != "python":
         f"lance_df is imported from the checkout {_checkout}: start Python in another folder to import the "
         "installed package, or run 'python setup.py build_ext --inplace' there"
         if Path(_checkout, "setup.py").is_file()
-        else "install a C compiler, or the package ziglang, and install lance_df again"
+        else "install a C compiler or the package ziglang, then reinstall lance_df"
     )
     warnings.warn(
-        f"the kernels of lance_df are not compiled, so reading is slow: {_remedy}",
+        f"the kernels of lance_df are not compiled, so reading is slow; {_remedy}",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -216,7 +216,10 @@ def expand_fsst(
     is_sound: cython.bint
     count: cython.Py_ssize_t = offsets.shape[0] // width - 1
     if table.shape[0] < 2304 or ends.shape[0] < width * count or state.shape[0] < 3:
-        raise ValueError(f"a table of {table.shape[0]} bytes, {ends.shape[0]} bytes for {count} ends")
+        raise ValueError(
+            f"the table ({table.shape[0]} bytes), the room for {count} ends ({ends.shape[0]} bytes) or the "
+            "state is too small"
+        )
     with cython.nogil:
         is_sound = _expand_fsst(codes, offsets, width, count, table, ends, out, state)
     return is_sound
@@ -283,7 +286,10 @@ def read_codes(
     """
     broken: cython.Py_ssize_t
     if page.table.shape[0] < 2304 or out_offsets.shape[0] < (stop - start + 1) * page.width:
-        raise ValueError(f"a table of {page.table.shape[0]} bytes, {out_offsets.shape[0]} bytes for offsets")
+        raise ValueError(
+            f"the table ({page.table.shape[0]} bytes) or the room for offsets ({out_offsets.shape[0]} "
+            "bytes) is too small"
+        )
     with cython.nogil:
         if page.width == 4:
             broken = _read_codes(page, start, stop, 4, out_offsets, out, state)
@@ -387,7 +393,10 @@ def expand_strings(
         or ends.shape[0] < starts.shape[0]
         or out_offsets.shape[0] <= starts.shape[0]
     ):
-        raise ValueError(f"a table of {page.table.shape[0]} bytes, {out_offsets.shape[0]} offsets")
+        raise ValueError(
+            f"the table ({page.table.shape[0]} bytes) or the room for values ({out_offsets.shape[0]} "
+            "offsets) is too small"
+        )
     with cython.nogil:
         literals = _expand_strings(page.data, starts, ends, page.table, out_offsets, out)
     return literals

@@ -74,7 +74,7 @@ def find_positions(
     with cython.nogil:
         total = _find_positions(mask, wanted, out)
     if total < 0:
-        raise ValueError(f"more than {out.shape[0] - 8} positions, which were counted")
+        raise ValueError(f"the mask has more than the {out.shape[0] - 8} positions counted before")
     return total
 
 

@@ -81,7 +81,7 @@ def _store(data: memoryview, at: int, word: int, size: int) -> None:
 
 def _check(data: memoryview, at: int, size: int) -> None:
     if at < 0 or at + size > len(data):
-        raise IndexError(f"bytes {at} to {at + size} of {len(data)}")
+        raise IndexError(f"bytes {at} to {at + size} are out of range, the buffer has {len(data)} bytes")
 
 
 def run_uncompiled(names: dict[str, Any]) -> None:

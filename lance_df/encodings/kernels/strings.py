@@ -263,7 +263,7 @@ def string_views(
     count: cython.Py_ssize_t = out.shape[0] // 16
     is_sound: cython.bint = True
     if offsets.shape[0] < 4 * (count + 1):
-        raise ValueError(f"{offsets.shape[0]} bytes of offsets of {count} values")
+        raise ValueError(f"the offsets of {count} values do not fit into {offsets.shape[0]} bytes")
     if count:
         with cython.nogil:
             is_sound = load_32(offsets, 4 * count) <= data.shape[0] and _views_32(
@@ -302,9 +302,12 @@ def view_ends(
     """
     status: cython.Py_ssize_t
     if not 0 <= start < stop <= ends.shape[0] // 8 or limit > data.shape[0]:
-        raise ValueError(f"values {start} to {stop} of {ends.shape[0] // 8}, which end at {limit}")
+        raise ValueError(
+            f"values {start} to {stop} or the limit {limit} are out of range, there are "
+            f"{ends.shape[0] // 8} values in {data.shape[0]} bytes"
+        )
     if out.shape[0] < 16 * (stop - start):
-        raise ValueError(f"{out.shape[0]} bytes for the views of {stop - start} values")
+        raise ValueError(f"the views of {stop - start} values do not fit into {out.shape[0]} bytes")
     with cython.nogil:
         status = _view_ends(ends, start, stop, limit, data, is_checked, out)
     return status
@@ -357,7 +360,10 @@ def read_ends(
     """
     size: cython.Py_ssize_t
     if not 0 <= start < stop <= ends.shape[0] // 8 or out.shape[0] < width * (stop - start + 1):
-        raise ValueError(f"values {start} to {stop} of {ends.shape[0] // 8}")
+        raise ValueError(
+            f"values {start} to {stop} are out of range or do not fit into the output, there are "
+            f"{ends.shape[0] // 8} values"
+        )
     with cython.nogil:
         size = _read_ends(ends, start, stop, limit, width, out)
     return size
@@ -488,7 +494,7 @@ def read_strings(
     """
     broken: cython.Py_ssize_t
     if out_offsets.shape[0] < (stop - start + 1) * page.width:
-        raise ValueError(f"{out_offsets.shape[0]} bytes for the offsets of {stop - start} values")
+        raise ValueError(f"the offsets of {stop - start} values do not fit into {out_offsets.shape[0]} bytes")
     with cython.nogil:
         if page.width == 4:
             broken = _read_strings(page, page.data, start, stop, 4, out_offsets, out)
@@ -574,7 +580,7 @@ def find_strings(
     """
     broken: cython.Py_ssize_t
     if starts.shape[0] < rows.shape[0] or ends.shape[0] < rows.shape[0]:
-        raise ValueError(f"no room for {rows.shape[0]} values")
+        raise ValueError(f"the bounds of {rows.shape[0]} values do not fit into the output")
     with cython.nogil:
         if page.width == 4:
             broken = _find_strings(page, page.data, 4, page.items, rows, starts, ends)

@@ -57,4 +57,4 @@ def _check(
     starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], limit: npt.NDArray[np.int64] | np.int64
 ) -> None:
     if (starts < 0).any() or (ends > limit).any():
-        raise CorruptDataError(f"lists lie in items {starts.min()} to {ends.max()}, a batch has fewer")
+        raise CorruptDataError(f"lists refer to items {starts.min()} to {ends.max()}, but a batch has fewer")

@@ -38,8 +38,8 @@ class RowSlice:
         stop = self.position + (num_values * bits + 7) // 8
         if not 0 <= self.position <= stop <= self.stop:
             raise CorruptDataError(
-                f"a page of {num_values} values of {bits} bits at byte {self.position} "
-                f"does not end in the file of {self.stop} bytes"
+                f"a page of {num_values} values of {bits} bits at byte {self.position} is out of range, the "
+                f"file has {self.stop} bytes"
             )
         return ByteRange(self.position, stop)
 
@@ -68,7 +68,7 @@ class Points:
         return offsets
 
     def _outside(self, bits: int) -> CorruptDataError:
-        return CorruptDataError(f"values of {bits} bits do not end in the file of {self.stop} bytes")
+        return CorruptDataError(f"values of {bits} bits are out of range, the file has {self.stop} bytes")
 
 
 Wanted: TypeAlias = Sequence[RowSlice] | Points
@@ -111,7 +111,9 @@ def fetch_anywhere(
     order = None if (starts[1:] >= ends[:-1]).all() else np.argsort(starts, kind="stable")
     low, high = (starts, ends) if order is None else (starts[order], ends[order])
     if len(low) and (low[0] < 0 or high[-1] > stop or (low > high).any()):
-        raise CorruptDataError(f"values are said to lie in bytes {low[0]} to {high[-1]}, the file has {stop}")
+        raise CorruptDataError(
+            f"values at bytes {low[0]} to {high[-1]} are out of range, the file has {stop} bytes"
+        )
     if (low[1:] < high[:-1]).any():
         raise CorruptDataError("pages overlap each other")
     bounds, data = yield from fetch_spans(ByteRange(0, stop), low, high)

@@ -26,6 +26,6 @@ def read_plain(data_type: pa.DataType, wanted: Wanted) -> IoPlan[pa.Array]:
     """Plan to read values of fixed width."""
     bits = fixed_width_bits(data_type)
     if bits is None:
-        raise UnsupportedFeatureError(f"0.1 files have no pages of {data_type}")
+        raise UnsupportedFeatureError(f"values of type {data_type} are not supported in 0.1 files")
     data = yield from fetch_values(wanted, bits)
     return fixed_array(data_type, count_values(wanted), data)

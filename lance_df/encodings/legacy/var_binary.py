@@ -52,7 +52,7 @@ def _read_page(row_slice: RowSlice) -> IoPlan[tuple[npt.NDArray[np.int64], pa.Bu
         return ends, pa.py_buffer(b"")
     if starts[0] < 0 or ends[-1] > row_slice.stop:
         raise CorruptDataError(
-            f"values are said to lie in bytes {starts[0]} to {ends[-1]}, the file has {row_slice.stop}"
+            f"values at bytes {starts[0]} to {ends[-1]} are out of range, the file has {row_slice.stop} bytes"
         )
     (data,) = yield [ByteRange(int(starts[0]), int(ends[-1]))]
     return ends - starts, data

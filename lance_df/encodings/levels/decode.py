@@ -81,9 +81,11 @@ class LevelScheme:
         ):
             if levels is None:
                 if highest and (name == "repetition"):
-                    raise CorruptDataError(f"no {name} levels, the layers need {highest}")
+                    raise CorruptDataError(f"{name} levels are missing, expected levels up to {highest}")
             elif len(levels) and int(levels.max()) > highest:
-                raise CorruptDataError(f"{name} level {levels.max()}, the layers have {highest}")
+                raise CorruptDataError(
+                    f"{name} level {levels.max()} is out of range, expected at most {highest}"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +126,13 @@ class Slots:
             visible = self.visible()
             count = len(levels) if visible is None else int(np.count_nonzero(visible))
             if count != len(self.values):
-                raise CorruptDataError(f"{len(self.values)} values for {count} visible slots")
+                raise CorruptDataError(
+                    f"the levels describe {count} values, but the page has {len(self.values)}"
+                )
         repetition, definition = self.repetition, self.definition
         if repetition is not None and definition is not None and len(repetition) != len(definition):
             raise CorruptDataError(
-                f"{len(repetition)} repetition levels, {len(definition)} definition levels"
+                f"there are {len(repetition)} repetition levels, but {len(definition)} definition levels"
             )
         return self
 

@@ -37,11 +37,13 @@ def merge(shape: Shape, paths: Sequence[pa.Array | None], count: int) -> pa.Arra
     known = [path for path in paths if path is not None]
     for path in known:
         if len(path) != count:
-            raise CorruptDataError(f"one leaf has {len(path)} values, another one {count}")
+            raise CorruptDataError(f"one column of a nested field has {len(path)} values, expected {count}")
     if shape.kind == "struct":
         return _struct(shape, paths, known, count)
     if not known:
-        raise UnsupportedFeatureError("a list of empty structs, whose length is not stored")
+        raise UnsupportedFeatureError(
+            "lists of structs without fields are not supported, because their lengths are not stored"
+        )
     return _list(shape, paths, known)
 
 
@@ -49,7 +51,7 @@ def _leaf(leaf: Leaf, values: pa.Array | None, count: int) -> pa.Array:
     if values is None:
         return pa.Array.from_buffers(leaf.data_type, count, [None], null_count=0, children=[])
     if len(values) != count:
-        raise CorruptDataError(f"a leaf has {len(values)} values, expected {count}")
+        raise CorruptDataError(f"one column of a nested field has {len(values)} values, expected {count}")
     if leaf.selected_children is None:
         return values
     children = [values.field(number) for number in leaf.selected_children]
@@ -76,11 +78,11 @@ def _list(shape: Group, paths: Sequence[pa.Array | None], known: Sequence[pa.Arr
     first = known[0]
     for other in known[1:]:
         if shape.kind != "fixed_size_list" and other.offsets != first.offsets:
-            raise CorruptDataError("leaves below a list disagree about its lengths")
+            raise CorruptDataError("the columns of a list disagree about its lengths")
     num_items = len(first.values)
     items = merge(child, [None if path is None else path.values for path in paths], num_items)
     if shape.kind == "map" and (items.null_count or items.field(0).null_count):
-        raise CorruptDataError("a map with a null key or entry")
+        raise CorruptDataError("a map has a null key or entry")
     return _like(first, shape.data_type, [items])
 
 

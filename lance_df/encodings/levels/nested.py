@@ -57,8 +57,8 @@ def path_array(slots: Slots, ancestors: Sequence[Ancestor]) -> pa.Array:
     expected = [False, *(ancestor.kind in ("list", "large_list") for ancestor in ancestors)]
     if [layer.is_list for layer in layers] != expected:
         raise CorruptDataError(
-            f"the page has layers {[layer.name for layer in layers]}, "
-            f"the schema {['item', *(ancestor.kind for ancestor in reversed(ancestors))]}"
+            f"the page has layers {[layer.name for layer in layers]}, but the schema has "
+            f"{['item', *(ancestor.kind for ancestor in reversed(ancestors))]}"
         )
     if not ancestors:
         definition = slots.definition
@@ -119,7 +119,7 @@ class _Unravelling:
     ) -> pa.Array:
         """Return the lists over ``items``."""
         if self.repetition is None:
-            raise CorruptDataError("no repetition levels for a list")
+            raise CorruptDataError("a page of lists has no repetition levels")
         inside = self.levels
         self.levels += layer.num_levels
         self.lists += 1
@@ -144,9 +144,11 @@ class _Unravelling:
             self.definition = self.definition[starts]
         self.repetition = self.repetition[starts] - np.uint16(1)
         if num_items != len(items):
-            raise CorruptDataError(f"levels of a list count {num_items} items, there are {len(items)}")
+            raise CorruptDataError(
+                f"the levels of a list describe {num_items} items, but the page has {len(items)}"
+            )
         if num_items >= 1 << 31 and not large:
-            raise InvalidInputError(f"{num_items} list items do not fit into one array: read fewer rows")
+            raise InvalidInputError(f"{num_items} list items do not fit into one array; read fewer rows")
         ends = np.append(begins, num_items)
         offsets = ends.astype(np.int64) if large else ends.astype(np.int32)
         list_type = pa.large_list(items.type) if large else pa.list_(items.type)
@@ -161,7 +163,7 @@ def _array(
     offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64] | None = None,
 ) -> pa.Array:
     if valid is not None and len(valid) != count:
-        raise CorruptDataError(f"levels give the validity of {len(valid)} entries, there are {count}")
+        raise CorruptDataError(f"the levels describe the validity of {len(valid)} entries, expected {count}")
     num_nulls = 0 if valid is None else count - int(np.count_nonzero(valid))
     buffers = [bitmap(valid) if valid is not None and num_nulls else None]
     if offsets is not None:
@@ -171,5 +173,5 @@ def _array(
 
 def _exact_quotient(count: int, size: int) -> int:
     if size == 0 or count % size:
-        raise CorruptDataError(f"{count} items do not make up lists of {size} items")
+        raise CorruptDataError(f"{count} items cannot be divided into lists of {size} items")
     return count // size

@@ -122,7 +122,9 @@ class _Builder:
         if list_level.kind == "fixed_size_list" and any(
             above.kind in ("list", "large_list") for above in ancestors
         ):
-            raise UnsupportedFeatureError(f"column {name!r}: a fixed-size list of structs within a list")
+            raise UnsupportedFeatureError(
+                f"column {name!r}: fixed-size lists of structs within a list are not supported"
+            )
         children = tuple(
             self.build(child, f"{name}.{child.name}", (_named(list_level, child.name), *ancestors))
             for child in field.children
@@ -144,7 +146,7 @@ class _Builder:
             return Leaf(column, name, wanted, wanted, None, ancestors)
         positions = {child.id: number for number, child in enumerate(whole.children)}
         if not positions.keys() >= {child.id for child in field.children}:
-            raise CorruptDataError(f"column {name!r} is not stored with the children that are asked for")
+            raise CorruptDataError(f"column {name!r} is not stored with all of the requested fields")
         selected = tuple(positions[child.id] for child in field.children)
         return Leaf(column, name, whole.arrow_type(), wanted, selected, ancestors)
 
@@ -159,7 +161,7 @@ def _kind(field: Field) -> Kind:
         case "large_list" | "large_list.struct":
             return "large_list"
         case _:
-            raise UnsupportedFeatureError(f"a field of type {field.logical_type!r} with children")
+            raise UnsupportedFeatureError(f"fields of type {field.logical_type!r} cannot have children")
 
 
 def _size(field: Field, kind: Kind) -> int:

@@ -92,4 +92,4 @@ def _header_bytes(layout: MiniBlockLayout) -> int:
 
 
 def _beyond(level: int) -> CorruptDataError:
-    return CorruptDataError(f"definition level {level}, the layers have 1")
+    return CorruptDataError(f"definition level {level} is out of range, expected at most 1")

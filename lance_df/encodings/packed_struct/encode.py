@@ -72,9 +72,11 @@ def _child_values(
     if isinstance(values, BooleanValues) or (
         isinstance(values, FixedListValues) and isinstance(values.items, BooleanValues)
     ):
-        raise UnsupportedFeatureError(f"column {path!r}: bits cannot be packed into a struct")
+        raise UnsupportedFeatureError(f"column {path!r}: a packed struct cannot have boolean fields")
     if isinstance(values, FixedListValues) and any(layer.validity is not None for layer in values.layers):
-        raise UnsupportedFeatureError(f"column {path!r}: the items of a packed list cannot be null")
+        raise UnsupportedFeatureError(
+            f"column {path!r}: the items of a list in a packed struct cannot be null"
+        )
     return values
 
 
@@ -111,7 +113,7 @@ def _variable_rows(
         rows = pc.if_else(pa.array(valid), rows, pa.scalar(b"", pa.large_binary()))
     joined = leaf_values(rows)
     if not isinstance(joined, VariableValues):
-        raise TypeError(f"joined values of type {rows.type}")
+        raise TypeError(f"unexpected type of joined values: {rows.type}")
     encoding = VariablePackedStruct(tuple(fields))
     return VariableValues(joined.offsets, joined.data, _ROW_OFFSET_BITS, lambda _: encoding)
 

@@ -52,5 +52,5 @@ class PackedStructDecoder(Decoder):
     def _widths(self) -> list[int]:
         bits = [bits_of(child.type) for child in self.data_type]
         if not sum(bits) or any(width % 8 for width in bits):
-            raise CorruptDataError(f"a packed struct cannot hold {self.data_type}")
+            raise CorruptDataError(f"type {self.data_type} cannot be stored as a packed struct")
         return [width // 8 for width in bits]

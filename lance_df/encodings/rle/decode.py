@@ -25,13 +25,15 @@ def decode_rle(encoding: Rle, values: Chunked, lengths: Chunked, counts: Counts)
     width = _value_bytes(encoding)
     num_runs = np.minimum(values.sizes // width, lengths.sizes)
     if (counts > num_runs * _MAX_RUN).any():
-        raise CorruptDataError("runs are shorter than the values that they should expand to")
+        raise CorruptDataError("the runs expand to fewer values than expected")
     _, out = allocate(int(counts.sum()) * width)
     broken = fixed_width.expand_runs(
         values.data, values.starts, width, lengths.data, lengths.starts, num_runs, counts, out
     )
     if broken >= 0:
-        raise CorruptDataError(f"the runs of chunk {broken} expand to less than {counts[broken]} values")
+        raise CorruptDataError(
+            f"the runs of chunk {broken} expand to fewer than the expected {counts[broken]} values"
+        )
     return out
 
 
@@ -41,7 +43,7 @@ def split_block(block: Chunked) -> tuple[Chunked, Chunked]:
     room = block.sizes - 8
     sizes = block.words(8)[block.starts // 8]
     if (sizes > room.astype(np.uint64)).any():
-        raise CorruptDataError(f"run values take {int(sizes.max())} bytes, more than their block")
+        raise CorruptDataError(f"run values take {int(sizes.max())} bytes, more than their block has")
     value_sizes = sizes.astype(np.int64)
     values = Chunked(block.data, block.starts + 8, value_sizes)
     return values, Chunked(block.data, block.starts + 8 + value_sizes, room - value_sizes)
@@ -50,7 +52,11 @@ def split_block(block: Chunked) -> tuple[Chunked, Chunked]:
 def _value_bytes(encoding: Rle) -> int:
     values, lengths = encoding.values, encoding.run_lengths
     if not isinstance(values, Flat) or lengths != Flat(8):
-        raise UnsupportedFeatureError(f"runs of {values} with lengths of {lengths}")
+        raise UnsupportedFeatureError(
+            f"run-length encoding of {values} with lengths of {lengths} is not supported"
+        )
     if values.bits_per_value not in (8, 16, 32, 64):
-        raise CorruptDataError(f"runs of values of {values.bits_per_value} bits, expected 8, 16, 32 or 64")
+        raise CorruptDataError(
+            f"run-length encoded values have {values.bits_per_value} bits, expected 8, 16, 32 or 64"
+        )
     return values.bits_per_value // 8

@@ -84,7 +84,9 @@ def build_decoder(
             return _fixed_size_binary(data, byte_width, data_type, num_values, buffers)
         case enc.Constant(value):
             return ConstantDecoder(data_type, num_values, value)
-    raise UnsupportedFeatureError(f"the encoding {type(encoding).__name__} cannot hold values of {data_type}")
+    raise UnsupportedFeatureError(
+        f"encoding {type(encoding).__name__} is not supported for values of type {data_type}"
+    )
 
 
 def build_end_positions(
@@ -104,7 +106,7 @@ def _unsigned(encoding: enc.Encoding, num_values: int, buffers: BufferTable) -> 
             raise CorruptDataError(
                 f"positions have {innermost.bits_per_value} bits, expected 8, 16, 32 or 64"
             )
-    raise UnsupportedFeatureError(f"the encoding {type(innermost).__name__} cannot hold positions")
+    raise UnsupportedFeatureError(f"encoding {type(innermost).__name__} is not supported for positions")
 
 
 def _flat(encoding: enc.Flat, data_type: pa.DataType, num_values: int, buffers: BufferTable) -> Decoder:
@@ -119,7 +121,9 @@ def _fixed_size_list(
     encoding: enc.FixedSizeList, data_type: pa.DataType, num_values: int, buffers: BufferTable
 ) -> Decoder:
     if not pa.types.is_fixed_size_list(data_type) or data_type.list_size != encoding.dimension:
-        raise CorruptDataError(f"lists of {encoding.dimension} items are stored, the type is {data_type}")
+        raise CorruptDataError(
+            f"expected values of type {data_type}, found lists of {encoding.dimension} items"
+        )
     items = build_decoder(encoding.items, data_type.value_type, num_values * encoding.dimension, buffers)
     if isinstance(items, FlatDecoder):
         return FlatDecoder(data_type, num_values, items.buffer)
@@ -132,7 +136,9 @@ def _binary(
     positions = build_end_positions(encoding.indices, encoding.null_adjustment, num_values, buffers)
     data = encoding.data.values if isinstance(encoding.data, enc.NoNulls) else encoding.data
     if not isinstance(data, enc.Flat) or data.bits_per_value != 8:
-        raise UnsupportedFeatureError(f"the bytes of strings are encoded as {type(data).__name__}")
+        raise UnsupportedFeatureError(
+            f"encoding {type(data).__name__} is not supported for the bytes of strings"
+        )
     return BinaryDecoder(data_type, num_values, positions, buffers.resolve(data.buffer), data.compression)
 
 
@@ -153,7 +159,9 @@ def _packed_struct(
     encoding: enc.PackedStruct, data_type: pa.DataType, num_values: int, buffers: BufferTable
 ) -> Decoder:
     if not pa.types.is_struct(data_type) or data_type.num_fields != len(encoding.children):
-        raise CorruptDataError(f"packed rows of {len(encoding.children)} children, the type is {data_type}")
+        raise CorruptDataError(
+            f"expected values of type {data_type}, found a packed struct of {len(encoding.children)} children"
+        )
     for child, stored in zip(data_type, encoding.children, strict=True):
         _check_packed_child(stored, child.type)
     return PackedStructDecoder(data_type, num_values, buffers.resolve(encoding.buffer))
@@ -167,10 +175,14 @@ def _check_packed_child(encoding: enc.Encoding, data_type: pa.DataType) -> None:
             _check_bits(data_type, bits)
         case enc.FixedSizeList(dimension, items):
             if not pa.types.is_fixed_size_list(data_type) or data_type.list_size != dimension:
-                raise CorruptDataError(f"a packed child has {dimension} items, its type is {data_type}")
+                raise CorruptDataError(
+                    f"expected a packed child of type {data_type}, found lists of {dimension} items"
+                )
             _check_packed_child(items, data_type.value_type)
         case _:
-            raise UnsupportedFeatureError(f"a packed child is encoded as {type(encoding).__name__}")
+            raise UnsupportedFeatureError(
+                f"encoding {type(encoding).__name__} is not supported for a packed child"
+            )
 
 
 def _fixed_size_binary(
@@ -179,9 +191,11 @@ def _fixed_size_binary(
     flat = data.values if isinstance(data, enc.NoNulls) else data
     # Writers describe the bytes either one by one or value by value; the buffer is the same.
     if not isinstance(flat, enc.Flat) or flat.bits_per_value not in (8, 8 * byte_width):
-        raise UnsupportedFeatureError(f"the bytes of strings are encoded as {type(flat).__name__}")
+        raise UnsupportedFeatureError(
+            f"encoding {type(flat).__name__} is not supported for the bytes of strings"
+        )
     if byte_width >= 2**31:
-        raise CorruptDataError(f"strings of {byte_width} bytes each")
+        raise CorruptDataError(f"fixed-size strings have {byte_width} bytes each, expected fewer than 2 GiB")
     wide = enc.Flat(8 * byte_width, flat.buffer, flat.compression)
     return FixedSizeBinaryDecoder(
         data_type, num_values, _flat(wide, pa.binary(byte_width), num_values, buffers)
@@ -190,4 +204,4 @@ def _fixed_size_binary(
 
 def _check_bits(data_type: pa.DataType, bits: int) -> None:
     if bits_of(data_type) != bits:
-        raise CorruptDataError(f"values of {bits} bits are stored, the type is {data_type}")
+        raise CorruptDataError(f"expected values of type {data_type}, found values of {bits} bits")

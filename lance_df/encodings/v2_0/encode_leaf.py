@@ -182,12 +182,14 @@ def _dictionary_typed(array: pa.DictionaryArray, buffers: list[Buffer]) -> Encod
     if array.null_count:
         limit = np.iinfo(codes.type.to_pandas_dtype()).max
         if len(items) > limit:
-            raise InvalidInputError(f"a dictionary of {len(items)} values has no index left for null")
+            raise InvalidInputError(
+                f"a dictionary of {len(items)} values leaves no index for nulls; use a larger index type"
+            )
         codes = pc.fill_null(codes, len(items))
         items = pa.concat_arrays([items, pa.nulls(1, items.type)])
     indices = leaf_values(codes)
     if not isinstance(indices, FixedValues):
-        raise TypeError(f"dictionary indices of type {codes.type}")
+        raise TypeError(f"unexpected type of dictionary indices: {codes.type}")
     encoded = NoNulls(flat(indices.width_bytes * 8, indices.data.data, buffers))
     values = _binary(items, buffers) if is_variable(items.type) else _values(items, buffers, None)
     return Dictionary(encoded, values, len(items))

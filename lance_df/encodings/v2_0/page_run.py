@@ -85,7 +85,7 @@ def read_run(pages: Sequence[StoredPage], data_type: pa.DataType) -> IoPlan[pa.A
                 return fixed_array(data_type, total, bitmap(packed))
             words = yield from _words(pages, bits)
             return fixed_array(data_type, total, pa.py_buffer(words))
-    raise CorruptDataError(f"pages of {type(first).__name__} cannot hold values of {data_type}")
+    raise CorruptDataError(f"pages with encoding {type(first).__name__} cannot hold values of {data_type}")
 
 
 def _plain(encoding: enc.Encoding) -> enc.Encoding:
@@ -104,7 +104,9 @@ def _words(pages: Sequence[StoredPage], bits: int) -> IoPlan[bytes]:
     for page in pages:
         encoding = _plain(page.encoding)
         if not isinstance(encoding, enc.Flat):
-            raise CorruptDataError(f"a page of {type(encoding).__name__} among pages of flat values")
+            raise CorruptDataError(
+                f"expected a page of flat values, found encoding {type(encoding).__name__}"
+            )
         buffer = page.buffers.resolve(encoding.buffer)
         check_size(buffer, page.num_values, bits, "flat values")
         wanted.append(ByteRange(buffer.start, buffer.start + (page.num_values * bits + 7) // 8))
@@ -122,7 +124,7 @@ def _bits(pages: Sequence[StoredPage]) -> IoPlan[Bools]:
 def _strings(pages: Sequence[StoredPage], data_type: pa.DataType) -> IoPlan[pa.Array]:
     encodings = [encoding for page in pages if isinstance(encoding := _plain(page.encoding), enc.Binary)]
     if len(encodings) != len(pages):
-        raise CorruptDataError("other pages among pages of strings")
+        raise CorruptDataError("expected pages of strings only, found pages with another encoding")
     index_pages = [_part(page, "indices") for page in pages]
     raw = np.frombuffer((yield from _words(index_pages, 64)), "<u8")
     data_ranges = [
@@ -137,7 +139,7 @@ def _strings(pages: Sequence[StoredPage], data_type: pa.DataType) -> IoPlan[pa.A
     stored[adjustment == 0] = 0
     sizes = np.fromiter((wanted.num_bytes for wanted in data_ranges), np.uint64, len(pages))
     if (stored > np.repeat(sizes, counts)).any():
-        raise CorruptDataError("a value ends after the bytes of its page")
+        raise CorruptDataError("a value ends beyond the bytes of its page")
     last = np.zeros(len(pages), np.int64)
     filled = counts > 0
     last[filled] = stored.astype(np.int64)[np.cumsum(counts)[filled] - 1]
@@ -156,7 +158,9 @@ def _strings(pages: Sequence[StoredPage], data_type: pa.DataType) -> IoPlan[pa.A
 def _flat_buffer(encoding: enc.Encoding) -> enc.BufferRef:
     flat = _plain(encoding)
     if not isinstance(flat, enc.Flat):
-        raise CorruptDataError(f"the bytes of strings are encoded as {type(flat).__name__}")
+        raise CorruptDataError(
+            f"expected the bytes of strings as flat values, found encoding {type(flat).__name__}"
+        )
     return flat.buffer
 
 

@@ -165,8 +165,9 @@ class _Page:
         page = self._chunks(value_cutter(values))
         if page is None:
             raise UnsupportedFeatureError(
-                f"column {self.leaf.path!r}: lists of {_value_bits(values)} booleans take no whole bytes, "
-                "which is possible only where they are short, and not many in a row are null or empty"
+                f"column {self.leaf.path!r}: lists of {_value_bits(values)} booleans do not fill whole "
+                "bytes. Such lists can be stored only if they are short, and not too many in a row are "
+                "null or empty"
             )
         return page
 
@@ -175,12 +176,12 @@ class _Page:
         dictionary = leaf_values(coded.dictionary)
         codes = leaf_values(coded.indices)
         if isinstance(dictionary, FixedListValues) or not isinstance(codes, FixedValues):
-            raise TypeError(f"a dictionary of type {coded.type}")
+            raise TypeError(f"unexpected type of a dictionary column: {coded.type}")
         # the index of a null need not be valid
         page = self._chunks(self._code_cutter(self._without_nulls(codes)), dictionary)
         if page is None:
             raise UnsupportedFeatureError(
-                f"column {self.leaf.path!r}: too many empty or null lists in a row for a dictionary column"
+                f"column {self.leaf.path!r}: a dictionary column has too many empty or null lists in a row"
             )
         return page
 

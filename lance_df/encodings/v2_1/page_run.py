@@ -135,7 +135,7 @@ def decode_run(run: PageRun, rows: Rows, data_type: pa.DataType, *, mapped: bool
         case MiniBlockLayout():
             buffers = yield from run.read(mapped=mapped)
             return LoadedChunks(_chunks(layout, buffers, num_rows), data_type).slots(rows)
-    raise CorruptDataError(f"a run of pages of {type(layout).__name__}")
+    raise CorruptDataError(f"pages with layout {type(layout).__name__} cannot be read together")
 
 
 def _rows_of_each(rows: Rows, num_rows: Counts) -> Counts:
@@ -166,7 +166,7 @@ def _chunks(layout: MiniBlockLayout, buffers: Sequence[Any], num_rows: Counts) -
     width = 4 if layout.has_large_chunk else 2
     num_bytes = np.fromiter(map(len, buffers[::2]), np.int64, len(num_rows))
     if (num_bytes % width).any() or not num_bytes.all():
-        raise CorruptDataError(f"chunk metadata that is no positive multiple of {width} bytes")
+        raise CorruptDataError(f"the size of the chunk metadata must be a positive multiple of {width} bytes")
     words = np.frombuffer(b"".join(buffers[::2]), f"<u{width}").astype(np.int64)
     stops = np.cumsum(num_bytes // width)
     starts = stops - num_bytes // width
@@ -177,7 +177,7 @@ def _chunks(layout: MiniBlockLayout, buffers: Sequence[Any], num_rows: Counts) -
     used = np.add.reduceat(sizes, starts)
     available = np.fromiter(map(len, buffers[1::2]), np.int64, len(num_rows))
     if (counts < 0).any() or (used > available).any():
-        raise CorruptDataError("the chunks of a page do not hold its rows")
+        raise CorruptDataError("the chunks of a page do not match its number of rows, or its size")
     check_counts(int(counts.max()))
     return Chunks(_joined(buffers[1::2], used), starts_of(sizes), starts_of(counts), layout)
 

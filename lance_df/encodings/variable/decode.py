@@ -63,15 +63,19 @@ def decode_variable(
         case Variable(bits):
             check_offset_width(bits, bits_per_offset)
             if len(buffers) != 1:
-                raise CorruptDataError(f"{len(buffers)} buffers of variable values, expected 1")
+                raise CorruptDataError(f"variable-width values have {len(buffers)} buffers, expected 1")
             return _decode_chunks(buffers[0], counts, bits // 8)
         case _:
-            raise UnsupportedFeatureError(f"{type(encoding).__name__} for values of variable width")
+            raise UnsupportedFeatureError(
+                f"encoding {type(encoding).__name__} is not supported for variable-width values"
+            )
 
 
 def _decode_chunks(buffer: Chunked, counts: Counts, width: int) -> Strings:
     if len(counts) and int(counts.max()) > len(buffer.data):
-        raise CorruptDataError(f"a chunk claims {int(counts.max())} values of variable width")
+        raise CorruptDataError(
+            f"a chunk declares {int(counts.max())} values of variable width, more than its bytes can hold"
+        )
     buffer.require((counts + 1) * width, "offsets")
     offset_type = np.dtype(f"<i{width}")
     words = buffer.words(width).view(offset_type)
@@ -81,7 +85,7 @@ def _decode_chunks(buffer: Chunked, counts: Counts, width: int) -> Strings:
     starts = buffer.starts // width
     sizes = words[starts + counts].astype(np.int64) - words[starts]
     if (sizes < 0).any() or (sizes > buffer.sizes).any():
-        raise CorruptDataError("offsets of a chunk do not ascend, or lie outside of it")
+        raise CorruptDataError("the offsets of a chunk do not ascend or are out of range")
     total = int(sizes.sum())
     check_total_bytes(total, width)
     _, offsets = allocate((int(counts.sum()) + 1) * width)
@@ -89,7 +93,7 @@ def _decode_chunks(buffer: Chunked, counts: Counts, width: int) -> Strings:
     typed = offsets.view(offset_type)
     broken = variable.gather_variable(buffer.data, width, buffer.starts, buffer.sizes, counts, offsets, out)
     if broken >= 0:
-        raise CorruptDataError(f"offsets of chunk {broken} do not ascend, or lie outside of it")
+        raise CorruptDataError(f"the offsets of chunk {broken} do not ascend or are out of range")
     return Strings(typed, out)
 
 
@@ -106,7 +110,9 @@ def decode_variable_block(encoding: Encoding, data: Bytes, count: int, *, bits_p
             check_offset_width(bits, bits_per_offset)
             return _decode_block(data, count, bits)
         case _:
-            raise UnsupportedFeatureError(f"{type(encoding).__name__} for a block of variable width")
+            raise UnsupportedFeatureError(
+                f"encoding {type(encoding).__name__} is not supported for a block of variable-width values"
+            )
 
 
 def _decode_block(data: Bytes, count: int, bits: int) -> Strings:
@@ -114,7 +120,7 @@ def _decode_block(data: Bytes, count: int, bits: int) -> Strings:
     offsets_start, data_start = _block_header(data, width)
     if offsets_start + (count + 1) * width > min(data_start, len(data)) or data_start > len(data):
         raise CorruptDataError(
-            f"a block of {len(data)} bytes, whose values start at {data_start}, cannot hold {count} values"
+            f"a block of {len(data)} bytes with values from byte {data_start} cannot hold {count} values"
         )
     offsets = np.frombuffer(data, f"<i{width}", count + 1, offsets_start)
     return _checked(np.ascontiguousarray(offsets), data[data_start:])
@@ -123,7 +129,9 @@ def _decode_block(data: Bytes, count: int, bits: int) -> Strings:
 def _block_header(data: Bytes, width: int) -> tuple[int, int]:
     """Return the start of the offsets and the start of the bytes."""
     if len(data) < 1 + 2 * width:
-        raise CorruptDataError(f"a block of variable values of {len(data)} bytes has no header")
+        raise CorruptDataError(
+            f"a block of variable-width values has {len(data)} bytes, too few for its header"
+        )
     if data[1:4].any():
         # layout of the first 2.1 writers: a byte of width, the number of values, the start of the bytes
         start = 1 + width
@@ -133,19 +141,19 @@ def _block_header(data: Bytes, width: int) -> tuple[int, int]:
 
 def _checked(offsets: Offsets, data: Bytes) -> Strings:
     if offsets[0] < 0 or offsets[-1] > len(data) or (offsets[1:] < offsets[:-1]).any():
-        raise CorruptDataError("offsets do not ascend, or lie outside of their buffer")
+        raise CorruptDataError("the offsets of a buffer do not ascend or are out of range")
     return Strings(offsets, data)
 
 
 def check_offset_width(stored: int, expected: int) -> None:
     """Raise `CorruptDataError` if offsets do not have the width that the type requires."""
     if stored not in (32, 64):
-        raise CorruptDataError(f"offsets of {stored} bits, expected 32 or 64")
+        raise CorruptDataError(f"offsets have {stored} bits, expected 32 or 64")
     if stored != expected:
-        raise CorruptDataError(f"offsets of {stored} bits, the column's type takes {expected}")
+        raise CorruptDataError(f"offsets have {stored} bits, expected {expected} for the column's type")
 
 
 def check_total_bytes(total: int, width: int) -> None:
     """Raise `InvalidInputError` if an array with 32-bit offsets cannot hold ``total`` bytes."""
     if width == 4 and total >= 1 << 31:
-        raise InvalidInputError(f"{total} bytes do not fit into one array of 32-bit offsets: read fewer rows")
+        raise InvalidInputError(f"{total} bytes do not fit into one array of 32-bit offsets; read fewer rows")

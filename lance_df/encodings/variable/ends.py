@@ -143,7 +143,9 @@ def resolve_ends(
         raw = np.where(is_null, raw - raw.dtype.type(adjustment.added), raw)
         largest = int(raw.max())
     if largest > limit:
-        raise CorruptDataError(f"a value ends at {largest}, there are {limit} bytes or items")
+        raise CorruptDataError(
+            f"the end of a value is out of range: found {largest}, expected at most {limit}"
+        )
     return raw.astype(np.int64, copy=False) if raw.dtype.itemsize < 8 else raw.view(np.int64), is_null
 
 

@@ -57,7 +57,7 @@ class BinaryDecoder(Decoder):
         first, stop = int(rows.start > 0), int(edges[1])
         base = int(edges[0]) if first else 0
         if base > stop:
-            raise CorruptDataError(f"values start at {base}, and end at {stop}")
+            raise CorruptDataError(f"values end at {stop}, before their start at {base}")
         (data,) = yield [ByteRange(self.data.start + base, self.data.start + stop)]
         words = words - np.uint64(base) if base else words
         within = RowRange(first, first + len(rows))

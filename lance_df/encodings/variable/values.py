@@ -105,7 +105,7 @@ def find_strings(page: Page, rows: RowPositions) -> tuple[Counts, Counts]:
 def check_offsets(broken: int) -> None:
     """Raise `CorruptDataError` if a kernel has found broken offsets in a chunk."""
     if broken >= 0:
-        raise CorruptDataError(f"offsets of chunk {broken} do not ascend, or lie outside of it")
+        raise CorruptDataError(f"the offsets of chunk {broken} do not ascend or are out of range")
 
 
 def string_array(data_type: pa.DataType, count: int, placed: pa.Buffer, data: pa.Buffer) -> pa.Array:

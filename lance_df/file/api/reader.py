@@ -176,8 +176,8 @@ class LanceFileReader:
         """
         if start < 0 or num_rows < 0 or start + num_rows > self.num_rows():
             raise InvalidInputError(
-                f"{self._reader.path}: rows {start} to {start + num_rows} are asked for, "
-                f"the file has {self.num_rows()}"
+                f"{self._reader.path}: rows {start} to {start + num_rows} are out of range, the file has "
+                f"{self.num_rows()} rows"
             )
         step = self._rows_at_once()
         stop = start + num_rows
@@ -205,13 +205,13 @@ class LanceFileReader:
         """
         positions = np.asarray(indices)
         if positions.size and (positions.ndim != 1 or positions.dtype.kind not in "iu"):
-            raise InvalidInputError("rows are asked for by a sequence of integers")
+            raise InvalidInputError("indices must be a sequence of integers")
         if (positions[1:] <= positions[:-1]).any():
-            raise InvalidInputError("rows are asked for in ascending order, none twice")
+            raise InvalidInputError("indices must be in ascending order, without duplicates")
         if positions.size and not (positions[0] >= 0 and int(positions[-1]) < self.num_rows()):
             raise InvalidInputError(
-                f"{self._reader.path}: rows {positions[0]} to {positions[-1]} are asked for, "
-                f"the file has {self.num_rows()}"
+                f"{self._reader.path}: rows {positions[0]} to {positions[-1]} are out of range, the file "
+                f"has {self.num_rows()} rows"
             )
         step = self._rows_at_once()
         wanted = positions.astype(np.int64)
@@ -271,13 +271,16 @@ class LanceFileReader:
         container = self._container()
         if not 0 <= index < container.num_global_buffers:
             raise InvalidInputError(
-                f"{self._reader.path}: has {container.num_global_buffers} global buffers, no number {index}"
+                f"{self._reader.path}: global buffer {index} does not exist, the file has "
+                f"{container.num_global_buffers} global buffers"
             )
         return container.global_buffer(index).to_pybytes()
 
     def _container(self) -> Container:
         if self._reader.version == "0.1":
-            raise UnsupportedFeatureError(f"{self._reader.path}: 0.1 files have no pages and buffers to list")
+            raise UnsupportedFeatureError(
+                f"{self._reader.path}: pages and buffers of 0.1 files cannot be listed"
+            )
         return Container(self._source)
 
     def _rows_at_once(self) -> int:
@@ -287,7 +290,7 @@ class LanceFileReader:
 
     def _results(self, rows: Iterator[Rows], batch_size: int) -> ReaderResults:
         if batch_size < 1:
-            raise InvalidInputError(f"batch_size is {batch_size}, expected an integer from 1")
+            raise InvalidInputError(f"batch_size must be at least 1, got {batch_size}")
         schema = _with_extensions(self._stored)
         batches = stoppable(self._batches(rows, batch_size))
         return ReaderResults(pa.RecordBatchReader.from_batches(schema, batches))
@@ -325,7 +328,7 @@ def _project(fields: Sequence[Field], names: Sequence[str]) -> tuple[Field, ...]
         first, _, rest = (name, "", "") if name in top else name.partition(".")
         if first not in top:
             known = ", ".join(repr(each) for each in top)
-            raise ColumnNotFoundError(f"no column {name!r}; the columns are {known}")
+            raise ColumnNotFoundError(f"column {name!r} does not exist; the columns are {known}")
         groups.setdefault(first, []).append(rest)
     return tuple(
         top[first] if "" in below else top[first].with_children(_project(top[first].children, below))

@@ -112,7 +112,8 @@ class LanceFileSession:
         source = self._file(path).open()
         if offset < 0 or length < 0 or offset + length > source.size:
             raise InvalidInputError(
-                f"{source.path}: bytes {offset} to {offset + length} are asked for, it has {source.size}"
+                f"{source.path}: bytes {offset} to {offset + length} are out of range, the file has "
+                f"{source.size} bytes"
             )
         return source.read_range(offset, offset + length).to_pybytes()
 
@@ -139,7 +140,7 @@ class LanceFileSession:
         try:
             return self._base.child(relative) if relative else self._base
         except CorruptDataError as err:
-            raise InvalidInputError(f"{path!r} is no path below {self._base.uri}") from err
+            raise InvalidInputError(f"{path!r} is not a valid path below {self._base.uri}") from err
 
     def _file(self, path: str) -> Location:
         return _existing(self._at(path))
@@ -158,7 +159,7 @@ def _prefix(path: str | None) -> str:
 
 def _existing(location: Location) -> Location:
     if not location.is_file():
-        raise NotFoundError(f"{location.uri}: there is no such file")
+        raise NotFoundError(f"{location.uri}: no such file")
     return location
 
 

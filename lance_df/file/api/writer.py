@@ -85,13 +85,15 @@ class LanceFileWriter:
     ) -> None:
         for name, value in (("data_cache_bytes", data_cache_bytes), ("max_page_bytes", max_page_bytes)):
             if value is not None and value < 1:
-                raise InvalidInputError(f"{name} is {value}, expected an integer from 1")
+                raise InvalidInputError(f"{name} must be at least 1, got {value}")
         self.closed = False
         self.size_bytes: int | None = None
         self._lock = threading.Lock()
         self._version = resolve_version(version)
         if self._version == "0.1":
-            raise UnsupportedFeatureError("0.1 files are written as part of a table only: use write_dataset")
+            raise UnsupportedFeatureError(
+                "0.1 files can be written only as part of a table; use write_dataset"
+            )
         self._cache_bytes = data_cache_bytes
         self._max_page_bytes = max_page_bytes or _MAX_PAGE_BYTES
         checked = None if schema is None else self._checked(schema)
@@ -122,7 +124,7 @@ class LanceFileWriter:
             The file is abandoned.
         """
         if not isinstance(batch, pa.RecordBatch | pa.Table):
-            raise InvalidInputError(f"{type(batch).__name__} is neither a RecordBatch nor a Table")
+            raise InvalidInputError(f"expected a RecordBatch or a Table, got {type(batch).__name__}")
         with self._lock:
             if self.closed:
                 raise InvalidInputError(f"{self._sink.location.uri}: the writer is closed")
@@ -171,7 +173,7 @@ class LanceFileWriter:
         try:
             stored = bytes(memoryview(data))
         except TypeError as err:
-            raise InvalidInputError(f"a global buffer is bytes, not {type(data).__name__}") from err
+            raise InvalidInputError(f"a global buffer must be bytes, got {type(data).__name__}") from err
         with self._lock:
             self._global_buffers.append(stored)
             return len(self._global_buffers)
@@ -238,20 +240,23 @@ def _check_batch(batch: pa.Schema, schema: Schema) -> None:
     for field in schema.fields:
         named = [each for each in given if each.name == field.name]
         if len(named) != 1:
-            raise InvalidInputError(f"column {field.name!r} is {len(named)} times in a batch")
+            raise InvalidInputError(
+                f"column {field.name!r} occurs {len(named)} times in a batch, expected once"
+            )
         _check_type(field, named[0], field.name)
 
 
 def _check_type(field: Field, given: Field, path: str) -> None:
     if (field.logical_type, _extension(field)) != (given.logical_type, _extension(given)):
         raise InvalidInputError(
-            f"column {path!r} is of type {_type_name(field)} in the file, a batch has {_type_name(given)}"
+            f"column {path!r} is of type {_type_name(field)} in the file, but of type {_type_name(given)} "
+            "in a batch"
         )
     if field.is_struct:
         names, others = ([each.name for each in side.children] for side in (field, given))
         if sorted(names) != sorted(others):
             raise InvalidInputError(
-                f"column {path!r} has the fields {names} in the file, a batch has {others}"
+                f"column {path!r} has the fields {names} in the file, but {others} in a batch"
             )
     children = {each.name: each for each in given.children}
     for position, child in enumerate(field.children):

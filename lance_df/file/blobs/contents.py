@@ -57,7 +57,7 @@ class BlobContents:
         data, uri, position, size, base_id, is_copied = (blobs.field(i) for i in range(6))
         has_uri = _valid(uri) & ~self.is_null
         if (~self.is_null & (_valid(data) == has_uri)).any():
-            raise InvalidInputError(f"column {name!r}: a blob is either bytes or a URI")
+            raise InvalidInputError(f"column {name!r}: a blob must have either bytes or a URI")
         copied = is_copied.fill_null(False).to_numpy(zero_copy_only=False)
         self.is_reference: _Flags = has_uri & ~copied
         self.uris: pa.StringArray = uri
@@ -112,7 +112,7 @@ class _Group:
 
     def add_copied(self, row: int, uri: str, base_id: int | None, part: tuple[int, int] | None) -> None:
         if self._open_source is None:
-            raise InvalidInputError(f"{uri}: nothing can be copied into a single file")
+            raise InvalidInputError(f"{uri}: blobs cannot be copied into a single file")
         key = f"{base_id} {uri}"
         if key not in self._wanted:
             self._wanted[key] = self._open_source(uri, base_id), []

@@ -58,9 +58,11 @@ def fetch_blobs(described: pa.StructArray, file_size: int) -> IoPlan[pa.Array]:
 def _check(positions: npt.NDArray[np.uint64], sizes: npt.NDArray[np.uint64], file_size: int) -> None:
     size = np.uint64(file_size)
     if (sizes > size).any() or (positions > size - np.minimum(sizes, size)).any():
-        raise CorruptDataError(f"a blob lies outside the file of {file_size} bytes")
+        raise CorruptDataError(f"a blob is out of range, the file has {file_size} bytes")
     if int(sizes.sum()) > file_size:
-        raise CorruptDataError(f"the blobs claim to be larger than the file of {file_size} bytes")
+        raise CorruptDataError(
+            f"the sizes of the blobs add up to more than the {file_size} bytes of the file"
+        )
 
 
 def _spread(

@@ -155,7 +155,10 @@ class DictionaryColumn:
         limits = pc.min_max(keys)
         low, high = limits["min"].as_py(), limits["max"].as_py()
         if low is not None and (low < 0 or high >= len(values)):
-            raise CorruptDataError(f"dictionary keys go from {low} to {high}, there are {len(values)} values")
+            raise CorruptDataError(
+                f"dictionary keys are out of range: found {low} to {high}, the dictionary has {len(values)} "
+                "values"
+            )
         return pa.DictionaryArray.from_arrays(keys, values, ordered=self.data_type.ordered, safe=False)
 
 
@@ -170,9 +173,11 @@ class StructColumn:
     def num_values(self) -> npt.NDArray[np.int64]:
         counts = [child.num_values() for child in self.children]
         if not counts:
-            raise CorruptDataError(f"struct {self.name!r} has no children, expected some in a 0.1 file")
+            raise CorruptDataError(f"struct {self.name!r} has no children, expected at least 1 in a 0.1 file")
         if any((count != counts[0]).any() for count in counts[1:]):
-            raise CorruptDataError(f"the children of struct {self.name!r} differ in the length of a batch")
+            raise CorruptDataError(
+                f"the children of struct {self.name!r} have different numbers of values in a batch"
+            )
         return counts[0]
 
     def read(self, parts: Parts) -> IoPlan[pa.Array]:

@@ -41,13 +41,13 @@ class DictionaryLoader:
         """
         label = f"{self._source.path}: dictionary of column {field.name!r}"
         if field.dictionary is None:
-            raise CorruptDataError(f"{label}: the schema does not say where its values are")
+            raise CorruptDataError(f"{label}: the schema does not give the position of the values")
         position, length = field.dictionary
         value_type = field.arrow_type().value_type
         key = (position, length, value_type, field.nullable)
         if key not in self._values:
             if length < 0:
-                raise CorruptDataError(f"{label}: it has {length} values")
+                raise CorruptDataError(f"{label}: the number of values must not be negative, found {length}")
             parts = [RowSlice(position, length, self._source.size, RowRange(0, length))]
             plan = (
                 read_var_binary(value_type, parts, nullable=field.nullable)

@@ -74,7 +74,7 @@ class DictionaryKeys:
         for field_id in self._with_keys:
             if not len(self.values[field_id]):
                 name = self._names[field_id]
-                raise InvalidInputError(f"column {name!r}: nulls need a dictionary of at least one value")
+                raise InvalidInputError(f"column {name!r}: nulls need a dictionary with at least one value")
         return self.values
 
     def _recode_keys(self, field: Field, array: pa.DictionaryArray) -> pa.Array:
@@ -102,13 +102,16 @@ class DictionaryKeys:
     def _grow(self, field: Field, known: pa.Array, more: pa.Array) -> pa.Array:
         if field.id in self._fixed:
             raise InvalidInputError(
-                f"column {field.name!r}: {more[0].as_py()!r} is not in the dictionary of {len(known)} values "
-                "that all rows of a table in file version 0.1 share"
+                f"column {field.name!r}: value {more[0].as_py()!r} is not in the dictionary of {len(known)} "
+                "values, which all rows of a table in file version 0.1 share"
             )
         grown = pa.concat_arrays([known, more])
         limit = np.iinfo(field.arrow_type().index_type.to_pandas_dtype()).max
         if len(grown) - 1 > limit:
-            raise InvalidInputError(f"column {field.name!r}: {len(grown)} values, its keys end at {limit}")
+            raise InvalidInputError(
+                f"column {field.name!r}: the dictionary has {len(grown)} values, but the keys go up to "
+                f"{limit} only"
+            )
         self.values[field.id] = grown
         return grown
 
@@ -132,8 +135,8 @@ def check_dictionaries(schema: Schema) -> None:
     for node in schema.walk():
         if node.has_dictionary and node.dictionary_values is None:
             raise InvalidInputError(
-                f"column {node.name!r}: in file version 0.1 a table gets its dictionaries when it is created "
-                "from rows, and neither without any nor later"
+                f"column {node.name!r}: the dictionary is missing. In file version 0.1, a table gets its "
+                "dictionaries when it is created with rows, and cannot get new ones later"
             )
 
 

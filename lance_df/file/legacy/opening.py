@@ -50,7 +50,7 @@ def load_schema(source: ByteSource, manifest_position: int) -> Schema:
     """
     if manifest_position == 0:
         raise UnsupportedFeatureError(
-            f"{source.path}: a 0.1 file without a schema of its own: read it through its table"
+            f"{source.path}: this 0.1 file does not store its schema; read it through its table"
         )
     return parse_embedded_schema(_read_block(source, manifest_position), source=source.path)
 
@@ -81,6 +81,7 @@ def _read_block(source: ByteSource, position: int) -> pa.Buffer:
     start = position + LENGTH_BYTES
     if start + length > source.size:
         raise CorruptDataError(
-            f"{source.path}: a message at byte {position} claims {length} bytes, the file has {source.size}"
+            f"{source.path}: the message at byte {position} has {length} bytes, which is out of range: the "
+            f"file has {source.size} bytes"
         )
     return source.read_range(start, start + length)

@@ -68,7 +68,9 @@ class PageTable:
         for each, buffer in zip(missing, buffers, strict=True):
             pages = np.frombuffer(buffer, "<i8").reshape(-1, 2)
             if (pages < 0).any():
-                raise CorruptDataError(f"{self.source.path}: the page table of field {each} is damaged")
+                raise CorruptDataError(
+                    f"{self.source.path}: the page table of field {each} has negative entries"
+                )
             self._rows[each] = pages
 
     def pages(self, field_id: int) -> FieldPages:

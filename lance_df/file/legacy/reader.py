@@ -162,9 +162,13 @@ class LegacyFileReader:
         for node in field.walk():
             # structs store nothing, and lose their id when one of their children is cast
             if node.id not in self._column_of and not node.is_struct:
-                raise InvalidInputError(f"{self.path}: holds no column of field {node.name!r} (id {node.id})")
+                raise InvalidInputError(
+                    f"{self.path}: the file has no column for field {node.name!r} (id {node.id})"
+                )
             if node.logical_type == "map" or (node.children and not (node.is_struct or node.is_list)):
-                raise UnsupportedFeatureError(f"0.1 files have no columns of type {node.logical_type}")
+                raise UnsupportedFeatureError(
+                    f"columns of type {node.logical_type} are not supported in 0.1 files"
+                )
         column = build_column(field, self._pages, self._dictionaries)
         self._check_counts(column)
         return column
@@ -174,5 +178,5 @@ class LegacyFileReader:
         if (expected != actual).any():
             batch = int((expected != actual).argmax())
             raise CorruptDataError(
-                f"batch {batch} has {expected[batch]} rows, the column holds {actual[batch]} of them"
+                f"batch {batch} has {expected[batch]} rows, but the column has {actual[batch]} values"
             )

@@ -73,12 +73,14 @@ class StatisticsReader:
         parts = {child.name: child for child in entry.children}
         label = f"{self._source.path}: statistics of column {field.name!r}"
         if not {"null_count", "min_value", "max_value"} <= parts.keys():
-            raise CorruptDataError(f"{label}: they hold {sorted(parts)}, expected bounds and a null count")
+            raise CorruptDataError(f"{label}: found {sorted(parts)}, expected bounds and a null count")
         wanted = [parts["min_value"], parts["max_value"], parts["null_count"]]
         with named_errors(label):
             minimum, maximum, nulls = self._read(label, self._pages, wanted)
             if not minimum.type == maximum.type == field.arrow_type() or nulls.type != pa.int64():
-                raise CorruptDataError(f"bounds of type {minimum.type}, the column is {field.arrow_type()}")
+                raise CorruptDataError(
+                    f"the bounds are of type {minimum.type}, but the column is of type {field.arrow_type()}"
+                )
         return LegacyStatistics(self._row_starts, minimum, maximum, nulls.to_numpy())
 
     def _read(self, label: str, pages: PageTable, fields: list[Field]) -> list[pa.Array]:
@@ -87,7 +89,9 @@ class StatisticsReader:
         for column in columns:
             (num_values,) = column.num_values().tolist()
             if num_values != self._num_batches:
-                raise CorruptDataError(f"they cover {num_values} batches, the file has {self._num_batches}")
+                raise CorruptDataError(
+                    f"the statistics cover {num_values} batches, but the file has {self._num_batches}"
+                )
         rows = [(0, RowRange(0, self._num_batches))]
         plans = [column.read(rows) for column in columns]
         return run_plan(self._source, named(label, together(plans)))

@@ -103,8 +103,8 @@ class LegacyFileWriter:
         """
         if len(arrays) != len(self._schema.fields) or len({len(array) for array in arrays}) > 1:
             raise InvalidInputError(
-                f"{len(self._schema.fields)} arrays of one length are needed, "
-                f"got the lengths {[len(array) for array in arrays]}"
+                f"expected {len(self._schema.fields)} arrays of the same length, got the lengths "
+                f"{[len(array) for array in arrays]}"
             )
         check_texts(self._schema.fields, arrays, has_null_structs=False)
         num_rows = len(arrays[0]) if arrays else 0
@@ -120,7 +120,7 @@ class LegacyFileWriter:
 
     def add_global_buffer(self, data: bytes) -> int:
         """Raise `UnsupportedFeatureError`: 0.1 files have no such buffers."""
-        raise UnsupportedFeatureError(f"0.1 files have no global buffers; got one of {len(data)} bytes")
+        raise UnsupportedFeatureError(f"0.1 files cannot store global buffers; got one of {len(data)} bytes")
 
     def finish(self) -> WrittenFile:
         """Write pending rows and the metadata, and make the file durable."""

@@ -226,8 +226,8 @@ class ListColumn:
         counts = [self._num_items(number) for number in range(len(self._pages))]
         if sum(counts) > self._items.num_rows:
             raise CorruptDataError(
-                f"{self._pages.label}: lists of {sum(counts)} items, "
-                f"the column of items has {self._items.num_rows}"
+                f"{self._pages.label}: the lists have {sum(counts)} items, but the column of items has "
+                f"{self._items.num_rows}"
             )
         return np.cumsum([0, *counts], dtype=np.int64)
 
@@ -243,7 +243,7 @@ class ListColumn:
             positions = np.full(len(rows), base, np.int64)
             return Spans(positions, positions, np.zeros(len(rows), np.bool_))
         if not isinstance(encoding, ListOffsets):
-            raise CorruptDataError(f"a page of lists is encoded as {type(encoding).__name__}")
+            raise CorruptDataError(f"expected list offsets, found encoding {type(encoding).__name__}")
         if number not in self._ends:
             self._ends[number] = build_end_positions(
                 encoding.offsets,

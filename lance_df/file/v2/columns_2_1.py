@@ -82,7 +82,7 @@ class Column:
         counts = [0, *self._info.page_rows()]
         expected = container.num_rows * leaf.page_rows_per_row
         if (sum(counts) != expected and not leaf.is_empty_struct) or sum(counts) > _MAX_ROWS:
-            raise CorruptDataError(f"{self._label}: {sum(counts)} rows, the file has {expected}")
+            raise CorruptDataError(f"{self._label}: the pages have {sum(counts)} rows, expected {expected}")
         self.row_starts: npt.NDArray[np.int64] = np.cumsum(np.array(counts, np.int64))
         self.resident = (
             ResidentColumn(self.row_starts.tolist(), self._load_whole, self._page_label)
@@ -123,7 +123,7 @@ class Column:
         key = (page.encoding, len(page.buffers), page.num_rows)
         if key not in known:
             with named_errors(f"{self._label}, page {number}"):
-                layout, value = split_page_layout(page.encoding_url, page.encoding, source="its encoding")
+                layout, value = split_page_layout(page.encoding_url, page.encoding, source="page encoding")
             known[key] = common_layout(layout, value, len(page.buffers), page.num_rows)
         return known[key]
 
@@ -199,7 +199,7 @@ class Column:
         page = self._pages.get(number)
         if page is None:
             info = self._info.pages[number]
-            layout = parse_page_layout(info.encoding_url, info.encoding, source="its encoding")
+            layout = parse_page_layout(info.encoding_url, info.encoding, source="page encoding")
             page = open_page(layout, info.buffers, info.num_rows, self._stored_type, mapped=self._mapped)
             self._pages[number] = page
             self._footprint.add(OPEN_PAGE_BYTES + _state_bytes(layout, info.buffers))

@@ -81,7 +81,8 @@ class Container:
         """Return the bytes of a global buffer; number 0 is the descriptor."""
         if not 0 <= index < self.num_global_buffers:
             raise CorruptDataError(
-                f"{self.path}: global buffer {index} is referred to, the file has {self.num_global_buffers}"
+                f"{self.path}: global buffer {index} is out of range, the file has "
+                f"{self.num_global_buffers} global buffers"
             )
         return self.source.read_ranges([self.global_buffer_range(index)])[0]
 
@@ -108,7 +109,7 @@ class Container:
         for index in missing:
             if not 0 <= index < self.num_columns:
                 raise CorruptDataError(
-                    f"{self.path}: column {index} is referred to, the file has {self.num_columns} columns"
+                    f"{self.path}: column {index} is out of range, the file has {self.num_columns} columns"
                 )
         ranges = [ByteRange(*self._metadata[index].tolist()) for index in missing]
         for index, data in zip(missing, self.source.read_ranges(ranges), strict=True):

@@ -65,8 +65,8 @@ class _Column:
         if not self.has_room(array):
             raise InvalidInputError(
                 f"column {self.path!r}: the dictionaries of its batches have more values than indices of "
-                f"{self._index_type} can number ({_MOST_VALUES[self._index_type]}); use a larger index type, "
-                "or write several files"
+                f"type {self._index_type} can address ({_MOST_VALUES[self._index_type]}); use a larger "
+                "index type, or write several files"
             )
         dictionary = self._dictionary(array)
         if dictionary is not None and (self._last is None or not dictionary.equals(self._last)):

@@ -78,7 +78,7 @@ class JoinedContainer:
         self.path = path
         sizes = np.fromiter(map(len, files), np.int64, len(files))
         if int(sizes.min()) < Footer.NUM_BYTES:
-            raise CorruptDataError(f"{path}: a file is too short")
+            raise CorruptDataError(f"{path}: a file is truncated, expected at least {Footer.NUM_BYTES} bytes")
         padded = (sizes + ALIGNMENT_BYTES - 1) // ALIGNMENT_BYTES * ALIGNMENT_BYTES
         starts = np.cumsum(padded) - padded
         padding = [bytes(number) for number in (padded - sizes).tolist()]
@@ -90,9 +90,9 @@ class JoinedContainer:
         data = np.frombuffer(whole, np.uint8)
         footers = _gathered(data, starts + sizes - Footer.NUM_BYTES, Footer.NUM_BYTES).view(_FOOTER)[:, 0]
         if (footers["ending"] != footers["ending"][0]).any() or len(np.unique(footers["num_columns"])) > 1:
-            raise UnsupportedFeatureError(f"{path}: the files are not of one kind")
+            raise UnsupportedFeatureError(f"{path}: the files differ in version or number of columns")
         if (footers["columns_start"] > (sizes - Footer.NUM_BYTES).astype(np.uint64)).any():
-            raise CorruptDataError(f"{path}: column metadata starts after its file")
+            raise CorruptDataError(f"{path}: column metadata starts beyond the end of its file")
         self._spans = list(zip(starts.tolist(), (starts + sizes).tolist(), strict=True))
         self._metadata = self._table(data, footers["column_table"], self.num_columns, starts, sizes)
         self._columns: dict[int, ColumnInfo] = {}
@@ -115,7 +115,10 @@ class JoinedContainer:
 
     def global_buffer_range(self, index: int) -> ByteRange:
         """Raise an error, since each file has its own global buffers."""
-        raise UnsupportedFeatureError(f"{self.path}: a page refers to global buffer {index}")
+        raise UnsupportedFeatureError(
+            f"{self.path}: a page refers to global buffer {index}, which is not supported for files that "
+            "are read together"
+        )
 
     def column(self, index: int) -> ColumnInfo:
         """Return the pages of one column of all files."""
@@ -129,13 +132,17 @@ class JoinedContainer:
             if index in self._columns:
                 continue
             if not 0 <= index < self.num_columns:
-                raise CorruptDataError(f"{self.path}: column {index} is referred to")
+                raise CorruptDataError(
+                    f"{self.path}: column {index} is out of range, the files have {self.num_columns} columns"
+                )
             messages = [self._whole[start:stop] for start, stop in self._metadata[:, index].tolist()]
             info = join_columns(messages, self._spans, source=self.path, column=index)
             if self.version != "2.0" and any(
                 buffer.start % ALIGNMENT_BYTES for page in info.distinct for buffer in page.buffers
             ):
-                raise CorruptDataError(f"{self.path}: column {index}: a buffer is not aligned")
+                raise CorruptDataError(
+                    f"{self.path}: column {index}: a buffer does not start at a multiple of {ALIGNMENT_BYTES}"
+                )
             self._columns[index] = info
 
     def _checked_schema(
@@ -147,7 +154,7 @@ class JoinedContainer:
         num_rows: Sequence[int],
     ) -> Schema:
         if not footers["num_global"].all():
-            raise CorruptDataError(f"{self.path}: a file has no descriptor")
+            raise CorruptDataError(f"{self.path}: a file has no file descriptor")
         spans = self._table(data, footers["global_table"], 1, starts, sizes)[:, 0].tolist()
         schemas: dict[bytes, tuple[Schema, int]] = {}
         for (start, stop), expected in zip(spans, num_rows, strict=True):
@@ -155,7 +162,9 @@ class JoinedContainer:
             if descriptor not in schemas:
                 schemas[descriptor] = parse_descriptor(descriptor, source=self.path)
             if schemas[descriptor][1] != expected:
-                raise CorruptDataError(f"{self.path}: a file has other rows than are expected")
+                raise CorruptDataError(
+                    f"{self.path}: a file has {schemas[descriptor][1]} rows, expected {expected}"
+                )
         first, *others = {schema for schema, _ in schemas.values()}
         if others:
             raise UnsupportedFeatureError(f"{self.path}: the files have different schemas")
@@ -172,13 +181,13 @@ class JoinedContainer:
         """Return (start, stop) of the first ``length`` entries of the offset table of each file."""
         last = (sizes - Footer.NUM_BYTES - length * Footer.TABLE_ENTRY_BYTES).clip(0).astype(np.uint64)
         if (positions > last).any():
-            raise CorruptDataError(f"{self.path}: a table lies outside of its file")
+            raise CorruptDataError(f"{self.path}: an offset table lies outside its file")
         at = starts + positions.astype(np.int64)
         entries = _gathered(data, at, length * Footer.TABLE_ENTRY_BYTES).view("<u8").reshape(-1, length, 2)
         limit = sizes.astype(np.uint64)[:, None]
         offsets, lengths = entries[:, :, 0], entries[:, :, 1]
         if (offsets > limit).any() or (lengths > limit - np.minimum(offsets, limit)).any():
-            raise CorruptDataError(f"{self.path}: an entry of a table lies outside of its file")
+            raise CorruptDataError(f"{self.path}: an entry of an offset table lies outside its file")
         first = offsets.astype(np.int64) + starts[:, None]
         return np.stack([first, first + lengths.astype(np.int64)], axis=2)
 

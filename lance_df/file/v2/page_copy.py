@@ -77,14 +77,15 @@ class PageCopier:
             column = container.column(number)
             if column.buffers:
                 raise UnsupportedFeatureError(
-                    f"{container.path}: column {number} has buffers beside its pages; re-encode it instead"
+                    f"{container.path}: column {number} has buffers outside its pages, which cannot be "
+                    "copied; re-encode it instead"
                 )
             copied = column.pages
             # pages of fixed-size lists may count items, a fixed number for each row
             held = sum(page.num_rows for page in copied)
             if held % max(num_rows, 1) or (held == 0) != (num_rows == 0):
                 raise CorruptDataError(
-                    f"{container.path}: column {number} has {held} rows, its fragment {num_rows}"
+                    f"{container.path}: column {number} has {held} rows, but its fragment has {num_rows}"
                 )
             first_row = self.num_rows
             for page, buffers in _read(container, copied):

@@ -45,7 +45,7 @@ class ColumnPages:
         self._encodings: dict[tuple[str, bytes], Encoding] = {}
         total = sum(self._info.page_rows())
         if total > _MAX_ROWS:
-            raise CorruptDataError(f"{self.label}: the pages claim to have {total} rows")
+            raise CorruptDataError(f"{self.label}: the pages have {total} rows, expected at most {_MAX_ROWS}")
 
     def __len__(self) -> int:
         return len(self._info.pages)

@@ -142,7 +142,8 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
             column = self._build(field)
             if column.num_rows != self.num_rows:
                 raise CorruptDataError(
-                    f"{self.path}: column {field.name!r} has {column.num_rows} rows, the file {self.num_rows}"
+                    f"{self.path}: column {field.name!r} has {column.num_rows} rows, but the file has "
+                    f"{self.num_rows}"
                 )
             self._columns[field] = column
             num_pages = len(column.page_bytes())
@@ -163,7 +164,8 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
             return self._build_struct(field)
         if field.children:
             raise UnsupportedFeatureError(
-                f"{self.path}: column {field.name!r}: 2.0 files have no columns of type {field.logical_type}"
+                f"{self.path}: column {field.name!r}: columns of type {field.logical_type} are not "
+                "supported in 2.0 files"
             )
         return self._build_leaf(field)
 
@@ -183,7 +185,8 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         counts = {child.num_rows for child in children} or {0 if header is None else header.num_rows}
         if len(counts) > 1:
             raise CorruptDataError(
-                f"{self.path}: the children of {field.name!r} have {sorted(counts)} rows, not as many each"
+                f"{self.path}: the children of {field.name!r} have different numbers of rows: "
+                f"{sorted(counts)}"
             )
         return StructColumn(field.arrow_type(), counts.pop(), children)
 
@@ -200,7 +203,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         index_of = {child.id: index for index, child in enumerate(stored.children)}
         if not all(child.id in index_of for child in field.children):
             raise CorruptDataError(
-                f"{self.path}: packed column {field.name!r} does not hold all its children"
+                f"{self.path}: packed column {field.name!r} does not store all of its children"
             )
         indices = [index_of[child.id] for child in field.children]
         with named_errors(f"{self.path}: column {field.name!r}"):
@@ -208,14 +211,16 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         for index, child in zip(indices, data_type, strict=True):
             if stored_type.field(index).type != child.type:
                 raise CorruptDataError(
-                    f"{self.path}: packed column {field.name!r} holds {child.name!r} as "
+                    f"{self.path}: packed column {field.name!r} stores {child.name!r} as "
                     f"{stored_type.field(index).type}, expected {child.type}"
                 )
         return PackedColumn(data_type, LeafColumn(pages, stored_type), indices)
 
     def _pages(self, field: Field) -> ColumnPages:
         if field.id not in self._column_of:
-            raise InvalidInputError(f"{self.path}: holds no column of field {field.name!r} (id {field.id})")
+            raise InvalidInputError(
+                f"{self.path}: the file has no column for field {field.name!r} (id {field.id})"
+            )
         return ColumnPages(self._container, self._column_of[field.id], field.name)
 
 

@@ -208,7 +208,7 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         )
         if first < 0 or last >= self.num_rows:
             raise InvalidInputError(
-                f"{self.path}: rows {first} to {last} are asked for, the file has {self.num_rows}"
+                f"{self.path}: rows {first} to {last} are out of range, the file has {self.num_rows} rows"
             )
 
 

@@ -139,8 +139,8 @@ class FileWriter:
         """
         if len(arrays) != len(self._schema.fields) or len({len(array) for array in arrays}) > 1:
             raise InvalidInputError(
-                f"{len(self._schema.fields)} arrays of one length are needed, "
-                f"got the lengths {[len(array) for array in arrays]}"
+                f"expected {len(self._schema.fields)} arrays of the same length, got the lengths "
+                f"{[len(array) for array in arrays]}"
             )
         check_texts(self._schema.fields, arrays)
         self._dictionary_room.add(arrays)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
-from lance_df.api.namespaces import PartitionedNamespace
+from lance_df.api.namespaces.namespace import PartitionedNamespace
 from lance_df.dataset import LanceDataset
 from lance_df.errors import (
     AlreadyExistsError,

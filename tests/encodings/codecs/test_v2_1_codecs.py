@@ -295,7 +295,7 @@ def test_broken_chunks(
 
 
 def test_levels_of_more_than_is_counted() -> None:
-    with pytest.raises(CorruptDataError, match="claim to hold 16777216 bytes"):
+    with pytest.raises(CorruptDataError, match="declare a decompressed size of 16777216 bytes"):
         decode_fixed_width_block(
             General("zstd", None, Flat(16)), chunked(BOMB), counts(1024), bits_per_value=16
         )
@@ -310,12 +310,12 @@ def test_chunks_of_text_that_expand_without_bounds(monkeypatch: pytest.MonkeyPat
     array = decode_values(encoding, (chunked(*packed),), sizes, pa.binary())
     assert array.to_pylist() == [bytes(1 << 20)] * 4
     monkeypatch.setattr(general, "_MAX_PLAIN_BYTES", 4 * len(chunk) - 1)
-    with pytest.raises(CorruptDataError, match=f"claim to hold {len(chunk)} bytes"):
+    with pytest.raises(CorruptDataError, match=f"declare a decompressed size of {len(chunk)} bytes"):
         decode_values(encoding, (chunked(*packed),), sizes, pa.binary())
     monkeypatch.setattr(general, "_MAX_PLAIN_BYTES", 0)
     plain = [compress("zstd", text_chunk(b"abc"))] * 4
     assert decode_values(encoding, (chunked(*plain),), sizes, pa.string()).to_pylist() == ["abc"] * 4
-    with pytest.raises(CorruptDataError, match="claim to hold"):
+    with pytest.raises(CorruptDataError, match="declare a decompressed size"):
         decode_variable_block(encoding, np.frombuffer(packed[0], np.uint8), 1, bits_per_offset=32)
 
 

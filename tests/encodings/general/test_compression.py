@@ -38,20 +38,20 @@ def test_a_bare_zstd_frame_is_read() -> None:
         out.write(b"hello " * 1000)
     bare = stream.getvalue().to_pybytes()
     assert decompress("zstd", bare, max_bytes=6000).to_pybytes() == b"hello " * 1000
-    with pytest.raises(CorruptDataError, match="more than the 5999"):
+    with pytest.raises(CorruptDataError, match="more than the expected 5999"):
         decompress("zstd", bare, max_bytes=5999)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_more_than_allowed_is_refused(scheme: str) -> None:
-    with pytest.raises(CorruptDataError, match="claim to hold 6000"):
+    with pytest.raises(CorruptDataError, match="declare a decompressed size of 6000"):
         decompress(scheme, compress(scheme, b"hello " * 1000), max_bytes=5999)
 
 
 def test_an_absurd_claim_is_refused_before_memory_is_taken() -> None:
-    with pytest.raises(CorruptDataError, match="are possible"):
+    with pytest.raises(CorruptDataError, match="expected at most"):
         decompress("zstd", (1 << 60).to_bytes(8, "little") + b"\0" * 100, max_bytes=1 << 62)
-    with pytest.raises(CorruptDataError, match="are possible"):
+    with pytest.raises(CorruptDataError, match="expected at most"):
         decompress("lz4", b"\xff\xff\xff\xff" + b"\0" * 100, max_bytes=1 << 62)
 
 

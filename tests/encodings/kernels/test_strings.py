@@ -258,5 +258,5 @@ def test_no_values_are_found():
     none = np.zeros(0, np.int64)
     page = chunks_of([[b"aa", b"bbb"]]).page()
     assert strings.find_strings(page, none, none, none.copy()) == -1
-    with pytest.raises(ValueError, match="room"):
+    with pytest.raises(ValueError, match="do not fit"):
         strings.find_strings(page, np.array([1]), none, none)

@@ -304,7 +304,7 @@ def test_chunks_of_so_many_items_that_their_bytes_are_no_number(num_items: int) 
     layout = MiniBlockLayout(values=Flat(32), num_items=num_items, num_buffers=1, layers=(ITEM,))
     source = Buffers([u16(0x10), bytes(16)], mapped=True)
     page = open_page(layout, source.ranges, num_items, pa.int32(), mapped=True)
-    with pytest.raises(CorruptDataError, match=f"a chunk of {num_items} items"):
+    with pytest.raises(CorruptDataError, match=f"a chunk has {num_items} items"):
         run_plan(source, page.whole())
 
 
@@ -323,7 +323,7 @@ def test_chunks_of_so_many_items_that_their_bytes_are_no_number(num_items: int) 
 def test_counts_of_64_bits_are_refused(layout: PageLayout, name: str) -> None:
     message = layout_to_proto(layout)
     setattr(getattr(message, message.WhichOneof("layout")), name, 2**64 - 1)
-    with pytest.raises(CorruptDataError, match="a page of 18446744073709551615 "):
+    with pytest.raises(CorruptDataError, match="a page has 18446744073709551615 "):
         layout_from_proto(message)
 
 

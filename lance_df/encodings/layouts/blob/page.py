@@ -29,7 +29,7 @@ class BlobPage:
         self._inner = inner
         self._scheme = LevelScheme.of(layers)
         if self._scheme.max_repetition:
-            raise UnsupportedFeatureError("blobs within lists, which no writer makes")
+            raise UnsupportedFeatureError("blobs within lists are not supported")
 
     def load(self, rows: Rows) -> IoPlan[tuple[LoadedDescriptors, Rows]]:
         """Plan to load the descriptors of rows. See `PageDecoder`."""

@@ -63,7 +63,7 @@ def encode_empty_struct(leaf: LeafColumn) -> LaidOutPage:
     """
     if leaf.definition is not None or leaf.repetition is not None:
         raise UnsupportedFeatureError(
-            f"column {leaf.path!r}: a struct without fields can be neither null nor in a list"
+            f"column {leaf.path!r}: a struct without fields cannot be null or in a list"
         )
     layout = ConstantLayout(layers=(RepDefLayer.NULLABLE_ITEM,))
     return LaidOutPage(layout=layout, buffers=(), num_rows=leaf.num_rows)

@@ -70,7 +70,9 @@ class LoadedConstant(LeveledPage):
             return slots
         row_of_slot = rows_of_slots(repetition, scheme.max_repetition, 0)
         if not len(row_of_slot) or row_of_slot[0] != 0 or row_of_slot[-1] != self._num_rows - 1:
-            raise CorruptDataError(f"levels of a constant page do not make up {self._num_rows} rows")
+            raise CorruptDataError(
+                f"the repetition levels of a constant page do not add up to its {self._num_rows} rows"
+            )
         levels = Slots(scheme, repetition, definition, pa.nulls(0))
         visible = levels.visible()
         count = len(repetition) if visible is None else int(np.count_nonzero(visible))
@@ -103,7 +105,7 @@ class LoadedConstant(LeveledPage):
             return
         nulls = slots.nulls()
         if nulls is None or not nulls.all():
-            raise CorruptDataError("a constant page without a value holds values that are not null")
+            raise CorruptDataError("a constant page without a value has entries that are not null")
 
     def _repeat(self, count: int) -> pa.Array:
         if self._value is None or count == 0:
@@ -129,7 +131,7 @@ def repeated(values: Sequence[bytes], counts: Counts, data_type: pa.DataType) ->
         return fixed_width_array(np.packbits(bits, bitorder="little"), total, data_type)
     elif (wrong := sizes * 8 != bits_per_value(data_type)).any():
         raise CorruptDataError(
-            f"a constant of {sizes[wrong.argmax()]} bytes, the column's type is {data_type}"
+            f"a constant has {sizes[wrong.argmax()]} bytes, which does not match type {data_type}"
         )
     data = b"".join(value * count for value, count in zip(values, counts.tolist(), strict=True))
     if offset_bits is None:

@@ -53,7 +53,9 @@ class ConstantPage:
         self._value_buffer = buffers[0] if has_value_buffer else None
         self._level_buffers = tuple(buffers[1:] if has_value_buffer else buffers)
         if len(self._level_buffers) not in (0, 2):
-            raise CorruptDataError(f"a constant page with {len(buffers)} buffers")
+            raise CorruptDataError(
+                f"a constant page has {len(buffers)} buffers, expected 0 or 2 of levels besides the value"
+            )
         self._loaded: LoadedConstant | None = None
 
     def load(self, rows: Rows) -> IoPlan[tuple[LoadedConstant, Rows]]:
@@ -76,7 +78,9 @@ class ConstantPage:
         if self._level_buffers:
             streams = self._levels([as_bytes(buffer) for buffer in buffers[:2]])
         if streams[0] is None and streams[1] is not None and len(streams[1]) != self._num_rows:
-            raise CorruptDataError(f"{len(streams[1])} definition levels for {self._num_rows} rows")
+            raise CorruptDataError(
+                f"found {len(streams[1])} definition levels, expected {self._num_rows}, one for each row"
+            )
         self._scheme.check(*streams)
         self._loaded = LoadedConstant(self._scheme, *streams, value, self._num_rows, self._data_type)
         return self._loaded
@@ -93,11 +97,11 @@ def _decode_stream(encoding: Encoding | None, data: Bytes, count: int) -> Levels
         return None
     if encoding is None:
         if len(data) % 2:
-            raise CorruptDataError(f"levels of {len(data)} bytes, expected an even number")
+            raise CorruptDataError(f"levels take {len(data)} bytes, expected an even number")
         return data.view("<u2")
     # runs expand most: 255 levels for 3 bytes; constants take no bytes, but no writer uses them for levels
     if count > len(data) * 255 + 1024:
-        raise CorruptDataError(f"{len(data)} bytes claim to hold {count} levels")
+        raise CorruptDataError(f"{len(data)} bytes cannot hold {count} levels")
     return decode_levels(encoding, Chunked.single(data), np.array([count], np.int64))
 
 
@@ -106,11 +110,13 @@ def scalar(data: Bytes, data_type: pa.DataType) -> bytes:
     num_buffers = 1 if bits_per_offset(data_type) is None else 2
     words = data[: len(data) // 4 * 4].view("<u4")
     if len(words) < 1 + num_buffers or words[0] != num_buffers:
-        raise CorruptDataError(f"a scalar of {len(data)} bytes, expected {num_buffers} buffers")
+        raise CorruptDataError(
+            f"a scalar of {len(data)} bytes does not have the expected {num_buffers} buffers"
+        )
     sizes = words[1 : 1 + num_buffers].tolist()
     start = 4 * (1 + num_buffers)
     if start + sum(sizes) > len(data):
-        raise CorruptDataError(f"a scalar of {len(data)} bytes claims buffers of {sizes} bytes")
+        raise CorruptDataError(f"a scalar of {len(data)} bytes cannot hold buffers of {sizes} bytes")
     stop = start + sum(sizes)
     if num_buffers == 1:
         return data[start:stop].tobytes()
@@ -120,5 +126,7 @@ def scalar(data: Bytes, data_type: pa.DataType) -> bytes:
         raise CorruptDataError(f"the offsets of a scalar take {len(offsets)} bytes, expected {2 * width}")
     first, last = offsets.view(f"<i{width}").tolist()
     if not 0 <= first <= last <= sizes[1]:
-        raise CorruptDataError(f"a scalar lies at {first} to {last} of {sizes[1]} bytes")
+        raise CorruptDataError(
+            f"a scalar takes bytes {first} to {last}, which is out of range: the buffer has {sizes[1]} bytes"
+        )
     return data[start + sizes[0] + first : start + sizes[0] + last].tobytes()

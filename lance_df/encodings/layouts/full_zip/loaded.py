@@ -113,7 +113,9 @@ class LoadedRecords(LeveledPage):
         )
         _check_row(broken)
         if not self._scheme.max_repetition and num_slots != len(positions):
-            raise CorruptDataError(f"{num_slots} records in {len(positions)} rows of a page without lists")
+            raise CorruptDataError(
+                f"a page without lists has {num_slots} records, expected {len(positions)}, one for each row"
+            )
         values = decode_variable_records(
             layout.values, self._data, starts[:num_values], lengths[:num_values], self._data_type
         )
@@ -161,4 +163,4 @@ def control_word_bytes(layout: FullZipLayout) -> int:
 
 def _check_row(broken: int) -> None:
     if broken >= 0:
-        raise CorruptDataError(f"the records of row {broken} of those asked for do not fill its bytes")
+        raise CorruptDataError(f"the records of row {broken} of the requested rows do not match its size")

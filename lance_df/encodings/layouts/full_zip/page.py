@@ -61,14 +61,18 @@ class FullZipPage:
         self._mapped = mapped
         level_bits = layout.bits_per_repetition, layout.bits_per_definition
         if max(level_bits) > _MAX_LEVEL_BITS:
-            raise CorruptDataError(f"levels of {level_bits} bits in the control words of a full-zip page")
+            raise CorruptDataError(
+                f"the levels of a full-zip page have {level_bits} bits, expected at most {_MAX_LEVEL_BITS}"
+            )
         expected = 2 if is_indexed(layout) else 1
         if len(buffers) != expected:
-            raise CorruptDataError(f"a full-zip page with {len(buffers)} buffers, expected {expected}")
+            raise CorruptDataError(f"a full-zip page has {len(buffers)} buffers, expected {expected}")
         if (layout.bits_per_value or 0) % 8:
-            raise CorruptDataError(f"full-zip values of {layout.bits_per_value} bits")
+            raise CorruptDataError(
+                f"full-zip values have {layout.bits_per_value} bits, expected a multiple of 8"
+            )
         if layout.bits_per_offset not in (None, 32, 64):
-            raise CorruptDataError(f"full-zip lengths of {layout.bits_per_offset} bits")
+            raise CorruptDataError(f"full-zip lengths have {layout.bits_per_offset} bits, expected 32 or 64")
 
     def load(self, rows: Rows) -> IoPlan[tuple[LeveledPage, Rows]]:
         """Plan to load the records of ``rows``. See `PageDecoder`."""
@@ -107,7 +111,8 @@ class FullZipPage:
 
     def _too_many(self, size: int) -> CorruptDataError:
         return CorruptDataError(
-            f"{self._num_rows} records of {size} bytes in {self._buffers[0].num_bytes} bytes"
+            f"{self._num_rows} records of {size} bytes do not fit into a buffer of "
+            f"{self._buffers[0].num_bytes} bytes"
         )
 
     def _values(self, data: pa.Buffer) -> LoadedValues:
@@ -126,17 +131,20 @@ class FullZipPage:
         index = self._buffers[1]
         width = index.num_bytes // (self._num_rows + 1)
         if width not in (1, 2, 4, 8) or width * (self._num_rows + 1) != index.num_bytes:
-            raise CorruptDataError(f"a repetition index of {index.num_bytes} bytes for {self._num_rows} rows")
+            raise CorruptDataError(
+                f"a repetition index of {index.num_bytes} bytes does not match {self._num_rows} rows"
+            )
         # the index entries of consecutive rows overlap; request each entry only once
         needed = with_next(first)
         data, at = yield from read_spans(index, needed * width, (needed + 1) * width, mapped=self._mapped)
         entries = data[at[:, None] + np.arange(width)].reshape(-1).view(f"<u{width}")
         if len(entries) and int(entries.max()) > self._buffers[0].num_bytes:
             raise CorruptDataError(
-                f"a row starts at byte {entries.max()} of a buffer of {self._buffers[0].num_bytes} bytes"
+                f"a row starts at byte {entries.max()}, which is out of range: the buffer has "
+                f"{self._buffers[0].num_bytes} bytes"
             )
         offsets = entries.astype(np.int64)
         if (np.diff(offsets) < 0).any():
-            raise CorruptDataError("the repetition index does not ascend")
+            raise CorruptDataError("the offsets in the repetition index do not ascend")
         at_first = np.searchsorted(needed, first)
         return offsets[at_first], offsets[at_first + 1]

@@ -51,10 +51,13 @@ def decode_fixed_records(
     is_bool = pa.types.is_boolean(data_type)
     expected = 8 if is_bool else bits_per_value(data_type)
     if not isinstance(encoding, Flat):
-        raise UnsupportedFeatureError(f"full-zip values encoded as {type(encoding).__name__}")
+        raise UnsupportedFeatureError(
+            f"encoding {type(encoding).__name__} is not supported for full-zip values"
+        )
     if encoding.bits_per_value != expected or value_bytes * 8 != expected:
         raise CorruptDataError(
-            f"values of {encoding.bits_per_value} bits in {value_bytes} bytes, the type is {data_type}"
+            f"full-zip values of {encoding.bits_per_value} bits in {value_bytes} bytes do not match type "
+            f"{data_type}"
         )
     records = _records(data, starts, value_bytes)
     if is_bool:
@@ -73,7 +76,7 @@ def decode_variable_records(
         return _decode_packed_rows(encoding, data, starts, lengths, data_type)
     offset_bits = bits_per_offset(data_type)
     if offset_bits is None:
-        raise CorruptDataError(f"values of variable width, the column's type is {data_type}")
+        raise CorruptDataError(f"expected values of type {data_type}, found values of variable width")
     return checked_text(_strings(encoding, data, starts, lengths, offset_bits).to_arrow(data_type))
 
 
@@ -101,7 +104,9 @@ def _strings(encoding: Encoding, data: Bytes, starts: Counts, lengths: Counts, o
             joined = np.concatenate(parts) if parts else data[:0]
             return _strings(values, joined, np.cumsum(sizes) - sizes, sizes, offset_bits)
         case _:
-            raise UnsupportedFeatureError(f"full-zip values encoded as {type(encoding).__name__}")
+            raise UnsupportedFeatureError(
+                f"encoding {type(encoding).__name__} is not supported for full-zip values"
+            )
 
 
 def _records(data: Bytes, starts: Counts, value_bytes: int) -> Bytes:
@@ -124,7 +129,9 @@ def _records(data: Bytes, starts: Counts, value_bytes: int) -> Bytes:
 def _decode_constant(encoding: Constant, count: int, data_type: pa.DataType) -> pa.Array:
     """Decode values without bytes, which early writers stored for lists that are all null."""
     if encoding.value is not None:
-        raise UnsupportedFeatureError("a constant that is not null in a full-zip page")
+        raise UnsupportedFeatureError(
+            "a constant in a full-zip page must be null, other constants are not supported"
+        )
     return pa.nulls(count, data_type)
 
 
@@ -145,7 +152,7 @@ def _decode_lists(encoding: Encoding, records: Bytes, value_bytes: int, data_typ
     is_null = items == Constant(None)
     item_bits = 0 if is_null else bits_per_value(item_type)
     if not (is_null or items == Flat(item_bits)) or position + -(-num_items * item_bits // 8) != value_bytes:
-        raise CorruptDataError(f"lists of {value_bytes} bytes, the column's type is {data_type}")
+        raise CorruptDataError(f"lists of {value_bytes} bytes do not match type {data_type}")
     count = len(records) // value_bytes if value_bytes else 0
     table = records.reshape(count, value_bytes)
     if is_null:
@@ -178,21 +185,26 @@ def _decode_packed_rows(
     """Decode rows of concatenated children. A null row has no bytes; its children are empty or zero."""
     fields = encoding.fields
     if not pa.types.is_struct(data_type) or data_type.num_fields != len(fields):
-        raise CorruptDataError(f"{len(fields)} packed children, the column's type is {data_type}")
+        raise CorruptDataError(f"a packed struct of {len(fields)} children does not match type {data_type}")
     for field in fields:
         if (field.bits_per_value or field.bits_per_length or 0) % 8 or field.bits_per_length not in (
             None,
             32,
             64,
         ):
-            raise CorruptDataError(f"a packed child of {field.bits_per_value or field.bits_per_length} bits")
+            raise CorruptDataError(
+                f"a packed child has {field.bits_per_value or field.bits_per_length} bits, expected whole "
+                "bytes, or a length of 32 or 64 bits"
+            )
     fixed = np.array([-1 if f.bits_per_value is None else f.bits_per_value // 8 for f in fields], np.int64)
     prefixes = np.array([(f.bits_per_length or 0) // 8 for f in fields], np.int64)
     shape = (len(fields), len(starts))
     child_starts, child_lengths = np.empty(shape, np.int64), np.empty(shape, np.int64)
     broken = full_zip.parse_packed_rows(data, starts, lengths, fixed, prefixes, child_starts, child_lengths)
     if broken >= 0:
-        raise CorruptDataError(f"packed row {broken} of those asked for does not fill its bytes")
+        raise CorruptDataError(
+            f"row {broken} of the requested rows does not match the size of its packed values"
+        )
     children = []
     for number, (field, child) in enumerate(zip(fields, data_type, strict=True)):
         at, sizes = child_starts[number], child_lengths[number]

@@ -77,7 +77,9 @@ class ChunkTable:
         if index is not None:
             return cls(positions, items, *_row_starts(index, len(counts), num_rows))
         if num_items != num_rows:
-            raise CorruptDataError(f"{num_items} items in a page of {num_rows} rows")
+            raise CorruptDataError(
+                f"a page without lists has {num_items} items, expected {num_rows}, one for each row"
+            )
         return cls(positions, items, items, items)
 
     def chunks_of(self, rows: Rows) -> Counts:
@@ -115,7 +117,9 @@ class ChunkTable:
         started[ends > 0] = row_of_slot[ends[ends > 0] - 1] + 1
         in_chunk = np.diff(started, prepend=0)
         if (in_chunk != self.rows[chunks + 1] - self.rows[chunks]).any():
-            raise CorruptDataError("levels and repetition index disagree about the rows of a chunk")
+            raise CorruptDataError(
+                "the repetition levels and the repetition index disagree about the number of rows in a chunk"
+            )
         shifts = self.rows[chunks] - (started - in_chunk)
         row_of_slot += shifts[0] if len(set(shifts.tolist())) == 1 else np.repeat(shifts, num_slots)
         return row_of_slot
@@ -124,7 +128,7 @@ class ChunkTable:
 def check_counts(highest: int) -> None:
     """Raise `CorruptDataError` if a chunk has too many items for kernels to count their bytes."""
     if highest > _MAX_ITEMS:
-        raise CorruptDataError(f"a chunk of {highest} items")
+        raise CorruptDataError(f"a chunk has {highest} items, expected at most {_MAX_ITEMS}")
 
 
 def starts_of(counts: Counts) -> Counts:
@@ -135,14 +139,19 @@ def starts_of(counts: Counts) -> Counts:
 def _row_starts(index: Bytes, num_chunks: int, num_rows: int) -> tuple[Counts, Counts]:
     """Return (rows started, rows finished) before each chunk, and in total."""
     if len(index) != 16 * num_chunks:
-        raise CorruptDataError(f"a repetition index of {len(index)} bytes for {num_chunks} chunks")
+        raise CorruptDataError(
+            f"the repetition index has {len(index)} bytes, expected 16 for each of {num_chunks} chunks"
+        )
     pairs = index.view("<u8").reshape(-1, 2)
     if (pairs[:, 0] > num_rows).any():
-        raise CorruptDataError(f"a chunk finishes {int(pairs[:, 0].max())} rows, the page has {num_rows}")
+        raise CorruptDataError(
+            f"the repetition index gives {int(pairs[:, 0].max())} rows for a chunk, but the page has "
+            f"{num_rows}"
+        )
     finished = pairs[:, 0].astype(np.int64)
     continues = pairs[:, 1] > 0
     preamble = np.concatenate((np.zeros(1, np.bool_), continues[:-1]))
     started = finished + continues - preamble
     if (started < 0).any() or int(finished.sum()) != num_rows or continues[-1:].any():
-        raise CorruptDataError(f"the repetition index does not make up {num_rows} rows")
+        raise CorruptDataError(f"the repetition index does not add up to the {num_rows} rows of the page")
     return starts_of(started), starts_of(finished)

@@ -186,12 +186,14 @@ class LoadedChunks(LeveledPage):
         """Return the levels of chunks of lists, and the number of slots of each chunk."""
         chunks, layout = self._chunks, self._chunks.layout
         if layout.repetition is None:
-            raise CorruptDataError("lists without repetition levels")
+            raise CorruptDataError("a page of lists has no repetition levels")
         starts, sizes = chunks.find(numbers)
         num_slots = chunks.words("<u2")[chunks.positions[numbers] // 2].astype(np.int64)
         num_bytes = chunks.positions[numbers + 1] - chunks.positions[numbers]
         if (num_slots > chunks.counts(numbers) + num_bytes * _MAX_LEVELS_PER_BYTE).any():
-            raise CorruptDataError(f"a chunk claims {int(num_slots.max())} slots")
+            raise CorruptDataError(
+                f"a chunk declares {int(num_slots.max())} levels, more than its bytes can hold"
+            )
         repetition = decode_levels(layout.repetition, Chunked(chunks.data, starts[0], sizes[0]), num_slots)
         if layout.definition is None:
             return repetition, None, num_slots

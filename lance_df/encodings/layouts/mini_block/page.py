@@ -70,11 +70,13 @@ class MiniBlockPage:
         self._whole: LoadedChunks | None = None
         expected = 2 + (layout.dictionary is not None) + (layout.repetition_index_depth > 0)
         if len(buffers) != expected:
-            raise CorruptDataError(f"a mini-block page with {len(buffers)} buffers, expected {expected}")
+            raise CorruptDataError(f"a mini-block page has {len(buffers)} buffers, expected {expected}")
         if self._has_lists != (layout.repetition_index_depth > 0):
-            raise CorruptDataError("a mini-block page has either lists or a repetition index, expected both")
+            raise CorruptDataError(
+                "a mini-block page must have both lists and a repetition index, or neither"
+            )
         if pa.types.is_dictionary(data_type) and layout.dictionary is None:
-            raise CorruptDataError("a page of a dictionary column without a dictionary")
+            raise CorruptDataError("a page of a dictionary column has no dictionary")
 
     def load(self, rows: Rows) -> IoPlan[tuple[LoadedChunks, Rows]]:
         """Plan to load the chunks that contain ``rows``. See `PageDecoder`."""
@@ -101,7 +103,9 @@ class MiniBlockPage:
             table, dictionary = yield from self._read_state()
             data = as_bytes((yield from read_whole(self._buffers[1])))
             if int(table.bytes[-1]) > len(data):
-                raise CorruptDataError(f"chunks take {table.bytes[-1]} bytes, the buffer has {len(data)}")
+                raise CorruptDataError(
+                    f"the chunks take {table.bytes[-1]} bytes, but the buffer has {len(data)}"
+                )
             chunks = Chunks(data, table.bytes, table.items, self._layout)
             self._whole = LoadedChunks(chunks, self._data_type, dictionary, table)
         return self._whole
@@ -128,7 +132,9 @@ class MiniBlockPage:
             dictionary = Dictionary(values, self._data_type)
         width = 4 if layout.has_large_chunk else 2
         if len(words) % width:
-            raise CorruptDataError(f"chunk metadata of {len(words)} bytes, expected a multiple of {width}")
+            raise CorruptDataError(
+                f"the chunk metadata has {len(words)} bytes, expected a multiple of {width}"
+            )
         index = others[-1] if layout.repetition_index_depth else None
         table = ChunkTable.parse(
             words.view(f"<u{width}"), index, num_items=layout.num_items, num_rows=self._num_rows

@@ -1,0 +1,1 @@
+"""The commands of `lance-df`, one module each."""

@@ -1,0 +1,1 @@
+"""`lance-df inspect`: what is in a table, a data file, a namespace or a folder."""

@@ -1,0 +1,1 @@
+"""The formats in which results are printed, and where they go."""
