@@ -172,7 +172,7 @@ def _check_free(shared: Shared, name: str) -> None:
     check_branch_name(name)
     if taken := set(name.split("/")[1:]).intersection(TABLE_FOLDERS):
         raise InvalidInputError(
-            f"invalid branch name {name!r}: {taken.pop()!r} is the name of a folder inside tables"
+            f"{name!r} is not a valid branch name; {taken.pop()!r} is the name of a folder inside tables"
         )
     if name in list_branches(root):
         raise AlreadyExistsError(f"{root.uri}: branch {name!r} already exists")

@@ -252,7 +252,7 @@ def test_what_cannot_be_is_said_before_anything_is_written(spark, tmp_path):
         (replace(job, sql="DROP TABLE source"), InvalidInputError, "Syntax error"),
         (replace(job, sql="SELECT 1 AS a, 2 AS a"), InvalidInputError, "duplicate column 'a'"),
         (replace(job, schema="k NOPE"), InvalidInputError, "NOPE"),
-        (replace(job, schema="k INT"), ColumnNotFoundError, "no column 'at'"),
+        (replace(job, schema="k INT"), ColumnNotFoundError, "column 'at' does not exist"),
         (
             replace(job, schema="k INT, at TIMESTAMP"),
             InvalidInputError,
