@@ -44,8 +44,8 @@ def check_distinct(manifest: NamespaceManifest, positions: npt.NDArray[np.intp])
             counts = pc.value_counts(rows[name].combine_chunks())
             twice = counts.filter(pc.greater(counts.field("counts"), 1))[0].as_py()
             raise CorruptDataError(
-                f"{manifest.table.uri}: {twice['counts']} tables have {meaning} {twice['values']!r}, whose "
-                "rows would count as often: another program has added a row; repair the namespace"
+                f"{manifest.table.uri}: {twice['counts']} tables have {meaning} {twice['values']!r}, so "
+                "their rows would be read several times; another program added a row; repair the namespace"
             )
     if checks_all:
         _distinct.add(manifest)

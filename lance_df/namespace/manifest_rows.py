@@ -85,7 +85,9 @@ class ManifestRows:
                 rows = pa.Table.from_batches(batches.pop(fragment_id, ()), schema)
                 parts[fragment_id] = _Part(_key(fragment), deleted, rows)
             if batches:
-                raise CorruptDataError(f"{table.uri}: rows of fragment {min(batches)}, which was not read")
+                raise CorruptDataError(
+                    f"{table.uri}: the scan returned rows of fragment {min(batches)}, which was not read"
+                )
         for fragment in table.fragments:
             _check_complete(table, fragment, parts[fragment.id])
         return cls([parts[fragment.id] for fragment in table.fragments], schema)
@@ -194,7 +196,7 @@ def check_all_rows(table: Table, rows: pa.Table) -> None:
     """
     if len(rows) != (expected := table.count_rows()):
         raise CorruptDataError(
-            f"{table.uri}: {len(rows)} rows in version {table.version}, expected {expected}"
+            f"{table.uri}: {len(rows)} rows were read from version {table.version}, expected {expected}"
         )
 
 
@@ -211,6 +213,6 @@ def _check_complete(table: Table, fragment: Fragment, part: _Part) -> None:
     expected = table.fragment_rows(fragment) - len(part.deleted)
     if len(part.rows) != expected:
         raise CorruptDataError(
-            f"{table.uri}: {len(part.rows)} rows in fragment {fragment.id} of version {table.version}, "
-            f"expected {expected}"
+            f"{table.uri}: {len(part.rows)} rows were read from fragment {fragment.id} of version "
+            f"{table.version}, expected {expected}"
         )

@@ -81,7 +81,7 @@ def _named(root: Location) -> Iterator[None]:
     try:
         yield
     except DatasetNotFoundError as err:
-        raise NotFoundError(f"{root.uri}: no namespace; there is no {MANIFEST_FOLDER} table") from err
+        raise NotFoundError(f"{root.uri}: not a namespace, there is no {MANIFEST_FOLDER} table") from err
 
 
 _ROW_COPIES: Final = 3
@@ -204,8 +204,8 @@ class NamespaceManifest:
                 return  # cleaned up: only later versions are known
         if identity(now) != identity(read.table.manifest_file):
             raise IncompatibleConflictError(
-                f"{self.table.uri}: version {read.version} was read, and is not there any more: the "
-                "namespace was dropped and made anew meanwhile; open it again"
+                f"{self.table.uri}: version {read.version}, which was read before, no longer exists; the "
+                "namespace was dropped and created again; open it again"
             )
 
     def checkout(self, version: int) -> NamespaceManifest:
@@ -255,8 +255,8 @@ class NamespaceManifest:
         if tables["location"].null_count:
             first = tables["object_id"].filter(pc.is_null(tables["location"]))[0]
             raise CorruptDataError(
-                f"{self.table.uri}: the table {first} has no location: a program that does not know "
-                "partitions has made or changed the row; repair the namespace"
+                f"{self.table.uri}: table {first} has no location; a program that does not support "
+                "partitions created or changed the row; repair the namespace"
             )
         return tables
 
@@ -337,16 +337,14 @@ class NamespaceManifest:
         types = {field.name: field.type for field in self.table.arrow_schema}
         for each in BASE_FIELDS[:3]:
             if types.get(each.name) != each.type:
-                raise CorruptDataError(
-                    f"{self.table.uri}: no column {each.name} of type {each.type}, as each namespace has"
-                )
+                raise CorruptDataError(f"{self.table.uri}: column {each.name} of type {each.type} is missing")
         wanted = {field.column: field.result_type for field in self.specs.fields.values()}
         wanted |= {field.name: field.type for field in READ_FIELDS if field.name in types}
         missing = [name for name, data_type in wanted.items() if types.get(name) != data_type]
         if missing:
             raise CorruptDataError(
-                f"{self.table.uri}: version {self.table.version} has partition specs, but not the column "
-                f"{missing[0]} of type {wanted[missing[0]]}: a program that does not know them has rewritten "
+                f"{self.table.uri}: version {self.table.version} has partition specs, but no column "
+                f"{missing[0]} of type {wanted[missing[0]]}; a program that does not support them rewrote "
                 "the table; repair the namespace"
             )
 
@@ -357,9 +355,9 @@ def _described(table: Table, former: NamespaceManifest | None) -> tuple[Partitio
         return former.specs, former.schema
     specs = PartitionSpecs.from_metadata(metadata, source=table.uri)
     if specs is None:
-        raise NotFoundError(f"{table.uri}: a directory namespace without partition specs")
+        raise NotFoundError(f"{table.uri}: a directory namespace has no partition specs")
     if SCHEMA_KEY not in metadata:
-        raise CorruptDataError(f"{table.uri}: there are partition specs, but there is no schema")
+        raise CorruptDataError(f"{table.uri}: the namespace has partition specs, but no schema")
     return specs, NamespaceSchema.from_json(metadata[SCHEMA_KEY], source=f"{table.uri}: {SCHEMA_KEY}")
 
 

@@ -131,7 +131,7 @@ class NewMembers:
                 attempt.is_published = publish_manifest(location, version, NamingScheme.V2, data)
             attempt.is_refused = not attempt.is_published
         if attempt.is_refused:
-            raise AlreadyExistsError(f"{location.uri}: there is a table already")
+            raise AlreadyExistsError(f"{location.uri}: table already exists")
 
 
 def commit_to_member(location: Location, published: int, operation: Operation, rows: RowChange) -> int:

@@ -45,9 +45,9 @@ def in_columns_of(schema: NamespaceSchema, table: Table) -> Table:
         if not is_null and (known is None or known.logical_type != field.logical_type):
             actual = "missing" if known is None else f"of type {known.logical_type}"
             raise CorruptDataError(
-                f"{table.uri}: field {field.id}, {field.name!r} in the namespace, is {actual}; expected "
-                f"{field.logical_type}: change the table back, and repair the "
-                "namespace with publish_newer=True"
+                f"{table.uri}: field {field.id}, {field.name!r} in the namespace, is {actual}, expected "
+                f"{field.logical_type}; change the table back, and repair the namespace with "
+                "publish_newer=True"
             )
     return table.seen_as(columns)
 
@@ -62,7 +62,8 @@ def check_blobs_can_move(table: Table) -> None:
     """
     if table.manifest.base_paths and any(field.is_blob for field in table.schema.walk()):
         raise UnsupportedFeatureError(
-            f"{table.uri}: its blobs may lie in base paths of its own, which other partitions do not have"
+            f"{table.uri}: the table may have blobs in base paths of its own, which other partitions do "
+            "not have"
         )
 
 
@@ -76,6 +77,6 @@ def check_columns(schema: NamespaceSchema, table: Table) -> None:
     """
     if table.schema.fields != schema.columns.fields:
         raise CorruptDataError(
-            f"{table.uri}: version {table.version} has other columns or field ids than the namespace; "
-            "change the table back, and repair the namespace with publish_newer=True"
+            f"{table.uri}: the columns or field ids of version {table.version} differ from those of the "
+            "namespace; change the table back, and repair the namespace with publish_newer=True"
         )

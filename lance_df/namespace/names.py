@@ -37,9 +37,9 @@ def object_id(parts: Sequence[str]) -> str:
     """
     for part in parts:
         if not part or SEPARATOR in part:
-            raise InvalidInputError(f"{part!r} is no name: it is empty, or holds {SEPARATOR!r}")
+            raise InvalidInputError(f"invalid name {part!r}: it is empty or contains {SEPARATOR!r}")
     if not parts:
-        raise InvalidInputError("a name needs at least one part")
+        raise InvalidInputError("a name must have at least one part")
     return SEPARATOR.join(parts)
 
 

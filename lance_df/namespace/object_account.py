@@ -71,7 +71,7 @@ def check_new(uri: str, *, before: pa.ChunkedArray, removed: Sequence[str], adde
         twice = known[0].as_py() if len(known) else _repeated(added)
         raise RowCountMismatchError(
             f"{uri}: {len(before)} objects before, {len(removed)} removed, {len(added)} added: {twice!r} "
-            "would be there twice. Nothing was published; please report this defect"
+            "would appear twice. Nothing was published; please report this defect"
         )
 
 

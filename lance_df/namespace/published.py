@@ -81,8 +81,8 @@ class Member:
                 return ResolvedRef(branch, version)
             case _:
                 raise CorruptDataError(
-                    f"{self.folder.uri}: the row of {self.object_id} names a branch without a version, or "
-                    "a tag besides"
+                    f"{self.folder.uri}: the row of {self.object_id} has a branch without a version, or a "
+                    "tag together with a version or branch"
                 )
 
     def open(self, cache: TableCache | None = None) -> Table:
@@ -118,7 +118,7 @@ class Member:
     def version_number(self) -> int:
         """The version of main that the member names."""
         if self.version is None or not self.is_main_version:
-            raise TypeError("the member names no version of main")
+            raise TypeError("the member has no version of main")
         return self.version
 
     def version_of_main(self) -> int | None:
@@ -164,7 +164,7 @@ def _member(
     tag: str | None,
 ) -> Member:
     if location is None:
-        raise CorruptDataError(f"{manifest.table.uri}: the table {name} has no location")
+        raise CorruptDataError(f"{manifest.table.uri}: table {name} has no location")
     return Member(name, root.child(location), version, branch, tag)
 
 

@@ -117,7 +117,7 @@ class NamespaceSnapshot:
         """
         number = as_integer(version)
         if number is None:
-            raise InvalidInputError(f"{self.uri}: a version of a namespace is a number, not {version!r}")
+            raise InvalidInputError(f"{self.uri}: a version of a namespace must be a number, got {version!r}")
         return self.of(self.manifest.checkout(number))
 
     def of(self, manifest: NamespaceManifest) -> NamespaceSnapshot:

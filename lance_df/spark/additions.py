@@ -140,8 +140,8 @@ def _version(newest: SourceT, version: int) -> SourceT:
         return newest.checkout(version)
     except VersionNotFoundError as err:
         raise VersionNotFoundError(
-            f"{newest.uri}: version {version} was removed before it was read as a stream: keep versions for "
-            f"longer, or begin anew, with a new checkpoint ({err})"
+            f"{newest.uri}: version {version} was removed before the stream read it; keep versions for "
+            f"longer, or start again with a new checkpoint ({err})"
         ) from err
 
 
@@ -169,8 +169,8 @@ def _of_table(table: Table, operation: Operation | None) -> _Added:
 
 
 def _described(table: Table, operation: Operation | None) -> str:
-    name = "something unknown" if operation is None else type(operation).__name__
-    return f"{table.uri}: version {table.version} changes rows that were there before ({name})"
+    name = "an unknown operation" if operation is None else type(operation).__name__
+    return f"{table.uri}: version {table.version} changes existing rows ({name})"
 
 
 def _new_positions(table: Table, fragments: tuple[Fragment, ...]) -> npt.NDArray[np.intp]:
@@ -190,8 +190,8 @@ def _of_members(former: NamespaceSnapshot | None, snapshot: NamespaceSnapshot) -
     manifest = snapshot.manifest
     if not are_pinned(manifest) or (former is not None and not are_pinned(former.manifest)):
         raise UnsupportedFeatureError(
-            f"{snapshot.uri}: version {snapshot.version} has partitions of which it names no version, so "
-            "their changes are not in its history; any change by lance_df pins them"
+            f"{snapshot.uri}: version {snapshot.version} has partitions without a recorded version, so "
+            "their changes are not in its history; any change by lance_df records the versions"
         )
     old = {} if former is None else _different(former, snapshot)
     new = _different(snapshot, former)
@@ -249,7 +249,7 @@ def _of_member(former: Member | None, member: Member) -> _Added:
     if former is None:
         return _Added.of(table, np.arange(len(table.fragments)))
     if former.folder.path != member.folder.path or former.branch != member.branch:
-        return _Added(takes_back=f"{table.uri} takes the place of {former.folder.uri}")
+        return _Added(takes_back=f"{table.uri} replaces {former.folder.uri}")
     operation = _operation(table)
     before = former.open()
     if table.version == before.version + 1 and isinstance(operation, Append | Update):

@@ -97,7 +97,7 @@ def append(
     """
     check_distribution(distribution)
     if isinstance(sort_by, str):
-        raise InvalidInputError(f"sort_by is a list of columns, not {sort_by!r}")
+        raise InvalidInputError(f"sort_by must be a list of columns, got {sort_by!r}")
     register(df.sparkSession)
     root = path_for_driver(root)
     location = open_location(root, storage_options)

@@ -141,12 +141,8 @@ def _assigned_plain(
         return given
     if casts_others:
         return wanted
-    zone = (
-        ", so that Spark's time zone is used"
-        if isinstance(given, _TIMES) and isinstance(wanted, _TIMES)
-        else ""
-    )
+    zone = ", to use Spark's time zone" if isinstance(given, _TIMES) and isinstance(wanted, _TIMES) else ""
     raise InvalidInputError(
-        f"column {path!r} is of type {wanted.simpleString()}, the rows have {given.simpleString()}: "
+        f"column {path!r} has type {wanted.simpleString()}, but type {given.simpleString()} in the data; "
         f"cast it to {wanted.simpleString().upper()}{zone}"
     )

@@ -38,11 +38,13 @@ def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
         name.removeprefix(_OPTION): value for name, value in given.items() if name.startswith(_OPTION)
     }
     if "path" not in given:
-        raise UnsupportedFeatureError("CREATE TABLE … USING lance_df needs LOCATION '…', of what is there")
+        raise UnsupportedFeatureError(
+            "CREATE TABLE … USING lance_df requires the LOCATION '…' of an existing table or namespace"
+        )
     if any(name.startswith(_STORAGE) for name in reader_options):
         raise UnsupportedFeatureError(
-            "CREATE TABLE … USING lance_df: the catalog would show storage options to everybody; give them "
-            "where the table is read, SELECT … FROM name WITH (`storage.…` = '…')"
+            "CREATE TABLE … USING lance_df: the catalog would show storage options to everybody; pass "
+            "them where the table is read, SELECT … FROM name WITH (`storage.…` = '…')"
         )
     # Spark writes file:/path without escapes; URLs with three slashes stay
     return {**reader_options, "path": re.sub("^file:(?=/[^/])", "", given["path"])}

@@ -33,7 +33,7 @@ def check_new_names(rows: DataFrame) -> None:
     if len(set(folded)) < len(folded):
         same = sorted((name for name in rows.columns if folded.count(name.lower()) > 1), key=str.lower)
         raise InvalidInputError(
-            f"columns {same[0]!r} and {same[1]!r} are the same: rename one, or set {_CASE_SENSITIVE}"
+            f"columns {same[0]!r} and {same[1]!r} differ only in case; rename one, or set {_CASE_SENSITIVE}"
         )
 
 
@@ -69,13 +69,14 @@ def target_names(names: Collection[str], target: Sequence[str]) -> Mapping[str, 
         others = by_folded.get(name.lower(), [])
         if name not in others and len(others) > 1:
             raise InvalidInputError(
-                f"column {name!r} may be {' or '.join(map(repr, others))} of the target: rename it, or set "
-                f"{_CASE_SENSITIVE}"
+                f"column {name!r} is ambiguous, it may be {' or '.join(map(repr, others))} of the target; "
+                f"rename it, or set {_CASE_SENSITIVE}"
             )
         meant = name if name in others or not others else others[0]
         if meant_by.get(meant, name) != name:
             raise InvalidInputError(
-                f"columns {meant_by[meant]!r} and {name!r} are both {meant!r} of the target: rename one"
+                f"columns {meant_by[meant]!r} and {name!r} both match column {meant!r} of the target; "
+                "rename one"
             )
         meanings[name], meant_by[meant] = meant, name
     return meanings

@@ -207,5 +207,7 @@ def _expressions_of(spark: SparkSession) -> _Expressions | None:
 def _required(spark: SparkSession) -> _Expressions:
     expressions = _expressions_of(spark)
     if expressions is None:
-        raise UnsupportedFeatureError("this Spark has no expressions for decimals that cross as integers")
+        raise UnsupportedFeatureError(
+            "this release of Spark has no expressions for decimals that are transferred as integers"
+        )
     return expressions

@@ -19,4 +19,4 @@ def check_distribution(distribution: str) -> None:
         No distribution has this name.
     """
     if distribution not in (HASH, NONE):
-        raise InvalidInputError(f"distribution is {HASH} or {NONE}, not {distribution!r}")
+        raise InvalidInputError(f"distribution must be {HASH} or {NONE}, got {distribution!r}")

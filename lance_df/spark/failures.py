@@ -121,19 +121,19 @@ def cause_of(error: BaseException) -> LanceError | None:
     text = str(error)
     if _UNKNOWN_SOURCE in text:
         return InvalidInputError(
-            "Spark does not know the data source lance_df in this thread: "
-            "call lance_df.spark.register(spark) here"
+            "the data source lance_df is not registered in this thread; call "
+            "lance_df.spark.register(spark) here"
         )
     if _SAVE_MODE in text and _OF_SOURCE in text:
         return UnsupportedFeatureError(
-            "Spark gives a Python source the modes append and overwrite alone: set one of them, or call "
-            "lance_df.spark.write(df, path, mode='errorifexists' or 'ignore')"
+            "Spark supports only the modes append and overwrite for Python data sources; use one of them, "
+            "or call lance_df.spark.write(df, path, mode='errorifexists' or 'ignore')"
         )
     if _NO_PARTITIONING in text and isinstance(error, OF_SPARK):
         return UnsupportedFeatureError(
-            "Spark passes partitionBy to no Python source: call "
-            "lance_df.spark.write(df, path, mode=…, partition_by=[…]), which makes a partitioned namespace; "
-            "one that exists has its partitions, and takes rows without partitionBy"
+            "Spark does not pass partitionBy to Python data sources. To create a partitioned namespace, "
+            "call lance_df.spark.write(df, path, mode=…, partition_by=[…]); to write to an existing one, "
+            "leave out partitionBy"
         )
     raised = _RAISED.findall(text)
     if not raised or _is_of_query(error, text):

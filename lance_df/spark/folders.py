@@ -221,8 +221,10 @@ def show_folder(
     folded = [name.lower() for name in names]
     if hidden := [name for name in names if folded.count(name.lower()) > 1]:
         _log.warning(
-            "%s: Spark takes %s for one name; read them by their paths", folder.uri, ", ".join(hidden)
+            "%s: the names %s are the same for Spark; read these tables by their paths",
+            folder.uri,
+            ", ".join(hidden),
         )
     _folders[spark] = [folder, *known]
     for error in folder.show_all(spark, names, replaces=True).values():
-        _log.warning("no view: %s", error)
+        _log.warning("cannot create a view: %s", error)

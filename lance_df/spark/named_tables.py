@@ -42,8 +42,8 @@ def named_table(spark: SparkSession, name: tuple[str, ...], clause: str) -> Rela
         return Relation.of(relation, Plans(spark))
     if any(is_of_lance(each) for each in relations(plan)):
         raise UnsupportedFeatureError(
-            f"{clause}: {'.'.join(name)} is a view that has a filter, a projection, a join or the like, and "
-            "no table of lance_df; name the table"
+            f"{clause}: {'.'.join(name)} is a view with a filter, a projection, a join or the like, not a "
+            "table of lance_df; name the table"
         )
     return None
 

@@ -45,7 +45,7 @@ def readable(spark: SparkSession, statement: str, made: dict[str, str]) -> str:
         clause = "TIMESTAMP AS OF" if kind == "time" else "VERSION AS OF"
         target = named_table(spark, (name,), clause)
         if target is None:
-            raise NotFoundError(f"{clause}: {name!r} is no table of lance_df in this session")
+            raise NotFoundError(f"{clause}: {name!r} is not a table of lance_df in this session")
         view = f"{_PREFIX}{uuid4().hex}"
         made[view] = name
         _read(spark, target, kind, which).createOrReplaceTempView(view)
@@ -55,14 +55,14 @@ def readable(spark: SparkSession, statement: str, made: dict[str, str]) -> str:
     words = first_words(text) if made else []
     if words[:1] and words[0] in _KEEP_TEXT and words != ["CREATE", "TABLE"]:
         raise UnsupportedFeatureError(
-            f"{words[0]} keeps the text of its query, which cannot name a version: make a view of "
-            "lance_df.spark.sql(spark, 'SELECT …') by createOrReplaceTempView, or cache() that"
+            f"{words[0]} keeps the text of its query, which cannot name a version; create a view of "
+            "lance_df.spark.sql(spark, 'SELECT …') with createOrReplaceTempView, or cache() it"
         )
     for view, name in made.items():
         if re.search(rf"\.\s*`{view}`", text):
             raise UnsupportedFeatureError(
-                f"VERSION AS OF takes the name of a table of the current database: USE the one of {name!r} "
-                "before"
+                "VERSION AS OF supports only tables of the current database; switch to the database of "
+                f"{name!r} with USE first"
             )
     for name in set(quoted_names(statement)):
         about, _, kind = name.rpartition("$")

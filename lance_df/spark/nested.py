@@ -60,7 +60,7 @@ def _struct(
     given = dict(zip(column.type.names, column.flatten(), strict=True))
     unknown = [name for name in given if wanted.get_field_index(name) < 0]
     if unknown:
-        raise pa.ArrowInvalid(f"there is no field {unknown[0]!r} in {wanted}")
+        raise pa.ArrowInvalid(f"field {unknown[0]!r} does not exist in {wanted}")
     children = []
     for field in wanted:
         child = given.get(field.name, pa.nulls(len(column), field.type))
@@ -71,7 +71,7 @@ def _struct(
 
 def _checked(column: pa.Array, field: pa.Field, allowed: int = 0) -> pa.Array:
     if not field.nullable and column.null_count > allowed:
-        raise pa.ArrowInvalid(f"{field.name!r} must not be null, a row has null")
+        raise pa.ArrowInvalid(f"{field.name!r} is not nullable, but a row has null")
     return column
 
 
@@ -122,7 +122,7 @@ def _with_room(
     size = wanted.list_size
     other = sizes[valid & (sizes != size)]
     if len(other):
-        raise pa.ArrowInvalid(f"a list has {other[0]} items, the table takes {size}")
+        raise pa.ArrowInvalid(f"a list has {other[0]} items, but the table requires {size}")
     if valid.all():
         return items
     is_there = np.repeat(valid, size)

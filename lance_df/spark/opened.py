@@ -99,14 +99,14 @@ class SourceRef:
     def open_table(self) -> Table:
         """Open a table as `open` does. Raises TypeError for a namespace."""
         if self.is_namespace:
-            raise TypeError(f"{self.uri}: a namespace, where a table is needed")
+            raise TypeError(f"{self.uri}: is a namespace, expected a table")
         return self.open().committed_table
 
     def open_namespace(self) -> NamespaceSnapshot:
         """Open a namespace as `open` does. Raises TypeError for a table."""
         namespace = namespace_of(self.open())
         if namespace is None:
-            raise TypeError(f"{self.uri}: a table, where a namespace is needed")
+            raise TypeError(f"{self.uri}: is a table, expected a namespace")
         return namespace
 
     def check(self, source: Source) -> None:
@@ -119,8 +119,8 @@ class SourceRef:
         """
         if _identity(source) != self.identity:
             raise VersionNotFoundError(
-                f"{self.uri}: version {self.version} is not the one that was opened: it was dropped and "
-                "created again since; read it again"
+                f"{self.uri}: version {self.version} is not the version that was opened, because it was "
+                "dropped and created again; read it again"
             )
 
     def _open(self, location: Location) -> Source:
@@ -164,7 +164,9 @@ def open_source(options: SourceOptions) -> Source:
             storage_options=options.storage or None,
         )
     if options.branch is not None or isinstance(options.version, str):
-        raise InvalidInputError(f"{location.uri}: a namespace has no branches and tags; use option version")
+        raise InvalidInputError(
+            f"{location.uri}: a namespace has no branches or tags; use the option version"
+        )
     from lance_df.namespace.snapshot import NamespaceSnapshot
 
     return NamespaceSnapshot.open(location, options.version)

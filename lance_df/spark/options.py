@@ -39,10 +39,10 @@ _KNOWN: Final = frozenset(
 )
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 _NO_PATH: Final = (
-    "no path: load() and save() take that of a table or namespace. If this is SQL: Spark tells a Python "
-    "source neither which table of a catalog it writes, nor where one is whose columns CREATE TABLE listed. "
-    "Say INSERT INTO name WITH (path = '…') or FROM name WITH (path = '…'), or use CREATE TEMPORARY VIEW … "
-    "USING lance_df OPTIONS (path '…')"
+    "the path of a table or namespace is missing; pass it to load() or save(). In SQL, Spark does not "
+    "pass the location of a table in a catalog to a Python data source when it writes, or when CREATE "
+    "TABLE listed columns. Use INSERT INTO name WITH (path = '…') or FROM name WITH (path = '…'), or "
+    "CREATE TEMPORARY VIEW … USING lance_df OPTIONS (path '…')"
 )
 _SPLIT_BYTES: Final = 64 * 1024 * 1024
 
@@ -135,17 +135,20 @@ class SourceOptions:
         unknown = [key for key in given if key not in _KNOWN | _OF_SPARK and not key.startswith(_STORAGE)]
         if unknown:
             raise InvalidInputError(
-                f"lance_df has no option {unknown[0]!r}; there are {', '.join(sorted(_KNOWN))} and storage.*"
+                f"lance_df has no option {unknown[0]!r}; the options are {', '.join(sorted(_KNOWN))} and "
+                "storage.*"
             )
         if not given.get("path"):
             raise InvalidInputError(_NO_PATH)
         if "version" in given and "tag" in given:
-            raise InvalidInputError("a version is named by its number or by a tag, not by both")
+            raise InvalidInputError("the options version and tag cannot be combined")
         if "branch" in given and "tag" in given:
-            raise InvalidInputError("a tag names the branch of its version, too: no option branch")
+            raise InvalidInputError(
+                "the options branch and tag cannot be combined, because a tag already names its branch"
+            )
         # all writes that lost their names would share an empty name
         if given.get("runid") == "":
-            raise InvalidInputError("option runId is a name, and not empty")
+            raise InvalidInputError("option runId must not be empty")
         version: int | str | None = given.get("tag")
         if "version" in given:
             version = _number("version", given["version"])
@@ -197,7 +200,7 @@ def _number(name: str, text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise InvalidInputError(f"option {name} is a number of 1 or more, not {text!r}")
+        raise InvalidInputError(f"option {name} must be a number of at least 1, got {text!r}")
     return number
 
 
@@ -208,19 +211,19 @@ def _optional(name: str, given: Mapping[str, str]) -> int | None:
 def _starting_version(text: str | None) -> int | str | None:
     if text is None or text.lower() in ("latest", "earliest"):
         return text and text.lower()
-    return _number("startingVersion (or latest, or earliest)", text)
+    return _number("startingVersion (unless latest or earliest)", text)
 
 
 def _flag(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise InvalidInputError(f"option {name} is true or false, not {text!r}")
+        raise InvalidInputError(f"option {name} must be true or false, got {text!r}")
     return text.lower() == "true"
 
 
 def _partition_overwrite(mode: str) -> str:
     modes = {"static": "all", "dynamic": "partitions"}
     if mode.lower() not in modes:
-        raise InvalidInputError(f"option partitionOverwriteMode is static or dynamic, not {mode!r}")
+        raise InvalidInputError(f"option partitionOverwriteMode must be static or dynamic, got {mode!r}")
     return modes[mode.lower()]
 
 
@@ -229,7 +232,7 @@ def _names(text: str) -> tuple[str, ...]:
     is_list = text.lstrip().startswith("[")
     names = _value(text) if is_list else [name.strip() for name in text.split(",")]
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise InvalidInputError(f"option columns is 'a, b' or a JSON list of names, not {text!r}")
+        raise InvalidInputError(f"option columns must be 'a, b' or a JSON list of names, got {text!r}")
     return tuple(names)
 
 

@@ -55,7 +55,7 @@ class LanceReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the splits of the data that may have matching rows."""
         if self._source is None:
-            raise TypeError("a reader that was sent to a task cannot plan")
+            raise TypeError("a reader that was sent to a task cannot plan a scan")
         splits = plan_splits(
             self._source,
             SourceRef.of(self._source, self._options),
@@ -77,9 +77,9 @@ class LanceReader(DataSourceReader):
             return
         _has_warned = True
         warnings.warn(
-            f"{self._options.path}: all columns and rows are read ({num_bytes // 1024**2} MiB). where() and "
-            "select() read no less: use lance_df.spark.sql(spark, …) or lance_df.spark.prune(df), or the "
-            "options filter and columns",
+            f"{self._options.path}: all columns and rows are read ({num_bytes // 1024**2} MiB), because "
+            "where() and select() do not reduce what is read. Use lance_df.spark.sql(spark, …) or "
+            "lance_df.spark.prune(df), or the options filter and columns",
             UserWarning,
             stacklevel=2,
         )
@@ -87,7 +87,7 @@ class LanceReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split."""
         if not isinstance(partition, Split):
-            raise TypeError(f"not a split of lance_df: {partition!r}")
+            raise TypeError(f"expected a split of lance_df, got {partition!r}")
         yield from read_pieces(partition.pieces, self._schema)
 
 

@@ -82,10 +82,10 @@ def write(
     wanted = str(mode).lower()
     wanted = _AS_SPARK.get(wanted, wanted)
     if wanted not in _MODES:
-        raise InvalidInputError(f"mode is {', '.join(_MODES)}, not {mode!r}")
-    check_frame(df, "write takes")
+        raise InvalidInputError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    check_frame(df, "write expects")
     if not df.columns:
-        raise InvalidInputError("rows without columns cannot be stored")
+        raise InvalidInputError("rows without columns cannot be written")
     spark = df.sparkSession
     register(spark)
     path = path_for_driver(path)
@@ -96,9 +96,13 @@ def write(
     if exists and wanted == "ignore":
         return
     if exists and wanted == "errorifexists":
-        raise AlreadyExistsError(f"{location.uri}: there is one; write with mode append, overwrite or ignore")
+        raise AlreadyExistsError(
+            f"{location.uri}: already exists; write with mode append, overwrite or ignore"
+        )
     if exists and not is_namespace and partition_by is not None:
-        raise AlreadyExistsError(f"{location.uri}: there is a table, where partition_by asks for a namespace")
+        raise AlreadyExistsError(
+            f"{location.uri}: a table already exists, but partition_by requires a namespace"
+        )
     if wanted != "overwrite" or not exists:
         wanted = "append"
     if not exists or (table is not None and wanted == "overwrite" and overwrite_schema):
@@ -129,7 +133,9 @@ def _with_all_columns(df: DataFrame, table: Table) -> DataFrame:
     """
     stored = table.arrow_schema
     if unknown := [name for name in df.columns if name not in stored.names]:
-        raise InvalidInputError(f"{table.uri}: no column {unknown[0]!r}; there are {', '.join(stored.names)}")
+        raise InvalidInputError(
+            f"{table.uri}: column {unknown[0]!r} does not exist; the columns are {', '.join(stored.names)}"
+        )
     columns: list[Column] = []
     for field, plain in zip(spark_schema(stored), stored, strict=True):
         if field.name in df.columns:
@@ -137,7 +143,9 @@ def _with_all_columns(df: DataFrame, table: Table) -> DataFrame:
         elif plain.nullable:
             columns.append(F.lit(None).cast(field.dataType).alias(field.name))
         else:
-            raise InvalidInputError(f"{table.uri}: column {field.name!r} is missing, and must not be null")
+            raise InvalidInputError(
+                f"{table.uri}: column {field.name!r} is not nullable, but is missing in the data"
+            )
     return df.select(*columns)
 
 

@@ -61,7 +61,7 @@ def show_in_worker() -> None:
     if not level or any(not isinstance(handler, logging.NullHandler) for handler in _log.handlers):
         return
     if level.upper() not in logging.getLevelNamesMapping():
-        raise InvalidInputError(f"{LEVEL} is DEBUG, INFO, WARNING or ERROR, not {level!r}")
+        raise InvalidInputError(f"{LEVEL} must be DEBUG, INFO, WARNING or ERROR, got {level!r}")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     _log.addHandler(handler)

@@ -70,7 +70,7 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
     try:
         spark = builder.getOrCreate()
     except ImportError as err:  # of gRPC
-        raise MissingDependencyError(f'Spark Connect needs pip install "lance_df[spark]": {err}') from err
+        raise MissingDependencyError(f'Spark Connect requires pip install "lance_df[spark]": {err}') from err
     if starts_spark and not is_connect(spark):
         arrow_checks.leave_out_on_driver(spark)
     register(spark)
@@ -97,7 +97,7 @@ def check_frame(df: object, what: str) -> None:
         The argument is something else.
     """
     if not hasattr(df, "sparkSession"):
-        raise InvalidInputError(f"{what} a DataFrame of Spark, not {type(df).__name__}")
+        raise InvalidInputError(f"{what} a Spark DataFrame, got {type(df).__name__}")
 
 
 def register(
@@ -190,7 +190,7 @@ def read(
     register(spark)
     options: dict[str, str] = {}
     if isinstance(columns, str):
-        raise InvalidInputError(f"columns is a list of names, not {columns!r}")
+        raise InvalidInputError(f"columns must be a list of names, got {columns!r}")
     if columns is not None:
         options["columns"] = json.dumps(list(columns))
     if filter is not None:

@@ -59,7 +59,7 @@ class LanceSource(DataSource):
         from lance_df.spark.reading import LanceReader
 
         options, source = self._opened(options_of_read(schema, self.options))
-        refuse(options.of_streams, "is for streams")
+        refuse(options.of_streams, "is only for streams")
         _chosen(source.arrow_schema, schema.names, options.path)
         return LanceReader(source, options, schema)
 
@@ -75,10 +75,10 @@ class LanceSource(DataSource):
             from lance_df.spark.stream_source import LanceStreamReader
         except ImportError as err:
             raise MissingDependencyError(
-                'streams are read with PySpark 4.2 or later: pip install -U "lance_df[spark]"'
+                'reading streams requires PySpark 4.2 or later: pip install -U "lance_df[spark]"'
             ) from err
         options, source = self._opened(options_of_read(schema, self.options))
-        refuse({"version or tag": options.version}, "is for reads of one version: see startingVersion")
+        refuse({"version or tag": options.version}, "is only for reads of one version; see startingVersion")
         _chosen(source.arrow_schema, schema.names, options.path)
         return LanceStreamReader(source, options, schema)
 
@@ -127,10 +127,14 @@ class DynamicLanceSource(LanceSource):
 def _chosen(schema: pa.Schema, names: Sequence[str] | None, path: str) -> pa.Schema:
     if not len(schema if names is None else names):
         # Spark loses the row count of batches without columns
-        raise InvalidInputError(f"{path}: name a column to read; Spark takes no rows without columns")
+        raise InvalidInputError(
+            f"{path}: select at least one column; Spark does not support rows without columns"
+        )
     if names is None:
         return schema
     unknown = [name for name in names if name not in schema.names]
     if unknown:
-        raise ColumnNotFoundError(f"{path}: no column {unknown[0]!r}; there are {', '.join(schema.names)}")
+        raise ColumnNotFoundError(
+            f"{path}: column {unknown[0]!r} does not exist; the columns are {', '.join(schema.names)}"
+        )
     return pa.schema([schema.field(name) for name in names])

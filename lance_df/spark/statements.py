@@ -137,18 +137,20 @@ def _frame(spark: SparkSession, statement: str) -> DataFrame:
 def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataFrame:
     shown = ".".join(change.name)
     if target.options.filter is not None or target.options.columns is not None:
-        raise InvalidInputError(f"INSERT: {shown} has the option filter or columns, which is for reading")
+        raise InvalidInputError(
+            f"INSERT: {shown} has the option filter or columns, which is only for reading"
+        )
     if target.options.version is not None or target.options.branch not in (None, "main"):
         option = "branch" if target.options.version is None else "version or tag"
         raise InvalidInputError(
-            f"INSERT: {shown} has the option {option}, which is for reading; name the table itself"
+            f"INSERT: {shown} has the option {option}, which is only for reading; name the table itself"
         )
     # the columns in Spark's order: a catalog keeps the order of its creation
     names = list(change.columns) or spark.table(format_path(change.name)).columns
     rows = _frame(spark, change.query)
     if len(rows.columns) != len(names):
         raise InvalidInputError(
-            f"INSERT: the query has {len(rows.columns)} columns, {shown} takes {len(names)}: "
+            f"INSERT: the query has {len(rows.columns)} columns, but {shown} has {len(names)}: "
             f"{', '.join(names)}"
         )
     mode = "overwrite" if change.is_overwrite else "append"
@@ -170,18 +172,19 @@ def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
     shown = ".".join(change.name)
     if change.is_replaced:
         raise UnsupportedFeatureError(
-            f"CREATE OR REPLACE TABLE {shown}: write with lance_df.spark.write(df, path, mode='overwrite')"
+            f"CREATE OR REPLACE TABLE {shown} is not supported; use lance_df.spark.write(df, path, "
+            "mode='overwrite')"
         )
     if change.has_columns or (change.query is None and change.path is None):
         raise UnsupportedFeatureError(
-            f"CREATE TABLE {shown} USING lance_df: Spark would keep a table that cannot be read. Say "
-            "CREATE TABLE … USING lance_df LOCATION '…' AS SELECT …, or name the LOCATION of one that is "
-            "there, without columns"
+            f"CREATE TABLE {shown} USING lance_df: Spark would create a table that cannot be read. Use "
+            "CREATE TABLE … USING lance_df LOCATION '…' AS SELECT …, or the LOCATION of an existing "
+            "table, without columns"
         )
     folders = folders_of(spark)
     if change.path is None and (not folders or len(change.name) > 1):
         raise InvalidInputError(
-            f"CREATE TABLE {shown}: say LOCATION '…', or register a folder: "
+            f"CREATE TABLE {shown}: add LOCATION '…', or register a folder with "
             "lance_df.spark.register(spark, root)"
         )
     if change.query is not None and _is_in_catalog(spark, change):
@@ -193,7 +196,9 @@ def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
         if not is_case_sensitive(spark) and folders[0].has_other_case(change.name[0]):
             if change.if_not_exists:
                 return _nothing(spark)
-            raise AlreadyExistsError(f"CREATE TABLE {shown}: there is one whose name differs in case")
+            raise AlreadyExistsError(
+                f"CREATE TABLE {shown}: a table whose name differs only in case already exists"
+            )
     is_new = False
     if change.query is not None:
         rows = _frame(spark, change.query)
@@ -236,12 +241,12 @@ def _is_in_catalog(spark: SparkSession, change: SparkCreate) -> bool:
     shown = ".".join(change.name)
     database = format_path(change.name[:-1]) or None
     if database is not None and not spark.catalog.databaseExists(database):
-        raise NotFoundError(f"CREATE TABLE {shown}: there is no database {database}")
+        raise NotFoundError(f"CREATE TABLE {shown}: database {database} does not exist")
     parents = change.name[:-1] or parse_path(spark.catalog.currentDatabase())
     # a name with its database is never that of a temporary view
     exists = spark.catalog.tableExists(format_path([*parents, change.name[-1]]))
     if exists and not change.if_not_exists:
-        raise AlreadyExistsError(f"CREATE TABLE {shown}: the catalog has a table of this name")
+        raise AlreadyExistsError(f"CREATE TABLE {shown}: a table of this name already exists in the catalog")
     return exists
 
 
@@ -249,12 +254,12 @@ def _refuse(spark: SparkSession, change: SparkStatement) -> None:
     """Refuse statements that Spark would run incorrectly, or refuse with an unhelpful message."""
     if isinstance(change, OtherCreate):
         raise UnsupportedFeatureError(
-            "CREATE TABLE … USING lance_df … AS takes PARTITIONED BY (…) and LOCATION '…', and nothing else"
+            "CREATE TABLE … USING lance_df … AS supports only PARTITIONED BY (…) and LOCATION '…'"
         )
     if isinstance(change, OtherInsert) and named_table(spark, change.name, "INSERT") is not None:
         raise UnsupportedFeatureError(
-            f"{'.'.join(change.name)} takes INSERT INTO or OVERWRITE name [(columns)] query, and neither "
-            "BY NAME, PARTITION nor REPLACE WHERE"
+            f"{'.'.join(change.name)} supports only INSERT INTO or OVERWRITE name [(columns)] query, not "
+            "BY NAME, PARTITION or REPLACE WHERE"
         )
     if isinstance(change, SparkAlter):
         _refuse_columns(spark, change)
@@ -269,8 +274,8 @@ def _refuse_drop(spark: SparkSession, change: SparkDrop) -> None:
     for folder in folders_of(spark):
         if any(name.lower() == each.lower() for each in folder.names()):
             raise UnsupportedFeatureError(
-                f"DROP {change.kind} {name}: the table is in {folder.uri}, and would come back. "
-                f"lance_df.connect({folder.uri!r}).sql('DROP TABLE {name}') removes it"
+                f"DROP {change.kind} {name}: the table is in {folder.uri} and would appear again; use "
+                f"lance_df.connect({folder.uri!r}).sql('DROP TABLE {name}') to remove it"
             )
 
 
@@ -280,7 +285,7 @@ def _refuse_columns(spark: SparkSession, change: SparkAlter) -> None:
     shown = ".".join(change.name)
     if named_table(spark, change.name, f"ALTER TABLE {shown}") is not None:
         raise UnsupportedFeatureError(
-            f"ALTER TABLE {shown} {change.action}: Spark would change its catalog, and not the table. Use "
+            f"ALTER TABLE {shown} {change.action}: Spark would change only its catalog, not the table. Use "
             "lance_df.dataset(path).add_columns(…), alter_columns(…) or drop_columns(…), and create the "
             "table of the catalog again"
         )

@@ -68,7 +68,9 @@ class Offset:
                 return cls(version, begin, whole)
             case {"version": int(version)} if len(stored) == 1:
                 return cls(version)
-        raise InvalidInputError(f"the checkpoint has the offset {stored!r}, which is not one of lance_df")
+        raise InvalidInputError(
+            f"the checkpoint has the offset {stored!r}, which is not an offset of lance_df"
+        )
 
     def stored(self) -> dict[str, object]:
         """Return the offset in the form of the checkpoint."""
@@ -110,7 +112,8 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return Offset(0, numbers[0], whole=True).stored()
         if start not in numbers and start != numbers[-1] + 1:
             raise VersionNotFoundError(
-                f"{newest.uri}: startingVersion is {start}; there are {numbers[0]} to {numbers[-1]}"
+                f"{newest.uri}: startingVersion is {start}, but the versions are {numbers[0]} to "
+                f"{numbers[-1]}"
             )
         return Offset(int(start) - 1, int(start) - 1).stored()
 
@@ -136,8 +139,9 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         newest = self._latest()
         if newest.version < begin.version:
             raise VersionNotFoundError(
-                f"{newest.uri}: the checkpoint is at version {begin.version}, and the newest one is "
-                f"{newest.version}: it is that of another table; begin anew, with a new checkpoint"
+                f"{newest.uri}: the checkpoint is at version {begin.version}, but the newest version is "
+                f"{newest.version}, so the checkpoint belongs to another table; start again with a new "
+                "checkpoint"
             )
         last = newest.version if self._last is None else self._last
         if begin.whole and begin.version == 0:
@@ -178,12 +182,12 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split."""
         if not isinstance(partition, Split):
-            raise TypeError(f"not a split of lance_df: {partition!r}")
+            raise TypeError(f"expected a split of lance_df, got {partition!r}")
         yield from read_pieces(partition.pieces, self._schema)
 
     def _latest(self) -> Source:
         if self._source is None:
-            raise TypeError("a reader that was sent to a task cannot plan")
+            raise TypeError("a reader that was sent to a task cannot plan a scan")
         self._source = self._source.latest()
         return self._source
 
@@ -196,8 +200,8 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if wrong:
             raise ColumnNotFoundError(
                 f"{source.uri}: version {source.version}, which is read as a stream, has no column "
-                f"{wrong[0]!r}; there are {', '.join(stored)}: name those to read with "
-                "the option columns, or begin at a later version"
+                f"{wrong[0]!r}; the columns are {', '.join(stored)}. Select columns with the option "
+                "columns, or begin at a later version"
             )
 
     @property
@@ -237,8 +241,8 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_skipped(self, addition: Addition) -> None:
         if not self._options.skip_change_commits:
             raise UnsupportedFeatureError(
-                f"{addition.takes_back}; a stream has rows that are added: set the option skipChangeCommits "
-                "to go on without what this version did"
+                f"{addition.takes_back}, but a stream contains only added rows; set the option "
+                "skipChangeCommits to skip such changes"
             )
 
     def _whole(self, newest: Source, version: int) -> list[tuple[Piece, ...]]:

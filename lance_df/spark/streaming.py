@@ -57,7 +57,7 @@ def query_id(options: SourceOptions) -> str:
     InvalidInputError
         There is no checkpoint, or this process cannot read it.
     """
-    advice = "give the stream an id of its own: option sinkId"
+    advice = "give the stream a unique id with the option sinkId"
     if options.checkpoint is None:
         raise InvalidInputError(f"the option checkpointLocation is missing; set it, or {advice}")
     checkpoint = options.checkpoint
@@ -70,5 +70,5 @@ def query_id(options: SourceOptions) -> str:
         return str(metadata["id"])
     except (LanceError, ValueError, LookupError, TypeError) as err:
         raise InvalidInputError(
-            f"{options.checkpoint}: the id of the query cannot be read ({err}); {advice}"
+            f"{options.checkpoint}: cannot read the id of the query ({err}); {advice}"
         ) from err

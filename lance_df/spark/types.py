@@ -134,7 +134,7 @@ def _check_collation(path: str, data_type: DataType) -> None:
     match data_type:
         case StringType() if not data_type.isUTF8BinaryCollation():
             raise UnsupportedFeatureError(
-                f"column {path!r}: {data_type.simpleString()} would lose its collation: cast it to STRING"
+                f"column {path!r}: {data_type.simpleString()} would lose its collation; cast it to STRING"
             )
         case ArrayType():
             _check_collation(f"{path}.element", data_type.elementType)
@@ -151,7 +151,7 @@ def _check_type(field: StructField) -> None:
         to_arrow_schema(StructType([field]), timezone="UTC")
     except (PySparkException, ValueError) as err:
         raise UnsupportedFeatureError(
-            f"column {field.name!r}: {field.dataType.simpleString()} has no place in Arrow: cast it"
+            f"column {field.name!r}: {field.dataType.simpleString()} has no Arrow type; cast it"
         ) from err
 
 
@@ -189,7 +189,7 @@ def to_stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         except pa.ArrowException as err:
             raise InvalidInputError(f"column {field.name!r}: {err}") from err
         if column.null_count and not field.nullable:
-            raise InvalidInputError(f"column {field.name!r} must not be null, a row has null")
+            raise InvalidInputError(f"column {field.name!r} is not nullable, but a row has null")
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -199,10 +199,12 @@ def _stored(column: pa.Array, data_type: pa.DataType) -> pa.Array:
             ("TIMESTAMP", "TIMESTAMP_NTZ") if _has_zone(column.type) else ("TIMESTAMP_NTZ", "TIMESTAMP")
         )
         raise pa.ArrowInvalid(
-            f"{ours} is stored as {data_type}: cast it to {theirs} first, so that Spark's time zone is used"
+            f"{ours} is stored as {data_type}; cast it to {theirs} first, to use Spark's time zone"
         )
     if not _is_same_to_spark(column.type, storage_type(data_type)):
-        raise pa.ArrowInvalid(f"the rows have {column.type}, the table has {data_type}: cast it first")
+        raise pa.ArrowInvalid(
+            f"the data has type {column.type}, but the table has {data_type}; cast it first"
+        )
     wanted = storage_type(data_type)
     if pa.types.is_decimal(wanted) and pa.types.is_integer(column.type):
         column = pc.cast(column, pa.decimal128(38, 0))  # so that values, not types, decide what fits
@@ -277,7 +279,7 @@ def _spark_type(data_type: pa.DataType, same: Mapping[pa.DataType, pa.DataType])
         return pa.binary()
     if types.is_decimal(data_type):
         if data_type.precision > 38 or not 0 <= data_type.scale <= data_type.precision:
-            raise UnsupportedFeatureError(f"Spark has no {data_type}")
+            raise UnsupportedFeatureError(f"{data_type} is not supported by Spark")
         return pa.decimal128(data_type.precision, data_type.scale)
     if types.is_timestamp(data_type):
         return pa.timestamp("us", None if data_type.tz is None else "UTC")
@@ -296,7 +298,7 @@ def _spark_type(data_type: pa.DataType, same: Mapping[pa.DataType, pa.DataType])
     if types.is_struct(data_type):
         return pa.struct([field.with_type(_spark_type(field.type, same)) for field in _fields(data_type)])
     if types.is_interval(data_type):
-        raise UnsupportedFeatureError(f"Spark has no {data_type}")
+        raise UnsupportedFeatureError(f"{data_type} is not supported by Spark")
     return data_type
 
 

@@ -181,8 +181,8 @@ class TableWriter(LanceWriter):
             self._schema = _target(self._schema, table.arrow_schema, table.uri)
             if overwrite and (lost := set(table.arrow_schema.names).difference(self._schema.names)):
                 raise InvalidInputError(
-                    f"{table.uri}: column {min(lost)!r} is missing, and overwriteSchema is false: write "
-                    "with lance_df.spark.write(…, overwrite_schema=False), which adds NULLs"
+                    f"{table.uri}: column {min(lost)!r} is missing in the data, and overwriteSchema is "
+                    "false; write with lance_df.spark.write(…, overwrite_schema=False), which adds NULLs"
                 )
 
     @property
@@ -288,7 +288,7 @@ def writer_for(options: SourceOptions, schema: StructType, *, overwrite: bool) -
         "columns": options.columns,
         "filter": options.filter,
     }
-    refuse(for_reading | options.of_streams, "is for reading")
+    refuse(for_reading | options.of_streams, "is only for reading")
     location = open_location(options.path, options.storage or None)
     kind = NamespaceWriter if holds_namespace(location) else TableWriter
     return kind(options, schema, overwrite=overwrite)
@@ -303,8 +303,10 @@ def _target(schema: pa.Schema, stored: pa.Schema, uri: str) -> pa.Schema:
     """Return the schema of the rows to write: the stored columns that the rows have."""
     unknown = [name for name in schema.names if name not in stored.names]
     if unknown:
-        raise InvalidInputError(f"{uri}: no column {unknown[0]!r}; there are {', '.join(stored.names)}")
+        raise InvalidInputError(
+            f"{uri}: column {unknown[0]!r} does not exist; the columns are {', '.join(stored.names)}"
+        )
     missing = [each.name for each in stored if each.name not in schema.names and not each.nullable]
     if missing:
-        raise InvalidInputError(f"{uri}: column {missing[0]!r} is missing, and must not be null")
+        raise InvalidInputError(f"{uri}: column {missing[0]!r} is not nullable, but is missing in the data")
     return pa.schema([each for each in stored if each.name in schema.names], metadata=stored.metadata)

@@ -54,7 +54,9 @@ def create_if_absent(path: str, data: bytes) -> bool:
         try:
             sync_folder(os.path.dirname(path))
         except OSError as err:
-            raise CommitStateUnknownError(f"{path}: was written, but its folder cannot be synced") from err
+            raise CommitStateUnknownError(
+                f"{path}: the file was written, but its folder could not be synced"
+            ) from err
     return is_ours
 
 
@@ -101,7 +103,7 @@ def regular_size(path: str, status: os.stat_result) -> int:
     """
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "of an unknown kind")
-        raise CorruptDataError(f"{path}: is {kind}, a regular file is expected")
+        raise CorruptDataError(f"{path}: is {kind}, expected a regular file")
     return status.st_size
 
 
@@ -117,9 +119,7 @@ def check_regular(path: str) -> None:
         regular_size(path, os.stat(path))
     except OSError as err:
         if os.path.islink(path):
-            raise CorruptDataError(
-                f"{path}: is a link that leads nowhere, a regular file is expected"
-            ) from err
+            raise CorruptDataError(f"{path}: is a broken symbolic link, expected a regular file") from err
 
 
 def read_start(path: str, num_bytes: int) -> bytes:
@@ -275,12 +275,12 @@ def _rename_if_absent(temporary: str, path: str) -> bool:
 def _rename_no_replace(source: str, target: str) -> None:
     function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if not sys.platform.startswith("linux") or function is None:
-        raise StorageError(f"{target}: the file system has no hard links, which a commit needs")
+        raise StorageError(f"{target}: the file system does not support hard links, which commits require")
     if function(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE):
         number = ctypes.get_errno()
         if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
             raise StorageError(
-                f"{target}: the file system has neither hard links nor renames that do not replace; "
-                "a commit needs one of them"
+                f"{target}: the file system supports neither hard links nor renames without replacement; "
+                "commits require one of them"
             )
         raise OSError(number, os.strerror(number))

@@ -151,12 +151,10 @@ class Location:
             parts = text.replace("\\", "/").split("/")
             if not text or text.startswith(("/", "\\")) or ".." in parts or "" in parts:
                 raise CorruptDataError(
-                    f"{self.uri}: the path {relative!r} that is recorded there leaves the folder"
+                    f"{self.uri}: the recorded path {relative!r} is not a path within this folder"
                 )
             if _SCHEME.match(text) or "\0" in text or re.match(r"^[a-zA-Z]:", text):
-                raise CorruptDataError(
-                    f"{self.uri}: the path {relative!r} that is recorded there is not relative"
-                )
+                raise CorruptDataError(f"{self.uri}: the recorded path {relative!r} is not relative")
         return self / relative
 
     @property
@@ -207,7 +205,7 @@ class Location:
             It is a chain of filesystems.
         """
         if is_chained(uri):
-            raise UnsupportedFeatureError(f"{uri!r:.200} is a chain of filesystems")
+            raise UnsupportedFeatureError(f"chained URLs are not supported, got {uri!r:.200}")
         for name in (uri.rstrip("/"), *names):
             if name in self.options_elsewhere:
                 return open_location(uri, self.options_elsewhere[name])
@@ -263,7 +261,7 @@ class Location:
         data = self.read_start(size + 1)
         if len(data) != size:
             actual = "more" if len(data) > size else len(data)
-            raise CorruptDataError(f"{self.uri}: has {actual} bytes, {size} are expected")
+            raise CorruptDataError(f"{self.uri}: the file has {actual} bytes, expected {size}")
         return BytesSource(self.uri, data)
 
     def open_whole(self) -> ByteSource:
@@ -304,7 +302,7 @@ class Location:
 
     def _check_size(self, size: int, max_bytes: int) -> None:
         if size > max_bytes:
-            raise CorruptDataError(f"{self.uri}: has {size:,} bytes, at most {max_bytes:,} are expected")
+            raise CorruptDataError(f"{self.uri}: the file has {size:,} bytes, expected at most {max_bytes:,}")
 
     def read_start(self, num_bytes: int) -> bytes:
         """Return the first ``num_bytes`` of a file, or all of a shorter one, in one request."""
@@ -372,9 +370,9 @@ class Location:
         """Raise `UnsupportedFeatureError` for a location on a web server, which cannot list files."""
         if not self.is_local and _WEB.intersection(self._schemes):
             raise UnsupportedFeatureError(
-                f"{self.uri}: a web server cannot list its files, so that the newest version, and tables in "
-                "folders, are not found: open a table at a version that you know (version=3), copy it to a "
-                "local folder, or use the URL of its store, such as s3:// or gs://"
+                f"{self.uri}: a web server cannot list files, so the newest version and tables in folders "
+                "cannot be found. Open a table at a known version (version=3), copy it to a local folder, "
+                "or use the URL of its store, such as s3:// or gs://"
             )
 
     def put(self, data: bytes, *, durable: bool = True) -> None:
@@ -391,7 +389,7 @@ class Location:
                     self.make_parent()
                     self.fs.pipe_file(self.path, data)
         except NotFoundError as err:
-            raise StorageError(f"{self.uri}: no file can be created here") from err
+            raise StorageError(f"{self.uri}: cannot create a file here") from err
 
     def make_parent(self) -> None:
         """Create the folder above a file on remote stores with folders; object stores have none."""
@@ -475,7 +473,7 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     except TypeError:  # bytes among them
         is_usable = False
     if not is_usable:
-        raise InvalidInputError(f"a path or URL is needed, got {uri!r}")
+        raise InvalidInputError(f"expected a path or URL, got {uri!r}")
     options = named_options(storage_options)
     allowed = allowed_schemes(options.pop(ALLOWED_BASE_SCHEMES, ()))
     location = _opened(text, options)
@@ -500,7 +498,7 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
     except ImportError as err:
         extra = _EXTRAS.get(scheme)
         hint = f"pip install 'lance_df[{extra}]'" if extra else "install its fsspec package"
-        raise MissingDependencyError(f"{scheme}:// needs a package that is not here: {hint}") from err
+        raise MissingDependencyError(f"{scheme}:// requires a package that is not installed: {hint}") from err
     except LanceError:
         raise
     except OSError as err:  # some filesystems send requests when they are created
@@ -516,7 +514,7 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
         # the path of a URL may be percent-encoded, but fsspec does not decode it
         path = _unquoted(path) if scheme == "file" else path
         if "\0" in path:
-            raise InvalidInputError(f"a path or URL is needed, got {text!r}")
+            raise InvalidInputError(f"expected a path or URL, got {text!r}")
         path = absolute_path(path)
         return Location(path, path, _LOCAL)
     if "://" in path:  # such as of http
@@ -552,8 +550,8 @@ def absolute_path(path: str) -> str:
         raise InvalidInputError(f"{path}: {encoding_advice(err)}") from None
     except FileNotFoundError:
         raise StorageError(
-            f"{path}: the path is relative, and the working directory of this process does not exist any "
-            "more; change to another folder, or give an absolute path"
+            f"{path}: the path is relative, but the working directory of this process no longer exists; "
+            "change to another folder, or give an absolute path"
         ) from None
 
 

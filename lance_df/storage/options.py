@@ -50,10 +50,10 @@ def named_options(options: Any) -> dict[str, Any]:
         The options are not a mapping with names as keys. The message contains no values, which may be secret.
     """
     if options is not None and not isinstance(options, Mapping):
-        raise InvalidInputError(f"storage_options are a mapping, not {type(options).__name__}")
+        raise InvalidInputError(f"storage_options must be a mapping, got {type(options).__name__}")
     for name in options or {}:
         if not isinstance(name, str):
-            raise InvalidInputError(f"names of storage options are text, not {type(name).__name__}")
+            raise InvalidInputError(f"names of storage options must be strings, got {type(name).__name__}")
     return dict(options or {})
 
 
@@ -87,9 +87,9 @@ def check_options(scheme: str, options: Mapping[str, Any] | None, kind: Any) -> 
         import difflib
 
         near = difflib.get_close_matches(unknown[0], [*_S3FS_NAMES, *_REGION_NAMES, *known], 1)
-        hint = f"; {near[0]!r} is near" if near else ""
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise InvalidInputError(
-            f"{scheme}:// has no storage option {unknown[0]!r}{hint}; there are access_key_id, "
+            f"{scheme}:// has no storage option {unknown[0]!r}{hint}; the options are access_key_id, "
             "secret_access_key, session_token, region, endpoint, skip_signature, and those of s3fs"
         )
     for name, value in (options or {}).items():
@@ -98,7 +98,7 @@ def check_options(scheme: str, options: Mapping[str, Any] | None, kind: Any) -> 
         is_checked = plain in _TEXTS or plain in _MAPPINGS
         if is_checked and not isinstance(value, wanted | None):
             what = "text" if wanted is str else "a mapping"
-            raise InvalidInputError(f"the storage option {name!r} is {what}, not {type(value).__name__}")
+            raise InvalidInputError(f"the storage option {name!r} must be {what}, got {type(value).__name__}")
 
 
 def s3_options(options: Mapping[str, Any] | None) -> dict[str, Any]:

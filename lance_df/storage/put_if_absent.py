@@ -63,9 +63,9 @@ def put_if_absent(location: Location, data: bytes, *, is_locked: bool = False) -
     put = _primitive(location.fs) or (_put_alone if is_locked else None)
     if put is None:
         raise UnsupportedFeatureError(
-            f"{location.uri}: this store cannot create a file only if it is absent, so commits to it could "
-            "overwrite each other; use a local path, memory://, s3://, gs:// or az:// as it is, or pass an "
-            "external manifest store as external_store, or a commit_lock"
+            f"{location.uri}: this store cannot create a file only if it does not exist yet, so concurrent "
+            "commits could overwrite each other. Use a local path, memory://, s3://, gs:// or az:// "
+            "directly, or pass an external manifest store as external_store, or a commit_lock"
         )
     for attempt in range(_ATTEMPTS_WHILE_BUSY):
         try:
@@ -82,19 +82,19 @@ def put_if_absent(location: Location, data: bytes, *, is_locked: bool = False) -
         else:
             return True
         time.sleep(random.uniform(0, 0.02 * 2**attempt))
-    raise StorageError(f"{location.uri}: other writers have kept this name busy")
+    raise StorageError(f"{location.uri}: too many concurrent requests of other writers for this file")
 
 
 def _failure(location: Location, err: Exception) -> StorageError | NotFoundError | CommitStateUnknownError:
     """Return the error for a failed request, without the store's text, which may contain credentials."""
     if not was_refused(err):
         return CommitStateUnknownError(
-            f"{location.uri}: the store failed while this file was written ({type(err).__name__}); "
-            "it may be there or not"
+            f"{location.uri}: the store failed while this file was written ({type(err).__name__}), so it "
+            "is unknown whether the file exists"
         )
     if isinstance(err, FileNotFoundError) or http_status(err) == 404:
         return NotFoundError(f"{location.uri}: no such bucket")
-    return StorageError(f"{location.uri}: the store refused ({type(err).__name__})")
+    return StorageError(f"{location.uri}: the store refused the request ({type(err).__name__})")
 
 
 def _primitive(fs: AbstractFileSystem) -> Callable[[Any, str, bytes], None] | None:
@@ -134,7 +134,7 @@ def _put_s3(fs: Any, path: str, data: bytes) -> None:
         await fs.set_session()
         client = await fs.get_s3(bucket)
         if "IfNoneMatch" not in client.meta.service_model.operation_model("PutObject").input_shape.members:
-            raise MissingDependencyError("s3:// needs a newer botocore to commit: pip install -U s3fs")
+            raise MissingDependencyError("s3:// requires a newer botocore for commits: pip install -U s3fs")
         arguments = fs._get_s3_method_kwargs(
             client.put_object, Bucket=bucket, Key=key, Body=data, IfNoneMatch="*"
         )

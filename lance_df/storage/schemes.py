@@ -56,8 +56,8 @@ def without_local_host(text: str) -> str:
         return text
     if host.lower() not in _LOCAL_HOSTS:
         raise InvalidInputError(
-            f"{text!r:.200}: the URL names the host {host!r:.60}; that of a local file has none and an "
-            f"absolute path, such as {url[0]}:///data/t.lance: a relative path is given without {url[0]}://"
+            f"{text!r:.200}: the URL has the host {host!r:.60}, but URLs of local files have no host and "
+            f"an absolute path, such as {url[0]}:///data/t.lance; give a relative path without {url[0]}://"
         )
     return f"{url[0]}:///{path}"
 
@@ -77,10 +77,14 @@ def allowed_schemes(names: object) -> frozenset[str]:
     """
     texts = names.split(",") if isinstance(names, str) else names
     if not isinstance(texts, Iterable):
-        raise InvalidInputError(f"{ALLOWED_BASE_SCHEMES} are names such as 'https', not {names!r:.60}")
+        raise InvalidInputError(
+            f"{ALLOWED_BASE_SCHEMES} must be a list of names such as 'https', got {names!r:.60}"
+        )
     schemes = [text.strip().lower() if isinstance(text, str) else "" for text in texts]
     if not all(_NAME.fullmatch(scheme) for scheme in schemes):
-        raise InvalidInputError(f"{ALLOWED_BASE_SCHEMES} are names such as 'https', not {names!r:.60}")
+        raise InvalidInputError(
+            f"{ALLOWED_BASE_SCHEMES} must be a list of names such as 'https', got {names!r:.60}"
+        )
     return frozenset(schemes)
 
 
@@ -118,7 +122,7 @@ def check_stored(text: str, *, source: str, home: tuple[str, str], allowed: froz
     """
     if is_chained(text):
         raise UnsupportedFeatureError(
-            f"{source}: the stored URL {text!r:.200} is a chain of filesystems; stored files may name none"
+            f"{source}: the stored URL {text!r:.200} is a chained URL, which is not allowed for stored files"
         )
     url = split_url(text)
     _check_text(text, url, source)
@@ -137,12 +141,12 @@ def _check_text(text: str, url: tuple[str, str] | None, source: str) -> None:
     head = text if url is None else f"{url[0]}://{url[1].partition('/')[0]}"
     has_control = "\0" in text or _CONTROLS.search(text[:1] if url is None else head)
     if not text or text[0].isspace() or has_control:
-        raise CorruptDataError(f"{source}: the stored path {text!r:.200} is no path and no URL")
+        raise CorruptDataError(f"{source}: the stored path {text!r:.200} is neither a path nor a URL")
     on_network = text.startswith("\\\\") or (os.name == "nt" and text.startswith(("//", "/\\", "\\/")))
     if url is not None and url[0] in _LOCAL:
         on_network = url[1].partition("/")[0].lower() not in _LOCAL_HOSTS or url[1].startswith(("//", "/\\"))
     if on_network:
-        raise CorruptDataError(f"{source}: the stored path {text!r:.200} names another machine")
+        raise CorruptDataError(f"{source}: the stored path {text!r:.200} refers to another machine")
 
 
 def _is_near(url: tuple[str, str], home: tuple[str, str]) -> bool:

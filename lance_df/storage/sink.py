@@ -101,4 +101,4 @@ def _create(path: str) -> Any:
         return os.fdopen(create(path), "wb")
     except (FileNotFoundError, NotADirectoryError) as err:
         # for a file being created, these errors mean that the location is invalid
-        raise StorageError(f"{os.path.dirname(path)}: no file can be created here") from err
+        raise StorageError(f"{os.path.dirname(path)}: cannot create a file here") from err

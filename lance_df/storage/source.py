@@ -91,7 +91,7 @@ class ByteSource(ABC):
 
     def _outside(self, start: int, stop: int) -> CorruptDataError:
         return CorruptDataError(
-            f"{self.path}: bytes {start} to {stop} are referred to, but the file has {self.size} bytes"
+            f"{self.path}: bytes {start} to {stop} are out of range, the file has {self.size} bytes"
         )
 
 
@@ -164,7 +164,7 @@ class MappedSource(_InMemory):
         if (status.st_dev, status.st_ino) == self._file and status.st_size < self.size:
             self._checked = -math.inf
             raise CorruptDataError(
-                f"{self.path}: has {status.st_size} bytes, it had {self.size} when it was opened"
+                f"{self.path}: the file has {status.st_size} bytes, but had {self.size} when it was opened"
             )
 
 
@@ -190,7 +190,7 @@ class UnmappedSource(ByteSource):
         buffers = [pa.py_buffer(b"")] * len(ranges)
         with _reading(self.path), self._opened() as (descriptor, status):
             if (status.st_dev, status.st_ino) != self._file:
-                raise CorruptDataError(f"{self.path}: was replaced since it was opened")
+                raise CorruptDataError(f"{self.path}: the file was replaced since it was opened")
             for request, members in requests:
                 data = self._read(descriptor, request)
                 for index in members:
@@ -207,7 +207,8 @@ class UnmappedSource(ByteSource):
                 num_bytes = file.readinto(left)
                 if not num_bytes:
                     raise CorruptDataError(
-                        f"{self.path}: ends at byte {file.tell()}, it had {self.size} when it was opened"
+                        f"{self.path}: the file ends at byte {file.tell()}, but had {self.size} bytes when "
+                        "it was opened"
                     )
                 left = left[num_bytes:]
         READ.add(wanted.num_bytes)
@@ -323,8 +324,8 @@ class RemoteSource(ByteSource):
         for request, blob in zip(requests, blobs, strict=True):
             if len(blob) != request.num_bytes:
                 raise StorageError(
-                    f"{self.path}: asked for bytes {request.start} to {request.stop}, "
-                    f"the store returned {len(blob)} bytes"
+                    f"{self.path}: bytes {request.start} to {request.stop} were requested, but the store "
+                    f"returned {len(blob)} bytes"
                 )
             READ.add(len(blob))
         return blobs

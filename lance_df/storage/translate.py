@@ -55,12 +55,12 @@ def _advice(uri: str, error: Exception) -> str | None:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & _NO_CREDENTIALS:
         return (
-            f"{type(error).__name__}: there are no credentials; set the storage options access_key_id and "
+            f"{type(error).__name__}: no credentials found; set the storage options access_key_id and "
             "secret_access_key (and session_token), the variables AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or a profile; skip_signature='true' reads a public bucket"
         )
     if "NoRegionError" in kinds:
-        return "there is no region; set the storage option region, or the variable AWS_REGION"
+        return "no region found; set the storage option region, or the variable AWS_REGION"
     if kinds & _NO_CONNECTION:
         return (
             f"{type(error).__name__}: {_host_of(error)} does not answer; check the network, and the storage "
@@ -88,8 +88,8 @@ def encoding_advice(error: UnicodeEncodeError) -> str:
         "" if encoding == "utf-8" else "; set the environment variable PYTHONUTF8=1, or a locale of UTF-8"
     )
     return (
-        f"the path holds {error.object[error.start : error.end]!a:.60}, which has no bytes in {encoding}, "
-        f"the encoding of names of files in this process{advice}"
+        f"the path contains {error.object[error.start : error.end]!a:.60}, which cannot be encoded as "
+        f"{encoding}, the encoding of file names in this process{advice}"
     )
 
 

@@ -82,13 +82,13 @@ class Unsynced:
         try:
             is_new = self.create(location, data)
         except NotFoundError as err:
-            raise StorageError(f"{location.uri}: no file can be created here") from err
+            raise StorageError(f"{location.uri}: cannot create a file here") from err
         except BaseException:
             with suppress(LanceError):
                 location.remove()
             raise
         if not is_new:
-            raise StorageError(f"{location.uri}: there is a file already")
+            raise StorageError(f"{location.uri}: file already exists")
 
     def sync(self) -> None:
         """Sync everything written so far, including files that another thread is about to sync.
@@ -164,7 +164,7 @@ def _sync_system() -> Callable[[str], None] | None:
         try:
             if function(descriptor):
                 number = ctypes.get_errno()
-                raise StorageError(f"{path}: its file system cannot be synced: {os.strerror(number)}")
+                raise StorageError(f"{path}: cannot sync its file system: {os.strerror(number)}")
         finally:
             os.close(descriptor)
 

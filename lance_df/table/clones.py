@@ -101,7 +101,9 @@ def create_branch(source: Table, name: str) -> Table:
         with _removed_if_refused(files), _forgotten_if_refused(shared, location, source.version):
             _check_alone(shared, name, source.version)
             if not create_ref(file, branch.to_json()):
-                raise AlreadyExistsError(f"{root.uri}: another writer created a branch {name!r} meanwhile")
+                raise AlreadyExistsError(
+                    f"{root.uri}: branch {name!r} was created by another writer at the same time"
+                )
             if not is_retained(source):
                 file.remove()
                 raise being_removed(source)
@@ -134,9 +136,9 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
         The table has blobs in files of their own.
     """
     if source.manifest.writer_feature_flags & FeatureFlag.MANAGED_BLOBS:
-        raise UnsupportedFeatureError(f"{source.uri}: tables with managed blobs cannot be copied")
+        raise UnsupportedFeatureError(f"{source.uri}: tables with managed blobs cannot be cloned")
     if list_versions(target).latest is not None:
-        raise AlreadyExistsError(f"{target.uri}: there is a table already")
+        raise AlreadyExistsError(f"{target.uri}: table already exists")
     check_location_is_free(target)
     has_blobs = any(field.is_blob for field in source.schema.walk())
     files = _files_of(source)
@@ -169,16 +171,19 @@ def _check_free(shared: Shared, name: str) -> None:
     root = shared.root
     check_branch_name(name)
     if taken := set(name.split("/")[1:]).intersection(TABLE_FOLDERS):
-        raise InvalidInputError(f"{name!r} is no valid branch name: {taken.pop()!r} is a folder of tables")
+        raise InvalidInputError(
+            f"{name!r} is not a valid branch name; {taken.pop()!r} is the name of a folder inside tables"
+        )
     if name in list_branches(root):
-        raise AlreadyExistsError(f"{root.uri}: there is a branch {name!r} already")
+        raise AlreadyExistsError(f"{root.uri}: branch {name!r} already exists")
     if has_versions(shared, name):
         raise _unfinished(root, name)
 
 
 def _unfinished(root: Location, name: str) -> AlreadyExistsError:
     return AlreadyExistsError(
-        f"{root.uri}: branch {name!r} is being made, or was left unfinished; delete it to start anew"
+        f"{root.uri}: branch {name!r} is being created, or its creation was interrupted; delete it to "
+        "start again"
     )
 
 
@@ -219,7 +224,7 @@ def _check_alone(shared: Shared, name: str, version: int) -> None:
             transaction = read_transaction(history.location, history.open(other))
             if transaction is not None and isinstance(transaction.operation, Clone):
                 raise AlreadyExistsError(
-                    f"{shared.root.uri}: another program created a branch {name!r} meanwhile"
+                    f"{shared.root.uri}: branch {name!r} was created by another writer at the same time"
                 )
 
 
@@ -274,7 +279,9 @@ def _files_of(source: Table) -> dict[str, Location]:
 
     def add(name: str, location: Location) -> None:
         if files.setdefault(name, location).uri != location.uri:
-            raise CorruptDataError(f"{source.uri}: {files[name].uri} and {location.uri} have one name")
+            raise CorruptDataError(
+                f"{source.uri}: {files[name].uri} and {location.uri} would be copied to the same path"
+            )
 
     has_blobs = any(field.metadata.get(_EXTENSION_NAME) == _BLOBS for field in source.schema.walk())
     for fragment in source.fragments:

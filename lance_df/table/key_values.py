@@ -50,7 +50,7 @@ def key_columns(rows: pa.Table, names: Sequence[str]) -> list[pa.Array]:
         column = rows.column(name)
         if not is_comparable(column.type):
             raise UnsupportedFeatureError(
-                f"key column {name!r} is of type {column.type}, which cannot be a key"
+                f"key column {name!r} has type {column.type}, which is not supported for keys"
             )
         try:
             keys.append(one_array(column))

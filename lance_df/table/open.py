@@ -67,7 +67,7 @@ def open_table(
         The table needs a newer reader.
     """
     if asof is not None and version is not None:
-        raise InvalidInputError("a version is named by its number, tag or branch, or by time, not by both")
+        raise InvalidInputError("version and asof cannot be combined")
     located = locate_table(uri, storage_options, external_store, base_store_params)
     root, branch_of_uri = _root(located.location, located.external_store)
     shared = Shared(root, located.external_store)
@@ -124,7 +124,7 @@ def version_as_of(history: History, asof: dt.datetime) -> int:
     try:
         cutoff = asof.astimezone(dt.UTC)
     except (OverflowError, OSError, ValueError) as err:
-        raise InvalidInputError(f"{asof} is beyond the calendar") from err
+        raise InvalidInputError(f"timestamp {asof} is out of range") from err
     epoch = dt.datetime.fromtimestamp(0, dt.UTC)
     first = None
     for version in reversed(history.numbers()):
@@ -132,5 +132,5 @@ def version_as_of(history: History, asof: dt.datetime) -> int:
         if first <= cutoff:
             return int(version)
     raise VersionNotFoundError(
-        f"{history.location.uri}: no version is as old as {asof}; the first is of {first}"
+        f"{history.location.uri}: no version existed at {asof}; the first version is from {first}"
     )

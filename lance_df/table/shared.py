@@ -92,7 +92,7 @@ def _open(location: Location, file: DataFile, manifest_source: ByteSource | None
         source = location.open_sized(file.size_bytes) if file.size_bytes else location.open()
         if file.size_bytes not in (0, source.size):
             raise CorruptDataError(
-                f"{location.uri}: the file has {source.size} bytes, its table says {file.size_bytes}"
+                f"{location.uri}: the file has {source.size} bytes, but the manifest says {file.size_bytes}"
             )
         if manifest_source is not None:
             return open_file(source, field_ids=file.fields, dictionary_source=manifest_source)

@@ -354,7 +354,7 @@ class Table:
         """Return the physical rows of a fragment, deleted ones included."""
         if fragment.physical_rows > MAX_ROWS:
             raise CorruptDataError(
-                f"{self.name_of(fragment)} has {fragment.physical_rows} rows, more than {MAX_ROWS}"
+                f"{self.name_of(fragment)} has {fragment.physical_rows} rows, the maximum is {MAX_ROWS}"
             )
         if (fragment.physical_rows and self.trusts_row_counts) or not fragment.files:
             return fragment.physical_rows
@@ -396,7 +396,8 @@ class Table:
         )
         if self.trusts_row_counts and fragment.physical_rows not in (0, reader.num_rows):
             raise CorruptDataError(
-                f"{reader.path}: {reader.num_rows} rows, fragment {fragment.id} has {fragment.physical_rows}"
+                f"{reader.path}: the file has {reader.num_rows} rows, but fragment {fragment.id} has "
+                f"{fragment.physical_rows} rows"
             )
         return reader
 
@@ -520,7 +521,7 @@ def open_ref(shared: Shared, ref: ResolvedRef) -> Table:
             raise
         shared.history(None).listing()
         raise VersionNotFoundError(
-            f"{shared.root.uri}: no branch {ref.branch!r}; {describe_branches(shared.root)}"
+            f"{shared.root.uri}: branch {ref.branch!r} does not exist; {describe_branches(shared.root)}"
         ) from err
     return Table(file, location=history.location, branch=ref.branch, shared=shared)
 

@@ -147,8 +147,8 @@ def test_errors_are_one_line_and_code_1(cli, root, arguments, found):
         (["ingest"], "an ingest needs a target"),
         (["ingest", "t.lance"], "an ingest needs a source"),
         (["ingest", "a.csv", "t.lance", "--source", "a"], "expected --source NAME=PATH, got 'a'"),
-        (["ingest", "a.csv", "t.lance", "--mode", "replace"], "mode is one of"),
-        (["ingest", "a.csv", "t.lance", "--max-rows-per-file", "0"], "max_rows_per_file is 1 or more"),
+        (["ingest", "a.csv", "t.lance", "--mode", "replace"], "mode must be one of"),
+        (["ingest", "a.csv", "t.lance", "--max-rows-per-file", "0"], "max_rows_per_file must be at least 1"),
     ],
 )
 def test_wrong_flags_are_one_line_and_code_2(cli, root, arguments, said):

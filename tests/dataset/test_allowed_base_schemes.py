@@ -225,5 +225,5 @@ def test_bytes_that_no_path_has_are_refused_after_decoding(table: str, path: str
         manifest.fragments[0].files[0].base_id = 1
 
     edit_manifest(table, to_path)
-    with pytest.raises(InvalidInputError, match="a path or URL is needed"):
+    with pytest.raises(InvalidInputError, match="expected a path or URL"):
         lance_df.dataset(table).to_table()

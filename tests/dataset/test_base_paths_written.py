@@ -148,17 +148,19 @@ def test_what_bases_are_refused(ours: lance_df.LanceDataset, tmp_path: Path) -> 
                 rows(0, 1), tmp_path / "new", initial_bases=[*hot_and_cold(tmp_path), *bases]
             )
 
-    refused("would have the name 'hot'", DatasetBasePath("/x", "hot"))
-    refused("would have the path '/x'", DatasetBasePath("/x"), DatasetBasePath("/x"))
-    refused("would have the path", DatasetBasePath(str(tmp_path / "hot")))
-    refused("beyond|cannot have the id", DatasetBasePath("/x", id=-1))
-    refused("cannot have the id 4", DatasetBasePath("/x", id=4), DatasetBasePath("/y", id=4))
-    with pytest.raises(InvalidInputError, match="cannot have the id 1; in use: \\[1, 2\\]"):
+    refused("cannot have the same name 'hot'", DatasetBasePath("/x", "hot"))
+    refused("cannot have the same path '/x'", DatasetBasePath("/x"), DatasetBasePath("/x"))
+    refused("cannot have the same path", DatasetBasePath(str(tmp_path / "hot")))
+    refused("beyond|already in use", DatasetBasePath("/x", id=-1))
+    refused("the id 4 is invalid or already in use", DatasetBasePath("/x", id=4), DatasetBasePath("/y", id=4))
+    with pytest.raises(
+        InvalidInputError, match="the id 1 is invalid or already in use; the ids in use are \\[1, 2\\]"
+    ):
         ours.add_bases([DatasetBasePath("/x", id=1)])
     for path in ("", "a\0b", None):
-        with pytest.raises(InvalidInputError, match="a base path is a path or a URL"):
+        with pytest.raises(InvalidInputError, match="a base path must be a path or a URL"):
             DatasetBasePath(path)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="a DatasetBasePath is needed, not str"):
+    with pytest.raises(InvalidInputError, match="expected a DatasetBasePath, got str"):
         lance_df.write_dataset(rows(0, 1), tmp_path / "new", initial_bases=["/x"])  # type: ignore[list-item]
     for mode in ("append", "overwrite"):
         with pytest.raises(InvalidInputError, match="Cannot register new bases in"):
@@ -169,14 +171,14 @@ def test_what_bases_are_refused(ours: lance_df.LanceDataset, tmp_path: Path) -> 
 
 def test_what_targets_are_refused(ours: lance_df.LanceDataset, tmp_path: Path) -> None:
     with pytest.raises(
-        InvalidInputError, match="base path 'warm' not found; those registered are: 'hot', 'cold'"
+        InvalidInputError, match="base path 'warm' does not exist; the base paths are: 'hot', 'cold'"
     ):
         lance_df.write_dataset(rows(0, 1), ours, mode="append", target_bases=["warm"])
-    with pytest.raises(InvalidInputError, match="base path 'hot' not found; those registered are: none"):
+    with pytest.raises(InvalidInputError, match="base path 'hot' does not exist; the base paths are: none"):
         lance_df.write_dataset(rows(0, 1), tmp_path / "new", target_bases=["hot"])
-    with pytest.raises(InvalidInputError, match="exclude each other"):
+    with pytest.raises(InvalidInputError, match="cannot be combined"):
         lance_df.write_dataset(rows(0, 1), ours, mode="append", target_bases=["hot"], target_all_bases=True)
-    with pytest.raises(InvalidInputError, match="without base paths"):
+    with pytest.raises(InvalidInputError, match="at least one registered base path"):
         lance_df.write_dataset(rows(0, 1), tmp_path / "new", target_all_bases=False)
     assert not (tmp_path / "new").exists()
     assert ours.latest_version == 1
@@ -233,11 +235,11 @@ def test_paths_move(ours: lance_df.LanceDataset, tmp_path: Path) -> None:
 
 def test_what_moves_are_refused(ours: lance_df.LanceDataset, tmp_path: Path) -> None:
     for moves, message in (
-        ({}, "no path to move"),
+        ({}, "no base path to move"),
         ({"/nowhere": "/x"}, "no base path begins with '/nowhere'"),
         # a beginning ends where a name ends
         ({f"{tmp_path}/ho": "/x"}, "no base path begins with"),
-        ({f"{tmp_path}/hot": f"{tmp_path}/cold"}, "would have the path"),
+        ({f"{tmp_path}/hot": f"{tmp_path}/cold"}, "cannot have the same path"),
         ({f"{tmp_path}/hot": ""}, "cannot be moved to ''"),
     ):
         with pytest.raises(InvalidInputError, match=message):

@@ -98,7 +98,7 @@ def test_wrong_requests(folder: Path) -> None:
         dataset.read_blobs("b", addresses=[5, 0])
     with pytest.raises(InvalidInputError, match="selector"):
         dataset.read_blob_ranges("b", [(0, 0, 1)], selector="rows")
-    with pytest.raises(InvalidInputError, match="of a blob are asked for"):
+    with pytest.raises(InvalidInputError, match="are out of range, the blob has"):
         dataset.read_blob_ranges("b", [(0, 8, 3)], selector="indices")
 
 

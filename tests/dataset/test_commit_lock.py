@@ -156,12 +156,12 @@ def _refusing_to_enter(_: int) -> Iterator[None]:
 @pytest.mark.parametrize("lock", [_refusing, _refusing_to_enter, lambda _: None])
 def test_a_lock_that_cannot_be_taken(tmp_path: Path, lock: Callable[[int], Any]) -> None:
     uri = tmp_path / "t"
-    with pytest.raises(StorageError, match="commit_lock could not be taken"):
+    with pytest.raises(StorageError, match="commit_lock could not be acquired"):
         lance_df.write_dataset(_ROWS, uri, commit_lock=lock)
     assert not uri.exists()
     lance_df.write_dataset(_ROWS, uri)
     before = sorted(path for path in uri.rglob("*") if path.is_file())
-    with pytest.raises(StorageError, match="commit_lock could not be taken"):
+    with pytest.raises(StorageError, match="commit_lock could not be acquired"):
         lance_df.dataset(str(uri), commit_lock=lock).delete("a = 1")
     assert sorted(path for path in uri.rglob("*") if path.is_file()) == before
 

@@ -730,7 +730,7 @@ def test_restores_of_what_is_gone(tmp_path: Path) -> None:
     old = lance_df.dataset(uri)
     made = lance_df.write_dataset(rows(0, 1), uri, mode="overwrite")
     made.cleanup_old_versions(dt.timedelta(0))
-    with pytest.raises(VersionNotFoundError, match="no version 1"):
+    with pytest.raises(VersionNotFoundError, match="version 1 does not exist"):
         old.restore()
     shutil.rmtree(uri)
     make(tmp_path / "t")

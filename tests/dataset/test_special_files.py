@@ -104,7 +104,7 @@ def test_the_message_names_the_kind(table: Path):
     (path,) = table.glob("data/*.lance")
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(CorruptDataError, match=rf"{path.name}: is a pipe, a regular file is expected"):
+    with pytest.raises(CorruptDataError, match=rf"{path.name}: is a pipe, expected a regular file"):
         lance_df.dataset(table).to_table()
 
 
@@ -119,7 +119,7 @@ def test_a_version_that_is_no_file_is_told_by_the_commit_that_needs_its_name(
     path = table / "_versions" / f"{2**64 - 2 - data.version}.manifest"
     assert path.with_name(f"{2**64 - 1 - data.version}.manifest").exists()
     make(path)
-    with pytest.raises(CorruptDataError, match=rf"{path.name}: is .*, a regular file is expected"):
+    with pytest.raises(CorruptDataError, match=rf"{path.name}: is .*, expected a regular file"):
         data.delete("a = 8")
     assert lance_df.dataset(table).count_rows() == data.count_rows() == 19_999
 

@@ -121,9 +121,9 @@ def test_what_tags_are_refused(ours: lance_df.LanceDataset, theirs: lance.LanceD
             theirs.tags.create(name, 1)
     assert "pylance cannot list" in refusal(ours.tags.create, "é", 1)
     assert "a string, got 5" in refusal(ours.tags.create, 5)
-    assert "not a bool" in refusal(ours.tags.create, "x", True)
-    assert "dict of texts" in refusal(ours.tags.replace_metadata, make_tag(ours, "kept"), {"a": 1})
-    with pytest.raises(AlreadyExistsError, match="a tag 'kept' already"):
+    assert "got a bool" in refusal(ours.tags.create, "x", True)
+    assert "dict of strings" in refusal(ours.tags.replace_metadata, make_tag(ours, "kept"), {"a": 1})
+    with pytest.raises(AlreadyExistsError, match="tag 'kept' already exists"):
         ours.tags.create("kept", 2)
     for missing in (99, "nothing", ("nowhere", None), ("main", 99)):
         with pytest.raises(VersionNotFoundError):
@@ -131,7 +131,7 @@ def test_what_tags_are_refused(ours: lance_df.LanceDataset, theirs: lance.LanceD
         with pytest.raises(VersionNotFoundError):
             ours.tags.update("kept", missing)  # type: ignore[arg-type]
     for call in (ours.tags.update, ours.tags.delete, ours.tags.get_version):
-        with pytest.raises(VersionNotFoundError, match="no tag 'nothing'; the tags are 'kept'"):
+        with pytest.raises(VersionNotFoundError, match="tag 'nothing' does not exist; the tags are 'kept'"):
             call("nothing")
     with pytest.raises(VersionNotFoundError):
         ours.tags.replace_metadata("nothing", {})
@@ -213,7 +213,7 @@ def test_branches_are_deleted_unless_they_are_needed(
     ours.create_branch("bra")
     branch.tags.create("on-br")
     message = refusal(ours.branches.delete, "br")
-    assert "needed by branch 'br/child', tag 'on-br'" in message
+    assert "used by branch 'br/child', tag 'on-br'" in message
     with pytest.raises(OSError, match="referenced by"):
         theirs.branches.delete("br")
     theirs.tags.delete("on-br")
@@ -237,15 +237,17 @@ def test_what_branches_are_refused(ours: lance_df.LanceDataset) -> None:
     for name in ("", "/a", "a/", "a//b", "a..b", "a.lock", "a b", ".", "a/.", "a\\b", "main", "é/ b"):
         assert "not a valid branch name" in refusal(ours.create_branch, name)
         assert "not a valid branch name" in refusal(ours.branches.delete, name)
-    assert "a folder of tables" in refusal(ours.create_branch, "a/data")
+    assert "a folder inside tables" in refusal(ours.create_branch, "a/data")
     assert "a string, got None" in refusal(ours.create_branch, None)
     ours.create_branch("kept")
-    with pytest.raises(AlreadyExistsError, match="a branch 'kept' already"):
+    with pytest.raises(AlreadyExistsError, match="branch 'kept' already exists"):
         ours.create_branch("kept", 1)
     for missing in (99, "nothing", ("nowhere", None)):
         with pytest.raises(VersionNotFoundError):
             ours.create_branch("x", missing)  # type: ignore[arg-type]
-    with pytest.raises(VersionNotFoundError, match="no branch 'nothing'; the branches are 'main', 'kept'"):
+    with pytest.raises(
+        VersionNotFoundError, match="branch 'nothing' does not exist; the branches are 'main', 'kept'"
+    ):
         ours.branches.delete("nothing")
     assert list(ours.branches.list()) == ["kept"]
     ours.branches.replace_metadata("kept", {"a": "b"})
@@ -255,7 +257,7 @@ def test_what_branches_are_refused(ours: lance_df.LanceDataset) -> None:
 def test_a_branch_that_was_left_unfinished(ours: lance_df.LanceDataset, tmp_path: Path) -> None:
     ours.create_branch("br")
     (tmp_path / "t/_refs/branches/br.json").unlink()
-    with pytest.raises(AlreadyExistsError, match="was left unfinished"):
+    with pytest.raises(AlreadyExistsError, match="its creation was interrupted"):
         ours.create_branch("br", 1)
     ours.branches.delete("br")
     assert values(ours.create_branch("br", 1)) == list(range(10))
@@ -354,7 +356,7 @@ def test_branches_of_a_table_with_an_external_store(tmp_path: Path, monkeypatch:
 
     for start in (1, 2):
         monkeypatch.setattr(clones, "create_ref", taken)
-        with pytest.raises(AlreadyExistsError, match="another writer created a branch 'br' meanwhile"):
+        with pytest.raises(AlreadyExistsError, match="branch 'br' was created by another writer"):
             data.create_branch("br")
         monkeypatch.undo()
         assert store.get_latest(str(tmp_path / "t/tree/br")) is None

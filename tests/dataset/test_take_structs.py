@@ -82,7 +82,9 @@ def test_a_scan_returns_them_as_columns(uri: str) -> None:
 
 
 def test_a_field_that_is_not_there(uri: str) -> None:
-    with pytest.raises(ColumnNotFoundError, match=r"no column 's\.zz'; the fields of 's' are 'a', 'c'"):
+    with pytest.raises(
+        ColumnNotFoundError, match=r"column 's\.zz' does not exist; the fields of 's' are 'a', 'c'"
+    ):
         lance_df.dataset(uri).take([0], columns=["s.zz"])
 
 

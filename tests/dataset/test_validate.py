@@ -140,26 +140,35 @@ def negative_field(manifest: Any) -> None:
 
 
 DAMAGE: dict[str, tuple[Callable[[Any], None], str]] = {
-    "two fragments with one id": (one_fragment_id, "manifest: fragment id 0 is there twice"),
-    "a fragment id that was not given out": (low_fragment_id, "manifest: .* highest id given out is 0"),
+    "two fragments with one id": (one_fragment_id, "manifest: fragment id 0 appears twice"),
+    "a fragment id that was not given out": (
+        low_fragment_id,
+        "manifest: .* highest assigned fragment id is 0",
+    ),
     "no column indices": (no_columns, r"fragment 0: .*\.lance.* 0 column indices"),
-    "a field without a column": (no_column, r"fragment 0: .*\.lance.*field 1 is listed, but has no column"),
-    "a column for two fields": (one_column_twice, r"fragment 0: .*\.lance.*column 0 is there twice"),
-    "columns of one type in another order": (swapped_columns, r"fragment 1: .*\.lance.*in the columns"),
-    "a field in two files": (field_in_two_files, "fragment 0: field 0 is there twice"),
+    "a field without a column": (
+        no_column,
+        r"fragment 0: .*\.lance.*the manifest lists field 1 without a column",
+    ),
+    "a column for two fields": (one_column_twice, r"fragment 0: .*\.lance.*column 0 appears twice"),
+    "columns of one type in another order": (swapped_columns, r"fragment 1: .*\.lance.*to the columns"),
+    "a field in two files": (field_in_two_files, "fragment 0: field 0 appears twice"),
     "no file for what must not be null": (missing_required_field, "fragment 0: no data file has column 'a'"),
-    "too few rows": (too_few_rows, r"\.lance: 20 rows, fragment 1 has 19"),
-    "too many rows": (too_many_rows, r"\.lance: 20 rows, fragment 1 has 21"),
-    "a wrong count of deletions": (wrong_deletions, r"_deletions.*2 rows are deleted, the manifest says 3"),
-    "files of another version": (other_version, r"fragment 0: .*\.lance.* is of version 2.2"),
-    "a wrong size": (wrong_size, r"\.lance: the file has \d+ bytes, its table says"),
+    "too few rows": (too_few_rows, r"\.lance: the file has 20 rows, but fragment 1 has 19"),
+    "too many rows": (too_many_rows, r"\.lance: the file has 20 rows, but fragment 1 has 21"),
+    "a wrong count of deletions": (
+        wrong_deletions,
+        r"_deletions.*lists 2 deleted rows, but the manifest says 3",
+    ),
+    "files of another version": (other_version, r"fragment 0: .*\.lance.* has file version 2.2"),
+    "a wrong size": (wrong_size, r"\.lance: the file has \d+ bytes, but the manifest says"),
     "a file that is not there": (other_file, r"nowhere\.lance: this data file is missing"),
-    "a row id to be given out again": (low_row_id, "manifest: there is a row id 39, .* given out is 39"),
+    "a row id to be given out again": (low_row_id, "manifest: row id 39 is in use, .* assigned is 39"),
     "two rows with one id": (one_row_id_twice, "manifest: two rows have the row id 5"),
     "too few row ids": (too_few_row_ids, "fragment 1.*19 row ids for 20 rows|fragment 1: .*row ids"),
-    "rows of a version to come": (versions_to_come, "fragment 1: a row is of version 99"),
+    "rows of a version to come": (versions_to_come, "fragment 1: a row has version 99"),
     "too few row versions": (too_few_versions, "fragment 1.*"),
-    "a field id that is none": (negative_field, "manifest: a field of the schema has id -7"),
+    "a field id that is none": (negative_field, "manifest: a field of the schema has the invalid id -7"),
 }
 
 
@@ -195,7 +204,10 @@ INDEX_DAMAGE: dict[str, tuple[Callable[[Any], None], str]] = {
     "an index on no field": (unknown_index_field, "manifest: index 'a_idx' .*field 77"),
     "an index of no fragment": (unknown_index_fragment, "manifest: index 'a_idx' .*covers fragment 7"),
     "an index of a version to come": (index_version_to_come, "manifest: index 'a_idx' .*version 99"),
-    "a wrong size of an index": (wrong_index_size, r"_indices.*\.lance: \d+ bytes, its table says"),
+    "a wrong size of an index": (
+        wrong_index_size,
+        r"_indices.*\.lance: the file has \d+ bytes, but the manifest says",
+    ),
     "a file of an index that is not there": (other_index_file, r"_indices.*nowhere\.lance: .* missing"),
 }
 

@@ -273,7 +273,7 @@ def test_file_versions_of_modes(tmp_path: Path) -> None:
     for first, second in (("0.1", "2.2"), ("2.2", "legacy")):
         uri = str(tmp_path / first)
         lance_df.write_dataset(TABLE, uri, data_storage_version=first)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInputError, match=f"is of file version {first}"):
+        with pytest.raises(InvalidInputError, match=f"has file version {first}"):
             lance_df.write_dataset(TABLE, uri, mode="append", data_storage_version=second)  # type: ignore[arg-type]
 
 
@@ -456,7 +456,7 @@ def test_odd_names_that_are_none(tmp_path: Path, name: str) -> None:
 
 def test_rows_without_columns(tmp_path: Path) -> None:
     rows = pa.Table.from_batches([pa.RecordBatch.from_struct_array(pa.array([{}] * 3, pa.struct([])))])
-    with pytest.raises(InvalidInputError, match="3 rows without any column"):
+    with pytest.raises(InvalidInputError, match="3 rows without columns"):
         lance_df.write_dataset(rows, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

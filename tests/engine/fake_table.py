@@ -89,7 +89,7 @@ class FakeTable(Table):
     def checkout(self, version: object) -> FakeTable:
         number = version[1] if isinstance(version, tuple) else version
         if not isinstance(number, int) or not 1 <= number <= len(self.past):
-            raise VersionNotFoundError(f"{self.uri}: no version {number!r}")
+            raise VersionNotFoundError(f"{self.uri}: version {number!r} does not exist")
         return FakeTable(
             self.past, number, self.uri, rows_per_task=self.rows_per_task, requests=self.requests
         )

@@ -49,7 +49,7 @@ def test_rewritten_fragments_are_read_by_others(tmp_path: Path, version: str) ->
     moved = [{**row, "id": row["id"] + 1000} for row in expected]
     assert _plain(lance.dataset(str(path)).to_table()) == moved
     assert _plain(lance_df.dataset(path).to_table()) == moved
-    with pytest.raises(UnsupportedFeatureError, match="dictionaries with indices of 8 or 16 bits"):
+    with pytest.raises(UnsupportedFeatureError, match="dictionaries with 8-bit or 16-bit indices"):
         lance_df.dataset(path).optimize.compact_files(compaction_mode="force_binary_copy")
 
 

@@ -262,17 +262,17 @@ def test_errors_say_what_is_there_and_what_is_not(tmp_path):
     ours.create_table("t", ROWS)
     with pytest.raises(AlreadyExistsError, match="root"):
         ours.create_namespace([])
-    with pytest.raises(AlreadyExistsError, match="there is a table 'a\\$t'"):
+    with pytest.raises(AlreadyExistsError, match="table 'a\\$t' already exists"):
         ours.create_namespace("a$t")
-    with pytest.raises(AlreadyExistsError, match="there is a namespace 'a'"):
+    with pytest.raises(AlreadyExistsError, match="namespace 'a' already exists"):
         ours.create_table("a", ROWS)
     for parent in ("no", "t", "a$t"):
         for call in (ours.create_namespace, ours.declare_table, lambda name: ours.create_table(name, ROWS)):
-            with pytest.raises(NotFoundError, match="no namespace"):
+            with pytest.raises(NotFoundError, match=r"namespace .* does not exist"):
                 call(f"{parent}$x")
     for call in (ours.describe_namespace, ours.namespace_exists, ours.drop_namespace, ours.list_tables):
         for name in ("no", "t", "a$t"):
-            with pytest.raises(NotFoundError, match="no namespace"):
+            with pytest.raises(NotFoundError, match=r"namespace .* does not exist"):
                 call(name)
     for call in (ours.describe_table, ours.table_exists, ours.drop_table, ours.deregister_table):
         for name in ("no", "a", "a$no", "no$t"):
@@ -351,7 +351,7 @@ def test_folders_are_of_one_table_alone(tmp_path):
     with pytest.raises(AlreadyExistsError):
         ours.register_table("t", "deep/t")
     theirs.register_table(requests.RegisterTableRequest(id=["a", "same"], location="t.lance"))
-    with pytest.raises(InvalidInputError, match="too"):
+    with pytest.raises(InvalidInputError, match="also belongs"):
         ours.drop_table("t")
     assert lance.dataset(tmp_path / "t.lance").to_table() == ROWS
     ours.deregister_table("a$same")
@@ -441,7 +441,7 @@ def test_nothing_is_left_of_tables_that_cannot_be_made(tmp_path, name):
 def test_what_others_do_while_a_table_is_written(tmp_path):
     ours, other = DirectoryNamespace(tmp_path), DirectoryNamespace(tmp_path)
     ours.create_namespace("a")
-    with pytest.raises(NotFoundError, match="no namespace"):
+    with pytest.raises(NotFoundError, match=r"namespace .* does not exist"):
         ours.create_table("a$t", rows_while(lambda: other.drop_namespace("a")))
     with pytest.raises(AlreadyExistsError, match="namespace 'n'"):
         ours.create_table("n", rows_while(lambda: other.create_namespace("n")))
@@ -646,7 +646,7 @@ def test_lost_roots(tmp_path):
     table = DirectoryNamespace(tmp_path / "elsewhere").create_table("a$t", ROWS).location
     lance_df.dataset(table)
     (tmp_path / "elsewhere" / table.rsplit("/", 1)[1]).rename(tmp_path / "moved")
-    with pytest.raises(DatasetNotFoundError, match="is gone"):
+    with pytest.raises(DatasetNotFoundError, match="does not exist"):
         DirectoryNamespace(tmp_path / "elsewhere").describe_table("a$t")
     DirectoryNamespace(tmp_path / "elsewhere").drop_table("a$t")
 

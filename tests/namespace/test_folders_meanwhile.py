@@ -140,7 +140,7 @@ def test_a_namespace_in_memory_that_is_dropped_under_an_append(monkeypatch: pyte
         return original(*arguments, **options)
 
     monkeypatch.setattr(pending, "publish", late)
-    with pytest.raises(IncompatibleConflictError, match="dropped and made anew"):
+    with pytest.raises(IncompatibleConflictError, match="dropped and created again"):
         namespace.append(rows([10, 11], 0))
     assert lance_df.PartitionedNamespace.open(root).count_rows() == 0
     assert lance_df.verify(root, deep=True).ok

@@ -451,6 +451,6 @@ def test_lists_of_blobs(tmp_path):
     ]
     assert sorted(found, key=str) == sorted([2 * [values[:2], None], 2 * [[], values[2:]]], key=str)
     for other in (pa.array([[1]]), pa.array([[b"tiny"]])):
-        with pytest.raises(InvalidInputError, match=r"'b\.item' is of type struct"):
+        with pytest.raises(InvalidInputError, match=r"'b\.item' has type struct"):
             namespace.append(pa.table({"k": [1], "b": other}))
     assert namespace.count_rows() == 8

@@ -231,7 +231,7 @@ def test_t40_nested_sources_and_strange_names_are_found_by_id(tmp_path):
         )
     )
     assert made.partitions().filter(pc.is_null(pc.field("k"))).num_rows == 1
-    with pytest.raises(InvalidInputError, match="not all"):
+    with pytest.raises(InvalidInputError, match="cannot drop all columns"):
         made.drop_columns(made.schema.names)
 
 
@@ -314,16 +314,16 @@ def test_an_expression_must_give_the_same_for_stored_rows(tmp_path):
         tmp_path / "o", schema, [partition.expression("CAST(col0 * 10 AS BIGINT)", ["x"])]
     )
     other.append(pa.table({"x": pa.array([0.7], pa.float32())}))
-    with pytest.raises(InvalidInputError, match="other values"):
+    with pytest.raises(InvalidInputError, match="different values"):
         other.alter_columns({"path": "x", "data_type": pa.float64()})
     assert other.schema == schema
 
 
 def test_what_may_be_null_changes_in_all_members(namespace):
-    with pytest.raises(InvalidInputError, match="holds nulls"):
+    with pytest.raises(InvalidInputError, match="contains nulls"):
         namespace.alter_columns({"path": "country", "nullable": False})
     namespace.alter_columns({"path": "id", "nullable": False})
-    with pytest.raises(InvalidInputError, match="must not be null"):
+    with pytest.raises(InvalidInputError, match="is not nullable"):
         namespace.append(pa.table({"country": ["US"]}))
     namespace.alter_columns({"path": "id", "nullable": True})
     namespace.append(pa.table({"country": ["US"]}))
@@ -339,7 +339,7 @@ def test_wrong_changes_leave_nothing(namespace, tmp_path):
         (
             lambda: namespace.add_columns(pa.field("a", pa.int8(), nullable=False)),
             InvalidInputError,
-            "not nullable",
+            "must be nullable",
         ),
         (lambda: namespace.add_columns({"id": "1"}), InvalidInputError, "already"),
         (lambda: namespace.add_columns({"a": "nope + 1"}), ColumnNotFoundError, "nope"),
@@ -433,7 +433,7 @@ def test_dying_at_any_commit_shows_all_or_nothing(tmp_path, monkeypatch, name):
 
 def test_rows_that_were_made_for_other_columns_are_refused(namespace):
     other = lance_df.PartitionedNamespace.open(namespace.uri)
-    with pytest.raises(ConflictError, match="schema changed"), other.transaction() as tx:  # noqa: PT012
+    with pytest.raises(ConflictError, match="schema was changed"), other.transaction() as tx:  # noqa: PT012
         tx.append(rows(100, 5))
         namespace.drop_columns(["at"])
     assert (namespace.count_rows(), stored(namespace).num_rows) == (24, 24)
@@ -488,7 +488,7 @@ def test_two_changes_of_columns_follow_each_other(namespace):
         thread.start()
     for thread in threads:
         thread.join()
-    assert [str(error).endswith("there is a column 'c' already") for error in failures] == [True]
+    assert [str(error).endswith("column 'c' already exists") for error in failures] == [True]
     namespace.checkout_latest()
     assert sorted(namespace.schema.names) == ["a", "b", "c", "country", "id", "on", "place"]
     ids = [field.id for field in namespace._table.manifest.schema.columns.walk()]

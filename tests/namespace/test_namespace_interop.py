@@ -179,7 +179,7 @@ def test_scans_have_limits_orders_and_sizes(events: Any) -> None:
     assert events.take([], ["id"]).num_rows == 0
     for wrong in ([3_000], [-1], [1.5], None):
         for each in (events, events.scanner(["id"]), events.get_fragments()[0]):
-            with pytest.raises(InvalidInputError, match=r"was asked for|are asked for"):
+            with pytest.raises(InvalidInputError, match=r"out of range|list of (non-negative )?integers"):
                 each.take(wrong)
     assert events.to_table({"twice": "id * 2"}, "g = 7", limit=1).to_pylist() == [{"twice": 14}]
     assert events.to_table(["point.x"], "g = 7", limit=1).to_pylist() == [{"point.x": 7}]

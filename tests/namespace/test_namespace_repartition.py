@@ -159,7 +159,7 @@ def test_others_who_never_stop_are_a_conflict(root, monkeypatch):
 
     monkeypatch.setattr(module, "stage_partitions", meddle)
     monkeypatch.setattr(module, "_ATTEMPTS", 3)
-    with pytest.raises(RetryableConflictError, match="changed meanwhile"):
+    with pytest.raises(RetryableConflictError, match="changed in the meantime"):
         opened(root).repartition()
     assert opened(root).count_rows() == 1300 - 3
 
@@ -215,7 +215,9 @@ def test_blobs_in_base_paths_of_a_partition_are_not_moved(tmp_path, monkeypatch)
     schema = SimpleNamespace(walk=lambda: [SimpleNamespace(is_blob=True)])
     member = SimpleNamespace(uri="member", manifest=SimpleNamespace(base_paths=(1,)), schema=schema)
     monkeypatch.setattr(module, "in_columns_of", lambda *_: member)
-    with pytest.raises(UnsupportedFeatureError, match="member: its blobs may lie in base paths of its own"):
+    with pytest.raises(
+        UnsupportedFeatureError, match="member: the table may have blobs in base paths of its own"
+    ):
         namespace.repartition()
     assert opened(root).count_rows() == 1
 

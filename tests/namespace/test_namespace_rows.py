@@ -86,7 +86,7 @@ def test_dicts_need_not_have_the_same_keys(namespace):
     namespace.append([{"id": 1}, {"name": "b"}, {"place": {"zip": 3}}])
     found = {row["name"] or row["id"] for row in namespace.to_table().to_pylist()}
     assert found == {1, "b", None}
-    with pytest.raises(InvalidInputError, match="does not have: other"):
+    with pytest.raises(InvalidInputError, match="do not exist in the table: other"):
         namespace.append([{"id": 1}, {"other": 2}])
 
 

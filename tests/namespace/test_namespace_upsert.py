@@ -287,7 +287,7 @@ def test_nested_keys(tmp_path):
         "num_deleted_rows": 0,
     }
     assert sorted(made.to_table()["b"].to_pylist()) == [3, 4, 4, 4]
-    with pytest.raises(UnsupportedFeatureError, match="cannot be a key"):
+    with pytest.raises(UnsupportedFeatureError, match="not supported for keys"):
         made.upsert(new, on="m")
     with pytest.raises(InvalidInputError, match="as a whole"):
         made.update({"s.a": "1"})

@@ -187,11 +187,11 @@ def test_objects_are_neither_added_twice_nor_changed_where_there_are_none(root: 
     empty = manifest.table.arrow_schema.empty_table()
     there = manifest.members.slice(0, 1).select(empty.schema.names)
     with pytest.raises(
-        RowCountMismatchError, match=r"603 objects before, 0 removed, 1 added: .* would be there"
+        RowCountMismatchError, match=r"603 objects before, 0 removed, 1 added: .* would appear"
     ):
         manifest.changed(there, {})
     new = there.set_column(0, empty.schema.field(0), pa.array(["v1$x"]))
-    with pytest.raises(RowCountMismatchError, match=r"2 added: 'v1\$x' would be there twice"):
+    with pytest.raises(RowCountMismatchError, match=r"2 added: 'v1\$x' would appear twice"):
         manifest.changed(pa.concat_tables([new, new]), {})
     with pytest.raises(RowCountMismatchError, match=r"'v1\$none'"):
         manifest.changed(empty, {"v1$none": 2})
@@ -250,7 +250,7 @@ def test_rows_are_not_lost_between_partitions(root: str, monkeypatch: pytest.Mon
         return partitions
 
     monkeypatch.setattr(routing.PartitionWriter, "_written_partitions", lossy)
-    with pytest.raises(RowCountMismatchError, match=r"2 rows are to be written to 1 partitions, but 1 were"):
+    with pytest.raises(RowCountMismatchError, match=r"2 rows should be written to 1 partitions, but 1 were"):
         PartitionedNamespace.open(root).append(rows([2000, 2001]))
     monkeypatch.undo()
     assert found(root) == before
@@ -266,7 +266,7 @@ def test_rows_that_move_are_all_written(root: str, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patch:
         patch.setattr(routing.PartitionWriter, "write", lossy)
         with pytest.raises(
-            RowCountMismatchError, match=r"2 rows are to be written anew .* but [01] were written"
+            RowCountMismatchError, match=r"2 rows should be rewritten .* but [01] were written"
         ):
             PartitionedNamespace.open(root).update({"b": "b + 1"}, where="a in (7, 8)")
     assert found(root) == before
@@ -280,7 +280,7 @@ def test_repartition_writes_what_it_takes(root: str, monkeypatch: pytest.MonkeyP
     original = repartition.merged_partitions
     with monkeypatch.context() as patch:
         patch.setattr(repartition, "merged_partitions", lambda *args: original(*args)[1:])
-        with pytest.raises(RowCountMismatchError, match=r"takes 301 rows out of 301 members"):
+        with pytest.raises(RowCountMismatchError, match=r"removes 301 rows from 301 members"):
             namespace.repartition()
     assert found(root) == before
     assert namespace.repartition().rows == 301

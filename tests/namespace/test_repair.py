@@ -567,7 +567,7 @@ def test_what_a_write_left_in_the_folder_of_a_member_that_is_gone_brings_nothing
     assert action.kind == RepairKind.FORGOTTEN
     rows = PartitionedNamespace.open(tmp_path).to_table()
     (left,) = [each for each in lance_df.verify(tmp_path).problems if each.kind == "orphan"]
-    assert "is no table" in left.found
+    assert "is not a table" in left.found
     assert not PartitionedNamespace.repair(tmp_path).actions
     assert PartitionedNamespace.open(tmp_path).to_table().equals(rows)
 
@@ -628,7 +628,7 @@ def test_folders_that_a_killed_writer_left_empty_go(tmp_path):
 
 
 def test_what_is_no_namespace_is_not_repaired(tmp_path):
-    with pytest.raises(NotFoundError, match="no namespace"):
+    with pytest.raises(NotFoundError, match="not a namespace"):
         PartitionedNamespace.repair(tmp_path / "nowhere")
     lance_df.DirectoryNamespace(tmp_path).create_namespace("a")
     for call in (PartitionedNamespace.repair, lance_df.verify):
@@ -637,7 +637,7 @@ def test_what_is_no_namespace_is_not_repaired(tmp_path):
     create(tmp_path / "n")
     manifest = lance.dataset(tmp_path / "n" / "__manifest")
     manifest.update_metadata({"lance.namespace.manifest.writer_feature_flags": "8"})
-    with pytest.raises(UnsupportedFeatureError, match="writers"):
+    with pytest.raises(UnsupportedFeatureError, match="writer"):
         PartitionedNamespace.repair(tmp_path / "n")
 
 

@@ -305,7 +305,7 @@ def test_a_table_comes_back_beside_one_of_its_id_that_is_empty_now(tmp_path: Pat
     assert _values(tmp_path) == []
     done = _repaired(tmp_path)
     (back,) = done.of_kind(RepairKind.BROUGHT_BACK)
-    assert "without changes since" in back.text
+    assert "without later changes" in back.text
     assert before[0] in back.text
     assert _members(tmp_path) == before
     assert _values(tmp_path) == [1, 1]

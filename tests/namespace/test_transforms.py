@@ -55,7 +55,7 @@ def test_transforms(transform, sources, result, expression):
     ids=str,
 )
 def test_types_that_a_transform_does_not_take(transform, sources):
-    with pytest.raises(InvalidInputError, match="does not take"):
+    with pytest.raises(InvalidInputError, match="does not accept"):
         transform.result_type(sources)
 
 

@@ -127,7 +127,7 @@ def test_t69_versions_that_are_not_published(root):
     ("change", "message"),
     [
         (lambda path: path.unlink(), "this data file is missing"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "its table says"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "the manifest says"),
         (lambda path: path.write_bytes(bytes(path.stat().st_size)), "not a Lance file"),
     ],
 )
@@ -179,7 +179,7 @@ def test_members_that_are_not_what_they_should_be(root):
     deep = lance_df.verify(root, deep=True)
     assert found(deep) == shallow
     texts = {problem.found for problem in deep.of_kind(ProblemKind.SCHEMA)}
-    assert texts == {"there is no field 1 ('day')", "there is a field 3 ('day') that the namespace has not"}
+    assert texts == {"field 1 ('day') is missing", "field 3 ('day') does not exist in the namespace"}
     assert pickle.loads(pickle.dumps(deep)) == deep
 
 

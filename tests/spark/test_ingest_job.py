@@ -190,47 +190,56 @@ MINIMAL = '[sources.s]\npath = "x.csv"\n[target]\npath = "t"\n'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = ", "no TOML"),
-        ("\udce4".encode("utf-8", "surrogateescape").decode("latin-1") + " = 1", "no TOML"),
-        (MINIMAL + "[traget]\n", "'traget' is unknown; there are id, sources, transform, target"),
-        ("colour = 1\n" + MINIMAL, "'colour' is unknown"),
-        ("id = 7\n" + MINIMAL, "id is a text, not 7"),
-        ('id = ""\n' + MINIMAL, "id of an ingest is not empty"),
+        ("x = ", "invalid TOML"),
+        ("\udce4".encode("utf-8", "surrogateescape").decode("latin-1") + " = 1", "invalid TOML"),
+        (MINIMAL + "[traget]\n", "unknown key 'traget'; the keys are id, sources, transform, target"),
+        ("colour = 1\n" + MINIMAL, "unknown key 'colour'"),
+        ("id = 7\n" + MINIMAL, "id must be a string, got 7"),
+        ('id = ""\n' + MINIMAL, "id of an ingest must not be empty"),
         (
             MINIMAL + "partitionby = []",
-            r"\[target\] has no 'partitionby'; there are path, mode, partition_by",
+            r"\[target\] has no key 'partitionby'; the keys are path, mode, partition_by",
         ),
-        (MINIMAL + "partition_by = [1]", "target.partition_by is a text or a list of texts, not"),
-        (MINIMAL + "statistics = 'yes'", "target.statistics is true or false, not 'yes'"),
-        (MINIMAL + "max_rows_per_file = true", "target.max_rows_per_file is a whole number, not True"),
-        (MINIMAL + "max_rows_per_file = 1.5", "target.max_rows_per_file is a whole number"),
-        (MINIMAL + "distribution = 'range'", "distribution is hash or none, not 'range'"),
-        (MINIMAL + "max_rows_per_file = 0", "max_rows_per_file is 1 or more, not 0"),
-        (MINIMAL + "mode = 'upsert'", "mode is one of append, overwrite, overwrite-partitions, not 'upsert'"),
-        (MINIMAL + "storage_options = 's3'", "target.storage_options is a table of options"),
-        (MINIMAL + "[spark]\nconf = { a = [1] }", "spark.conf.a is a text, a number, or true or false"),
+        (MINIMAL + "partition_by = [1]", "target.partition_by must be a string or a list of strings, got"),
+        (MINIMAL + "statistics = 'yes'", "target.statistics must be true or false, got 'yes'"),
+        (MINIMAL + "max_rows_per_file = true", "target.max_rows_per_file must be a whole number, got True"),
+        (MINIMAL + "max_rows_per_file = 1.5", "target.max_rows_per_file must be a whole number"),
+        (MINIMAL + "distribution = 'range'", "distribution must be hash or none, got 'range'"),
+        (MINIMAL + "max_rows_per_file = 0", "max_rows_per_file must be at least 1, got 0"),
+        (
+            MINIMAL + "mode = 'upsert'",
+            "mode must be one of append, overwrite, overwrite-partitions, got 'upsert'",
+        ),
+        (MINIMAL + "storage_options = 's3'", "target.storage_options must be a table of options"),
+        (
+            MINIMAL + "[spark]\nconf = { a = [1] }",
+            "spark.conf.a must be a string, a number, or true or false",
+        ),
         (MINIMAL + "[rejects]\n", r"\[rejects\] needs a path"),
         (MINIMAL + "[rejects]\npath = ''", "rejects needs a path"),
-        (MINIMAL + "[rejects]\npath = './t'", "rejects go to a table of their own"),
-        (MINIMAL + "[rejects]\npath = 't/rejects.lance'", "rejects go to a table of their own"),
+        (MINIMAL + "[rejects]\npath = './t'", "must not be inside or around the target"),
+        (MINIMAL + "[rejects]\npath = 't/rejects.lance'", "must not be inside or around the target"),
         ('[sources.s]\npath = "x.csv"', "needs a target"),
         ('[target]\npath = "t"', "needs a source"),
-        ('sources = 1\n[target]\npath = "t"', "is a table of options, not 1"),
-        ('[sources]\npath = "x.csv"\n[target]\npath = "t"', r"\[sources.path\] is a table of options"),
-        ('[sources.s]\n[target]\npath = "t"', "source 's' needs a path, a table, or a format"),
-        ('[sources.s]\npath = "x"\n[target]\npath = "t"', "x: its name does not say the format"),
+        ('sources = 1\n[target]\npath = "t"', "must be a table of options, got 1"),
+        ('[sources]\npath = "x.csv"\n[target]\npath = "t"', r"\[sources.path\] must be a table of options"),
+        ('[sources.s]\n[target]\npath = "t"', "source 's' must have a path, a table, or a format"),
+        ('[sources.s]\npath = "x"\n[target]\npath = "t"', "x: the format is unclear"),
         ('[sources.s]\npath = "x.csv"\ntable = "t"\n[target]\npath = "t"', "not both"),
-        ('[sources.s]\npath = ["a.lance", "b.lance"]\n[target]\npath = "t"', "one table or namespace"),
+        (
+            '[sources.s]\npath = ["a.lance", "b.lance"]\n[target]\npath = "t"',
+            "exactly one path and no schema",
+        ),
         (
             MINIMAL.replace("[target]", 'storage_options = { a = "b" }\n[target]'),
-            "storage options are for Lance",
+            "storage options are only supported for Lance",
         ),
-        (MINIMAL + '[sources.r]\npath = "y.csv"', "2 sources need a query"),
+        (MINIMAL + '[sources.r]\npath = "y.csv"', "2 sources require a query"),
         (
             MINIMAL + '[sources.S]\npath = "y.csv"\n[transform]\nsql = "SELECT 1"',
-            "names of sources must differ by more than case",
+            "names of sources must not differ only in case",
         ),
-        (MINIMAL + "[transform]\nquery = 'x'", r"\[transform\] has no 'query'; there are sql"),
+        (MINIMAL + "[transform]\nquery = 'x'", r"\[transform\] has no key 'query'; the keys are sql"),
     ],
 )
 def test_a_file_that_means_nothing_says_what_is_wrong(tmp_path, text, message):
@@ -242,7 +251,7 @@ def test_a_file_that_means_nothing_says_what_is_wrong(tmp_path, text, message):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(NotFoundError, match=r"none\.toml: there is no such file"):
+    with pytest.raises(NotFoundError, match=r"none\.toml: file does not exist"):
         load_job(tmp_path / "none.toml")
     with pytest.raises(StorageError, match="cannot be read"):
         load_job(tmp_path)
@@ -256,8 +265,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         (["x.csv", "t", "--conf", "a"], "--conf KEY=VALUE is expected"),
         (["t", "--source", "a=x.csv", "--table", "a=t"], "source 'a' is given twice"),
         (["t", "--table", "a=b", "--source-format", "csv"], "--source-format is for paths in flags"),
-        (["x", "t"], "its name does not say the format"),
-        (["x.csv", "t", "--max-rows-per-file", "-1"], "max_rows_per_file is 1 or more"),
+        (["x", "t"], "the format is unclear"),
+        (["x.csv", "t", "--max-rows-per-file", "-1"], "max_rows_per_file must be at least 1"),
     ],
 )
 def test_flags_that_mean_nothing_are_an_error_of_one_line(capsys, arguments, message):

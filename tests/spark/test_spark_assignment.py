@@ -95,7 +95,7 @@ def test_values_are_those_of_tables_of_spark(spark, zone, tmp_path):
 )
 def test_what_spark_refuses_is_refused_by_name(given, wanted):
     ours, theirs = (T.StructType.fromDDL(f"c {each}")["c"].dataType for each in (given, wanted))
-    words = f"is of type {wanted.lower()}, the rows have {given.lower()}: cast it to {wanted}"
+    words = f"has type {wanted.lower()}, but type {given.lower()} in the data; cast it to {wanted}"
     with pytest.raises(InvalidInputError, match=f"'c' {words}"):
         assigned_type("c", ours, theirs, is_ansi=True)
     inner = [T.ArrayType(T.StructType([T.StructField("f", each)])) for each in (ours, theirs)]
@@ -147,10 +147,10 @@ def test_nothing_is_rounded_to_whole_numbers(spark, tmp_path):
 def test_columns_in_another_order_are_refused(spark, tmp_path):
     lance_df.spark.write(spark.sql("SELECT 1L AS n, TIMESTAMP'2024-01-01 00:00:00' AS ts"), tmp_path / "t")
     swapped = spark.sql("SELECT 1L AS ts, TIMESTAMP'2024-01-01 00:00:00' AS n")
-    with pytest.raises(InvalidInputError, match="'ts' is of type timestamp, the rows have bigint"):
+    with pytest.raises(InvalidInputError, match="'ts' has type timestamp, but type bigint"):
         lance_df.spark.write(swapped, tmp_path / "t", mode="append")
     with (
-        pytest.raises(InvalidInputError, match=r"the rows have .*, the table has .*: cast it first"),
+        pytest.raises(InvalidInputError, match=r"the data has type .*, but the table has .*; cast it first"),
         lance_df.spark.typed_errors(),
     ):
         swapped.write.format("lance_df").mode("append").save(str(tmp_path / "t"))

@@ -27,9 +27,9 @@ def test_a_name_that_is_there_means_itself():
 @pytest.mark.parametrize(
     ("names", "target", "message"),
     [
-        (["aB"], ["ab", "AB"], "'aB' may be 'ab' or 'AB' of the target"),
-        (["ab", "AB"], ["Ab"], "'ab' and 'AB' are both 'Ab' of the target"),
-        (["AB", "ab"], ["ab"], "'AB' and 'ab' are both 'ab' of the target"),
+        (["aB"], ["ab", "AB"], "'aB' is ambiguous, it may be 'ab' or 'AB' of the target"),
+        (["ab", "AB"], ["Ab"], "'ab' and 'AB' both match column 'Ab' of the target"),
+        (["AB", "ab"], ["ab"], "'AB' and 'ab' both match column 'ab' of the target"),
     ],
 )
 def test_names_that_may_mean_several_columns_are_refused(names, target, message):
@@ -58,7 +58,7 @@ def test_rows_are_appended_under_the_names_of_the_target(spark, tmp_path, kind):
     assert sorted(zip(*table.to_pydict().values(), strict=True)) == expected
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
-        with pytest.raises(LanceError, match="no column 'city'"):
+        with pytest.raises(LanceError, match="column 'city' does not exist"):
             lance_df.spark.write(rows, root, mode="append")
     finally:
         spark.conf.unset("spark.sql.caseSensitive")

@@ -350,7 +350,7 @@ def test_a_commit_after_an_abort_shows_nothing(target):
     writer = job(target)
     messages = [task(writer), task(writer, 150)]
     writer.abort(messages)
-    with pytest.raises(RetryableConflictError, match="removed before it was committed"):
+    with pytest.raises(RetryableConflictError, match="removed before the write was committed"):
         pickle.loads(pickle.dumps(writer)).commit(messages)
     assert (files(target), opened(target).version, claims(target)) == (*before, [])
 
@@ -362,7 +362,7 @@ def test_rows_of_a_table_that_was_dropped_meanwhile_are_not_committed(tmp_path):
     messages = [task(writer)]
     shutil.rmtree(target)
     lance_df.write_dataset(ROWS, target)
-    with pytest.raises(RetryableConflictError, match="removed before it was committed"):
+    with pytest.raises(RetryableConflictError, match="removed before the write was committed"):
         writer.commit(messages)
     assert lance_df.dataset(target).to_table().num_rows == 100
 

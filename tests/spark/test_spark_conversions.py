@@ -194,7 +194,9 @@ def test_what_would_mean_something_else_is_refused(spark):
     for text, target in REFUSED:
         row = spark.sql(f"SELECT {text} AS v")
         wanted = [TargetColumn(StructType.fromDDL(f"v {target}")["v"])]
-        with pytest.raises(InvalidInputError, match=r"column 'v' is .* in the target: cast it in the query"):
+        with pytest.raises(
+            InvalidInputError, match=r"column 'v' has type .* in the target; cast it in the query"
+        ):
             checked(row, wanted, None)
 
 

@@ -191,7 +191,7 @@ def test_fields_of_structs_in_values_go_by_name(spark, tmp_path, ansi):
             merge.when_matched_update({"st": value}).execute()
             assert lance_df.dataset(path).to_table()["st"].to_pylist() == [found], value
         merge = lance_df.spark.merge(spark, path, spark.sql("SELECT 1L AS id"), on="id")
-        with pytest.raises(InvalidInputError, match="there is no field 'c'"):
+        with pytest.raises(InvalidInputError, match="field 'c' does not exist"):
             merge.when_matched_update({"st": "named_struct('c', 5)"}).execute()
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
@@ -247,7 +247,7 @@ def test_what_is_wrong_is_an_error(spark, tmp_path):
         (
             lambda: merge(frame.withColumnRenamed("s", "y")).when_matched_update().execute(),
             InvalidInputError,
-            "does not have: y",
+            "do not exist in the target: y",
         ),
         (lambda: merge(frame.drop("id")).when_matched_update().execute(), InvalidInputError, "no key column"),
         (
@@ -261,17 +261,17 @@ def test_what_is_wrong_is_an_error(spark, tmp_path):
         (
             lambda: merge(frame).when_matched_update({"s": "to_json(struct(target.*))"}),
             InvalidInputError,
-            "name the columns",
+            "use column names",
         ),
         (
             lambda: merge(frame).when_matched_update({"s": F.to_json(F.struct("target.*"))}),
             InvalidInputError,
-            "name the columns",
+            "use column names",
         ),
         (
             lambda: merge(frame).when_not_matched_insert({"s": "source.s"}).execute(),
             InvalidInputError,
-            "'id' must not be null",
+            "'id' is not nullable",
         ),
     ]:
         with pytest.raises(error, match=text):

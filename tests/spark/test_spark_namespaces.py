@@ -151,11 +151,11 @@ def test_partitions_are_brought_together_or_written_where_rows_are(spark, tmp_pa
 
 
 def test_mistakes_in_appends_are_typed(spark, root, tmp_path):
-    with pytest.raises(InvalidInputError, match="distribution is hash or none, not 'range'"):
+    with pytest.raises(InvalidInputError, match="distribution must be hash or none, got 'range'"):
         lance_df.spark.append(frame(spark, rows(1)), tmp_path / "no", distribution="range")
-    with pytest.raises(InvalidInputError, match="a list of columns, not 'ks'"):
+    with pytest.raises(InvalidInputError, match="a list of columns, got 'ks'"):
         lance_df.spark.append(frame(spark, rows(1)), root, sort_by="ks")
-    with pytest.raises(InvalidInputError, match="runId is a name"):
+    with pytest.raises(InvalidInputError, match="runId must not be empty"):
         lance_df.spark.append(frame(spark, rows(1)), root, run_id="")
     lance_df.write_dataset(rows(1), tmp_path / "table")
     with pytest.raises(AlreadyExistsError, match="a table already exists"):

@@ -66,7 +66,7 @@ def test_a_version_that_was_dropped_before_a_task_opens_it(tmp_path):
     write(options.path, "old")
     ref = SourceRef.of(open_source(options), options)
     write(options.path, "new")
-    with pytest.raises(VersionNotFoundError, match="version 2 is not the one that was opened"):
+    with pytest.raises(VersionNotFoundError, match="version 2 is not the version that was opened"):
         ref.open()
 
 

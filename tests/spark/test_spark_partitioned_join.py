@@ -303,13 +303,13 @@ def test_a_repartitioned_namespace_is_joined_by_its_newest_spec(roots, tmp_path)
 
 
 def test_wrong_arguments(roots, tmp_path):
-    with pytest.raises(InvalidInputError, match="how is one of"):
+    with pytest.raises(InvalidInputError, match="how must be one of"):
         joined(*roots, on="k", how="cross")
-    with pytest.raises(InvalidInputError, match="on names the columns"):
+    with pytest.raises(InvalidInputError, match="on must name the columns"):
         joined(*roots)
     with pytest.raises(InvalidInputError, match="task_bytes"):
         joined(*roots, on="k", task_bytes=0)
-    with pytest.raises(InvalidInputError, match="stands for itself"):
+    with pytest.raises(InvalidInputError, match="cannot be combined"):
         joined(*roots, on="k", sql="SELECT 1")
     with pytest.raises(ColumnNotFoundError, match="'q'"):
         joined(*roots, on="q")
@@ -322,5 +322,5 @@ def test_wrong_arguments(roots, tmp_path):
     with pytest.raises(DatasetNotFoundError):
         joined(roots[0], tmp_path / "none", on="k")
     lance_df.write_dataset(right_rows(), tmp_path / "table")
-    with pytest.raises(InvalidInputError, match="a partitioned namespace is needed"):
+    with pytest.raises(InvalidInputError, match="expected a partitioned namespace"):
         joined(roots[0], tmp_path / "table", on="k")

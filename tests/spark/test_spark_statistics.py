@@ -102,7 +102,7 @@ def test_statistics_of_a_table(tmp_path, tasks):
 def test_wrong_columns(root, tasks):
     with pytest.raises(ColumnNotFoundError, match="nope"):
         lance_df.spark.build_statistics(NO_SPARK, root, ["nope"])
-    with pytest.raises(UnsupportedFeatureError, match="no zone map"):
+    with pytest.raises(UnsupportedFeatureError, match="a zone map is not supported"):
         lance_df.spark.build_statistics(NO_SPARK, root, ["l"])
 
 

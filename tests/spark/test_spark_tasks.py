@@ -57,7 +57,7 @@ def test_results_come_in_the_order_of_items(monkeypatch):
 def test_tasks_that_fail_and_die(spark):
     parse = SourceOptions.parse
     assert [found.version for found in run_in_tasks(spark, parse, [{"path": "x", "version": "3"}])] == [3]
-    with pytest.raises(InvalidInputError, match="version is a number of 1 or more") as caught:
+    with pytest.raises(InvalidInputError, match="version must be a number of at least 1") as caught:
         run_in_tasks(spark, parse, [{"path": "x"}, {"path": "x", "version": "-1"}])
     assert isinstance(caught.value.__cause__, PySparkException)
     with pytest.raises(JobFailedError, match=r"failed 2 times: .*crashed"):

@@ -164,7 +164,9 @@ def test_values_that_do_not_fit_are_refused(column, wanted, words):
 def test_what_spark_refuses_or_stores_as_another_value_is_refused(column, wanted, is_within):
     if is_within:
         column, wanted = pa.array([[{"k": column[0]}]]), pa.list_(pa.struct([("k", wanted)]))
-    with pytest.raises(InvalidInputError, match=r"'x': the rows have .*, the table has .*: cast it first"):
+    with pytest.raises(
+        InvalidInputError, match=r"'x': the data has type .*, but the table has .*; cast it first"
+    ):
         to_stored(pa.RecordBatch.from_arrays([column], ["x"]), pa.schema([("x", wanted)]))
 
 
@@ -285,13 +287,17 @@ def test_floats_are_rounded_to_narrower_ones():
 @pytest.mark.parametrize(
     ("value", "wanted", "words"),
     [
-        ({"k": None}, pa.struct([pa.field("k", pa.int64(), nullable=False)]), "'k' must not be null"),
-        ({"k": 1, "l": 2}, pa.struct([("k", pa.int64())]), "no field 'l'"),
-        ([1], pa.list_(pa.int64(), 2), "a list has 1 items, the table takes 2"),
-        ([[1, 2], [1]], pa.list_(pa.list_(pa.int64(), 2), 2), "a list has 1 items, the table takes 2"),
-        ({"v": [1]}, pa.struct([("v", pa.list_(pa.int8(), 2))]), "a list has 1 items, the table takes 2"),
-        ([1, None], pa.list_(pa.field("item", pa.int64(), nullable=False), 2), "'item' must not be null"),
-        ([1, None], pa.list_(pa.field("item", pa.int64(), nullable=False)), "'item' must not be null"),
+        ({"k": None}, pa.struct([pa.field("k", pa.int64(), nullable=False)]), "'k' is not nullable"),
+        ({"k": 1, "l": 2}, pa.struct([("k", pa.int64())]), "field 'l' does not exist"),
+        ([1], pa.list_(pa.int64(), 2), "a list has 1 items, but the table requires 2"),
+        ([[1, 2], [1]], pa.list_(pa.list_(pa.int64(), 2), 2), "a list has 1 items, but the table requires 2"),
+        (
+            {"v": [1]},
+            pa.struct([("v", pa.list_(pa.int8(), 2))]),
+            "a list has 1 items, but the table requires 2",
+        ),
+        ([1, None], pa.list_(pa.field("item", pa.int64(), nullable=False), 2), "'item' is not nullable"),
+        ([1, None], pa.list_(pa.field("item", pa.int64(), nullable=False)), "'item' is not nullable"),
         (
             [{"at": MOMENT}],
             pa.list_(pa.struct([("at", pa.timestamp("us", "UTC"))])),
@@ -307,5 +313,5 @@ def test_values_within_values_that_do_not_fit_are_refused(value, wanted, words):
 
 def test_null_where_it_must_not_be_is_refused():
     batch = pa.RecordBatch.from_arrays([pa.array([1, None])], ["x"])
-    with pytest.raises(InvalidInputError, match="must not be null"):
+    with pytest.raises(InvalidInputError, match="is not nullable"):
         to_stored(batch, pa.schema([pa.field("x", pa.int64(), nullable=False)]))

@@ -164,7 +164,7 @@ def test_unmapped_files_that_are_gone_replaced_or_shorter(tmp_path):
     unmapped = UnmappedSource(str(local))
     local.write_bytes(CONTENT[:1000])
     assert unmapped.read_range(0, 1000).to_pybytes() == CONTENT[:1000]
-    with pytest.raises(CorruptDataError, match="ends at byte 1000, it had 3000000 when"):
+    with pytest.raises(CorruptDataError, match="ends at byte 1000, but had 3000000 bytes when"):
         unmapped.read_range(990, 1010)
     other = local.with_name("other")
     other.write_bytes(CONTENT)

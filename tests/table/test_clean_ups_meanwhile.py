@@ -92,7 +92,7 @@ def test_a_version_in_the_past_is_no_commit(uri: str, monkeypatch: pytest.Monkey
     """The name of the next version is free again, as others have made and removed it."""
     others = "\n".join([*(f"append({value})" for value in (10, 11, 12)), CLEAN_UP])
     before(monkeypatch, committer, "publish_manifest", lambda: run(uri, others))
-    with pytest.raises(CommitStateUnknownError, match="cleaned up meanwhile"):
+    with pytest.raises(CommitStateUnknownError, match="cleaned up in the meantime"):
         lance_df.write_dataset(pa.table({"a": [999]}), uri, mode="append")
     assert values(uri) == [1, 10, 11, 12]
 
@@ -115,7 +115,7 @@ def test_a_version_in_the_past_is_no_commit_in_a_manifest_store(
     write(1, "create")
     write(2)
     before(monkeypatch, committer, "publish_manifest", others)
-    with pytest.raises(CommitStateUnknownError, match="cleaned up meanwhile"):
+    with pytest.raises(CommitStateUnknownError, match="cleaned up in the meantime"):
         write(999)
     assert sorted(lance_df.dataset(uri, external_store=store).to_table()["a"].to_pylist()) == [
         1,
@@ -139,7 +139,7 @@ def test_a_first_version_in_the_past_is_no_table(tmp_path: Path, monkeypatch: py
     uri = str(tmp_path / "t.lance")
     others = REPLACED_FIRST.replace("URI", repr(uri)) + CLEAN_UP
     before(monkeypatch, committer, "publish_manifest", lambda: run_here(uri, others))
-    with pytest.raises(CommitStateUnknownError, match="version 2 does not come from it"):
+    with pytest.raises(CommitStateUnknownError, match="version 2 is not based on it"):
         lance_df.write_dataset(pa.table({"a": [999]}), uri, mode="create")
     assert values(uri) == [10, 11]
     # what was published is an old version like others
@@ -154,7 +154,7 @@ def test_an_empty_first_version_in_the_past(tmp_path: Path, monkeypatch: pytest.
     uri = str(tmp_path / "t.lance")
     others = REPLACED_FIRST.replace("URI", repr(uri)) + CLEAN_UP
     before(monkeypatch, committer, "publish_manifest", lambda: run_here(uri, others))
-    with pytest.raises(CommitStateUnknownError, match="does not come from it"):
+    with pytest.raises(CommitStateUnknownError, match="is not based on it"):
         lance_df.write_dataset(pa.table({"b": pa.array([], pa.int64())}), uri, mode="create")
     assert values(uri) == [10, 11]
 
@@ -173,7 +173,7 @@ def test_a_first_version_in_the_past_of_a_manifest_store(
         lance_df.dataset(uri, external_store=store).cleanup_old_versions(older_than=NOW)
 
     before(monkeypatch, committer, "publish_manifest", others)
-    with pytest.raises(CommitStateUnknownError, match="version 2 does not come from it"):
+    with pytest.raises(CommitStateUnknownError, match="version 2 is not based on it"):
         write(999, "create")
     write(12)
     found = lance_df.dataset(uri, external_store=store).to_table()["a"].to_pylist()
@@ -288,7 +288,7 @@ def test_a_branch_that_comes_into_use_stays(uri: str, monkeypatch: pytest.Monkey
     lance_df.write_dataset(pa.table({"a": [5]}), branch, mode="append")
     owner = "data().checkout_version(('b', None))" if "branch" in use else "data()"
     before(monkeypatch, refs_write, "_check_unused", lambda: run(uri, f"{owner}.{use}"), after=True)
-    with pytest.raises(InvalidInputError, match="needed"):
+    with pytest.raises(InvalidInputError, match="is used by"):
         lance_df.dataset(uri).branches.delete("b")
     ref = ("c", None) if "branch" in use else "t"
     assert lance_df.dataset(uri).checkout_version(ref).to_table()["a"].to_pylist() == [1, 5]
@@ -315,7 +315,7 @@ def test_a_version_is_not_used_while_a_clean_up_removes_files(
     code = f"""
 from lance_df.errors import LanceError
 try: {USES[use]}
-except LanceError as err: assert "a clean-up removes" in str(err), err
+except LanceError as err: assert "removed by a clean-up" in str(err), err
 else: raise AssertionError("it was used")
 """
     before(monkeypatch, Location, "remove", lambda: run(uri, code))
@@ -349,7 +349,7 @@ def test_a_killed_clean_up(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kill = "import os\nfrom lance_df.storage import Location\nLocation.remove = lambda self: os._exit(0)\n"
     run(uri, kill + CLEAN_UP)
     data = lance_df.dataset(uri)
-    with pytest.raises(VersionNotFoundError, match="a clean-up removes version 2, or was stopped"):
+    with pytest.raises(VersionNotFoundError, match="version 2 is being removed by a clean-up"):
         data.tags.create("t", 2)
     [notice] = Path(uri, "_refs/clean_ups").iterdir()
     content = json.loads(notice.read_bytes())
@@ -454,7 +454,7 @@ def test_pylance_begins_a_branch_meanwhile(
         ref.rename(ref.with_suffix(".later"))
 
     before(monkeypatch, committer, "publish_manifest", begin)
-    with pytest.raises(AlreadyExistsError, match="another program created a branch 'b'"):
+    with pytest.raises(AlreadyExistsError, match="branch 'b' was created by another writer"):
         lance_df.dataset(versions, version=2).create_branch("b")
     ref.with_suffix(".later").rename(ref)
     assert base_of_branch(versions) == (theirs, [theirs])
@@ -467,9 +467,9 @@ def test_a_writer_is_killed_while_it_makes_a_branch(versions: str) -> None:
     run(versions, f"{kill}data().create_branch('b')")
     data = lance_df.dataset(versions)
     assert not data.branches.list()
-    with pytest.raises(VersionNotFoundError, match="no branch 'b'"):
+    with pytest.raises(VersionNotFoundError, match="branch 'b' does not exist"):
         data.checkout_version(("b", None))
-    with pytest.raises(AlreadyExistsError, match="was left unfinished; delete it"):
+    with pytest.raises(AlreadyExistsError, match="creation was interrupted; delete it"):
         data.create_branch("b")
     data.branches.delete("b")
     data.create_branch("b", 1)

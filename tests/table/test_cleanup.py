@@ -153,7 +153,7 @@ def test_what_is_explained_is_bounded(uri: str) -> None:
 
 def test_a_tag_stops_it(uri: str) -> None:
     before = files(uri)
-    with pytest.raises(InvalidInputError, match="version 2, which is to be removed, has the tag 'two'"):
+    with pytest.raises(InvalidInputError, match="version 2 cannot be removed because it has the tag 'two'"):
         lance_df.dataset(uri).cleanup_old_versions(NOW)
     assert files(uri) == before
 

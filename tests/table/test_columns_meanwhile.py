@@ -40,7 +40,7 @@ def test_a_field_id_that_is_used_again(uri: str, data_type: pa.DataType) -> None
         lance_df.dataset(uri).drop_columns(["c"])
         lance_df.dataset(uri).add_columns(pa.schema([("d", data_type)]))
 
-    with pytest.raises(RetryableConflictError, match="column 'd' in place of one that was dropped"):
+    with pytest.raises(RetryableConflictError, match="column 'd' replaces a dropped column"):
         lance_df.write_dataset(pa.RecordBatchReader.from_batches(SCHEMA, batches()), uri, mode="append")
     assert read_by_both(uri) == [{"a": 1, "d": None}, {"a": 2, "d": None}]
 

@@ -239,7 +239,7 @@ def test_a_decided_commit_is_acknowledged_and_finished_by_the_next(
 def test_a_store_that_fails_refuses(table: Location, store: SQLiteManifestStore, tmp_path: Path):
     publish_manifest(table, 1, V2, MINE, external_store=store)
     (tmp_path / "versions.db").write_bytes(b"this is no database" * 1000)
-    with pytest.raises(StorageError, match="cannot be read"):
+    with pytest.raises(StorageError, match="cannot read this SQLite file"):
         publish_manifest(table, 2, V2, MINE, external_store=store)
     assert names(table) == [V2.file_name(1)]
 

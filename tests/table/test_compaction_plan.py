@@ -134,6 +134,6 @@ def test_what_is_not_done_is_refused(uri: str) -> None:
         dataset.optimize.compact_files(defer_index_remap=True)
     with pytest.raises(UnsupportedFeatureError, match=r"2\.0"):
         dataset.optimize.compact_files(data_storage_version="2.0")
-    with pytest.raises(UnsupportedFeatureError, match="cannot be copied: rows are deleted"):
+    with pytest.raises(UnsupportedFeatureError, match="Copying requires that no rows are deleted"):
         dataset.optimize.compact_files(compaction_mode="force_binary_copy")
     assert lance_df.dataset(uri).version == dataset.version

@@ -46,11 +46,11 @@ def test_a_look_up_in_chunks_of_text() -> None:
     table = pa.table({"k": pa.chunked_array([["a", "b"], ["a"], []], pa.string()), "v": [1, 2, 3]})
     lookup = Lookup(table, "k")
     assert lookup.find(pa.array(["b", "a", "c", None])).to_pylist() == [1, 2, None, None]
-    with pytest.raises(ColumnNotFoundError, match="no column 'x'"):
+    with pytest.raises(ColumnNotFoundError, match="join column 'x' does not exist"):
         Lookup(table, "x")
-    with pytest.raises(InvalidInputError, match="no columns but"):
+    with pytest.raises(InvalidInputError, match="only the column"):
         Lookup(table.select(["k"]), "k")
-    with pytest.raises(InvalidInputError, match="of type int64"):
+    with pytest.raises(InvalidInputError, match="type int64"):
         lookup.find(pa.array([1]))
 
 
@@ -241,7 +241,7 @@ def test_a_computation_may_not_change_its_columns(table: str) -> None:
         with columns_added(opened, pa.schema([("b", pa.int64())]), compute) as operation:
             return operation
 
-    with pytest.raises(InvalidInputError, match="does not have: c"):
+    with pytest.raises(InvalidInputError, match="do not exist in the table: c"):
         add()
     assert files(table) == before
 

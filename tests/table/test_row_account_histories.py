@@ -221,7 +221,7 @@ def test_groups_of_a_rewrite_have_as_many_rows_each() -> None:
             account.check(after)
         else:
             with pytest.raises(
-                RowCountMismatchError, match="fragments 0, 2 have 9 rows, those in their place 10"
+                RowCountMismatchError, match="fragments 0, 2 had 9 rows, the replacement has 10"
             ):
                 account.check(after)
 
@@ -237,5 +237,5 @@ def test_a_hundred_thousand_fragments_are_checked_as_one() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FragmentList, "_fragment", lambda *_: pytest.fail("a fragment was made"))
         account.check(after)
-        with pytest.raises(RowCountMismatchError, match="fragment 501 would be gone"):
+        with pytest.raises(RowCountMismatchError, match="fragment 501 would be removed"):
             account.check(lost)

@@ -259,7 +259,7 @@ def test_a_commit_after_an_abort_publishes_nothing() -> None:
     world = world_of([], 0)
     world.abort()
     assert (world.files(), world.claims()) == (0, [])
-    with pytest.raises(RetryableConflictError, match=r"a\.lance: this file of the write was removed"):
+    with pytest.raises(RetryableConflictError, match=r"a\.lance: this data file was removed"):
         world.commit("published")
     assert (world.published, world.claims()) == (0, [])
 
@@ -268,7 +268,7 @@ def test_a_claim_that_is_left_keeps_others_away() -> None:
     world = world_of([], 0)
     with pytest.raises(CommitStateUnknownError):
         world.commit("request lost")
-    with pytest.raises(CommitStateUnknownError, match="another process commits this write"):
+    with pytest.raises(CommitStateUnknownError, match="another process is committing this write"):
         world.commit("published")
     world.abort()
     assert (world.files(), world.published, len(world.claims())) == (2, 0, 1)

@@ -53,9 +53,11 @@ def test_places(bases: BasePaths):
 
 
 def test_bases_that_are_not_there(bases: BasePaths):
-    with pytest.raises(CorruptDataError, match="base path 7; the base paths are: 0, 4, 9"):
+    with pytest.raises(
+        CorruptDataError, match="base path 7, which does not exist; the base paths are: 0, 4, 9"
+    ):
         bases.data_file(data_file("x", 7))
-    with pytest.raises(CorruptDataError, match="base path 4 is ''"):
+    with pytest.raises(CorruptDataError, match="base path 4 has the invalid path ''"):
         bases.data_file(data_file("x", 4))
 
 
@@ -68,7 +70,7 @@ def test_bases_that_are_not_there(bases: BasePaths):
 )
 @pytest.mark.parametrize("base_id", [None, 0, 9])
 def test_names_that_leave_their_folder(bases: BasePaths, path: str, base_id: int | None):
-    with pytest.raises(CorruptDataError, match="recorded there"):
+    with pytest.raises(CorruptDataError, match="the recorded path"):
         bases.data_file(data_file(path, base_id))
 
 

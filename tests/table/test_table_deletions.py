@@ -90,7 +90,7 @@ def test_written_files(tmp_path: Path, count: int, kind: str):
 
 def test_duplicates_count_once(tmp_path: Path):
     assert read(tmp_path, arrow(offsets(3, 3, 4)), "arrow", count=2) == BitMap([3, 4])
-    with pytest.raises(CorruptDataError, match="2 rows are deleted, the manifest says 3"):
+    with pytest.raises(CorruptDataError, match="lists 2 deleted rows, but the manifest says 3"):
         read(tmp_path, arrow(offsets(3, 3, 4)), "arrow", count=3)
 
 
@@ -145,7 +145,7 @@ def test_sizes_that_compressed_buffers_claim(tmp_path: Path, codec: str, claim: 
 
 
 def test_more_rows_than_the_fragment_are_refused_before_they_are_read(tmp_path: Path):
-    with pytest.raises(CorruptDataError, match="101 values for at most 100 rows"):
+    with pytest.raises(CorruptDataError, match="101 values, expected at most 100"):
         read(tmp_path, arrow(offsets(*range(101))), "arrow", num_rows=100)
 
 

@@ -104,7 +104,7 @@ def test_a_final_manifest(table: Path):
     store.add(table, 3, path.name, path.stat().st_size)
     assert open_table(table, external_store=store).version == 3
     store.add(table, 3, path.name, path.stat().st_size + 1)
-    with pytest.raises(CorruptDataError, match="the external store says"):
+    with pytest.raises(CorruptDataError, match="the external manifest store says"):
         open_table(table, external_store=store)
 
 
@@ -119,7 +119,7 @@ def test_versions_that_the_store_does_not_know_are_listed(table: Path):
     assert open_table(table, external_store=store).version == 3
     store.add(table, 3, staged(table, 3))
     assert open_table(table, external_store=store, version=1).count_rows() == 1
-    with pytest.raises(VersionNotFoundError, match="no version 9"):
+    with pytest.raises(VersionNotFoundError, match="version 9 does not exist"):
         open_table(table, external_store=store, version=9)
 
 
@@ -153,7 +153,7 @@ def test_a_version_that_is_gone(table: Path):
 def test_a_store_cannot_lead_elsewhere(table: Path, name: str):
     store = DictStore()
     store.add(table, 3, name.format(name=final(table, 3).name))
-    with pytest.raises(CorruptDataError, match="the external store names"):
+    with pytest.raises(CorruptDataError, match="the external manifest store has the invalid name"):
         open_table(table, external_store=store)
 
 

@@ -265,5 +265,5 @@ def test_versions_of_many_tables_of_a_store(tmp_path: Path) -> None:
     for tables in (asked, [(open_location(tmp_path / f"{number}"), 1) for number in range(4)]):
         found = [read_manifest(source).manifest for source in version_sources(tables)]
         assert [manifest.fragments.live_rows() for manifest in found] == [1, 2, 3, 4]
-        with pytest.raises(VersionNotFoundError, match="1: no version 7"):
+        with pytest.raises(VersionNotFoundError, match="1: version 7 does not exist"):
             list(version_sources([tables[0], (tables[1][0], 7), tables[3]]))

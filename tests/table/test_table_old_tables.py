@@ -147,7 +147,7 @@ def test_a_transaction_file_elsewhere(path: Path, name: str):
         manifest.ClearField("transaction_section")
         manifest.transaction_file = name
 
-    with pytest.raises(CorruptDataError, match="recorded there"):
+    with pytest.raises(CorruptDataError, match="the recorded path"):
         edited(path, edit).transaction()
 
 
@@ -167,7 +167,7 @@ def test_deletions_that_are_miscounted(path: Path):
         manifest.fragments[0].deletion_file.num_deleted_rows = 7
 
     ours = edited(path, edit)
-    with pytest.raises(CorruptDataError, match="10 rows are deleted, the manifest says 7"):
+    with pytest.raises(CorruptDataError, match="lists 10 deleted rows, but the manifest says 7"):
         ours.deletion_vector(ours.fragments[0])
 
 
@@ -234,7 +234,7 @@ def test_row_ids_of_the_wrong_number_or_given_twice(stable: Path, stop: int, mes
     elif stop == 100:  # one too many is ignored
         assert ours.row_ids(ours.fragments[1]).to_numpy().tolist() == list(range(60, 100))
     else:
-        with pytest.raises(CorruptDataError, match="two rows have row id 40"):
+        with pytest.raises(CorruptDataError, match="two rows have the row id 40"):
             ours.row_id_index()
 
 

@@ -115,15 +115,15 @@ def test_the_branch_argument(data: lance.LanceDataset):
 @pytest.mark.parametrize(
     ("ref", "message"),
     [
-        ("nope", "no tag 'nope'; the tags are 'first', 'on-branch', 'on-deep'"),
-        ("br/x", "no tag 'br/x'"),
-        ("../../x", "no tag"),
-        ("", "no tag ''"),
-        (("nope", None), "no branch 'nope'; the branches are 'main', 'br/x', 'deep.1'"),
-        (("../t.lance", None), "no branch"),
-        (("", 1), "no branch ''"),
-        (("br/x", 1), "no version 1; the versions are 2 to 4"),
-        (("br/x", 99), "no version 99"),
+        ("nope", "tag 'nope' does not exist; the tags are 'first', 'on-branch', 'on-deep'"),
+        ("br/x", "tag 'br/x' does not exist"),
+        ("../../x", "tag .* does not exist"),
+        ("", "tag '' does not exist"),
+        (("nope", None), "branch 'nope' does not exist; the branches are 'main', 'br/x', 'deep.1'"),
+        (("../t.lance", None), "branch .* does not exist"),
+        (("", 1), "branch '' does not exist"),
+        (("br/x", 1), "version 1 does not exist; the versions are 2 to 4"),
+        (("br/x", 99), "version 99 does not exist"),
     ],
     ids=str,
 )
@@ -133,7 +133,7 @@ def test_names_that_are_not_there(data: lance.LanceDataset, ref, message):
 
 
 def test_time_and_version_exclude_each_other(data: lance.LanceDataset):
-    with pytest.raises(InvalidInputError, match="not by both"):
+    with pytest.raises(InvalidInputError, match="cannot be combined"):
         open_table(data.uri, version=1, asof=open_table(data.uri).manifest.timestamp)
 
 
@@ -151,7 +151,7 @@ def test_tags_of_old_releases(data: lance.LanceDataset, tmp_path: Path):
 def test_a_tag_cannot_lead_out_of_the_table(data: lance.LanceDataset, tmp_path: Path):
     file = tmp_path / "t.lance" / "_refs" / "tags" / "evil.json"
     file.write_text(json.dumps({"branch": "../../t.lance", "version": 1, "manifestSize": 1}))
-    with pytest.raises(VersionNotFoundError, match="no branch"):
+    with pytest.raises(VersionNotFoundError, match=r"branch .* does not exist"):
         open_table(data.uri, version="evil")
 
 

@@ -112,7 +112,7 @@ def test_holes_are_normal(table: Path):
     names(table)[1].unlink()
     ours = open_table(table)
     assert [each["version"] for each in ours.versions()] == [1, 3]
-    with pytest.raises(VersionNotFoundError, match="no version 2; the versions are 1, 3"):
+    with pytest.raises(VersionNotFoundError, match="version 2 does not exist; the versions are 1, 3"):
         ours.checkout(2)
 
 
@@ -138,7 +138,9 @@ def test_v1_names(tmp_path: Path):
 
 @pytest.mark.parametrize("version", [0, 4, 2**63 + 1, 2**64 - 1])
 def test_versions_that_are_not_there(table: Path, version: int):
-    with pytest.raises(VersionNotFoundError, match=rf"no version {version}; the versions are 1 to 3"):
+    with pytest.raises(
+        VersionNotFoundError, match=rf"version {version} does not exist; the versions are 1 to 3"
+    ):
         open_table(table, version=version)
 
 

@@ -363,17 +363,22 @@ def test_bad_input_leaves_nothing_behind(tmp_path: Path, case: str) -> None:
 
 
 BAD_APPENDS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
-    "create": (_TABLE, {"mode": "create"}, AlreadyExistsError, "there is a table already"),
-    "unknown": (_TABLE.append_column("z", pa.nulls(50)), {}, InvalidInputError, "does not have: z"),
+    "create": (_TABLE, {"mode": "create"}, AlreadyExistsError, "table already exists"),
+    "unknown": (
+        _TABLE.append_column("z", pa.nulls(50)),
+        {},
+        InvalidInputError,
+        "do not exist in the table: z",
+    ),
     "type": (
         pa.table({"id": pa.array([1], pa.int32()), "name": ["x"]}),
         {},
         InvalidInputError,
-        "'id' is of type int64",
+        "'id' has type int64",
     ),
-    "missing": (pa.table({"name": ["x"]}), {}, InvalidInputError, "'id' must not be null"),
+    "missing": (pa.table({"name": ["x"]}), {}, InvalidInputError, "'id' is not nullable"),
     "null": (pa.table({"id": pa.nulls(1, pa.int64())}), {}, InvalidInputError, "'id' is declared not null"),
-    "version": (_TABLE, {"data_storage_version": "0.1"}, InvalidInputError, "is of file version 2.2"),
+    "version": (_TABLE, {"data_storage_version": "0.1"}, InvalidInputError, "has file version 2.2"),
     "null item": (
         pa.table({"id": [1], "strict": pa.array([[1, None]], pa.list_(pa.int64()))}),
         {},

@@ -148,7 +148,9 @@ def test_rows_without_statistics_are_rows_all_the_same(
         raise StorageError("disk full")
 
     monkeypatch.setattr(zone_map_writer, "commit", fail)
-    with pytest.warns(RuntimeWarning, match="version 1 is committed, but its statistics are not: disk full"):
+    with pytest.warns(
+        RuntimeWarning, match="version 1 was committed, but its statistics could not be computed: disk full"
+    ):
         found = lance_df.write_dataset(make_table(), uri, statistics=True)
     assert found.version == 1
     assert lance.dataset(uri).count_rows() == N

@@ -175,14 +175,14 @@ def test_wrong_arguments_are_refused(
 
 
 def test_names(small: str, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="there are: 'a_idx', 's_idx'"):
+    with pytest.raises(NotFoundError, match="the indices are: 'a_idx', 's_idx'"):
         lance_df.dataset(small).drop_index("zzz")
     with pytest.raises(NotFoundError):
         lance_df.dataset(small).index_statistics("zzz")
     uri = str(tmp_path / "t.lance")
     lance.write_dataset(make_table(0), uri).create_scalar_index("s", "NGRAM")
     ours = lance_df.dataset(uri)
-    with pytest.raises(UnsupportedFeatureError, match="'s_idx' is of a kind"):
+    with pytest.raises(UnsupportedFeatureError, match="'s_idx' has a type"):
         ours.optimize.optimize_indices(index_names=["s_idx"])
     ours.create_scalar_index("s", "ZONEMAP")
     ours.create_scalar_index("a", "zonemap", train=False)

@@ -74,7 +74,9 @@ class NullColumns:
     def schema_after(self, schema: NamespaceSchema) -> NamespaceSchema:
         for field in self.given:
             if not field.nullable:
-                raise InvalidInputError(f"column {field.name!r} would be null, but is not nullable")
+                raise InvalidInputError(
+                    f"new column {field.name!r} is filled with nulls, so it must be nullable"
+                )
         return _with_fields(schema, self.given, in_lists=True)
 
     @contextmanager
@@ -154,8 +156,9 @@ class AlteredColumns:
             field, new = find_field(schema.columns, alteration.path)[-1], alteration.data_type
             if new is not None and not is_widening(field.arrow_type(), new):
                 raise UnsupportedFeatureError(
-                    f"column {alteration.path!r} of type {field.arrow_type()} cannot become {new}: columns "
-                    "of a namespace can only be widened, so that values and hashes stay what they are"
+                    f"column {alteration.path!r} of type {field.arrow_type()} cannot be changed to {new}: "
+                    "columns of a namespace can only be widened, to keep partition values and hashes "
+                    "unchanged"
                 )
         return schema.with_columns(altered_schema(schema.columns, self.alterations))
 
@@ -199,8 +202,8 @@ def _check_same_values(
         values = [value_keys([partition_values(field, columns)]) for columns in (narrow, wide)]
         if not pc.all(pc.equal(*values)).as_py():
             raise InvalidInputError(
-                f"{table.uri}: partition field {field} gives other values for the new types of its columns, "
-                "so that rows would be looked for in wrong partitions"
+                f"{table.uri}: partition field {field} would have different values with the new types of "
+                "its columns, so rows would be searched in the wrong partitions"
             )
 
 

@@ -77,8 +77,8 @@ class RowsComputed(RowsReplaced):
         self._attempts += 1
         if self._attempts > _ATTEMPTS:
             raise RetryableConflictError(
-                f"{draft.root.uri}: others changed the same partitions {_ATTEMPTS} times while rows were "
-                "computed; try again"
+                f"{draft.root.uri}: other writers changed the same partitions {_ATTEMPTS} times while rows "
+                "were computed; try again"
             )
         self._take(draft, members, self._compute(draft.manifest, members))
         parts = zip(members, range(len(members)), strict=True)
@@ -102,8 +102,8 @@ class RowsComputed(RowsReplaced):
         ):
             raise RowCountMismatchError(
                 f"{draft.root.uri}: {rows.num_updated} rows are updated, {rows.num_inserted} inserted and "
-                f"{rows.num_deleted} deleted, but {num_left} leave their partitions and {num_written} were "
-                "written. Nothing was published; please report this defect"
+                f"{rows.num_deleted} deleted, but {num_left} were removed from their partitions and "
+                f"{num_written} were written. Nothing was published; please report this defect"
             )
         for number in rows.left:
             members[number].check_writable()

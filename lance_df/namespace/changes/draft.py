@@ -111,8 +111,8 @@ class DraftMember:
         """Raise `UnsupportedFeatureError` if the member is read from a branch."""
         if self.branch is not None and self.published is not None:
             raise UnsupportedFeatureError(
-                f"{self.folder.uri}: {self.published.object_id} is read from branch {self.branch!r}, which a "
-                "namespace does not write to"
+                f"{self.folder.uri}: {self.published.object_id} is read from branch {self.branch!r}, and "
+                "writing to branches of a namespace is not supported"
             )
 
 

@@ -54,7 +54,8 @@ def with_new_spec(
         except RetryableConflictError:
             manifest = manifest.latest()
     raise RetryableConflictError(
-        f"{manifest.table.uri}: others were faster {_ATTEMPTS} times in a row; try again"
+        f"{manifest.table.uri}: {_ATTEMPTS} attempts in a row failed because other writers published "
+        "first; try again"
     )
 
 
@@ -94,7 +95,7 @@ def _new_columns(manifest: NamespaceManifest, specs: PartitionSpecs) -> list[pa.
     for field in specs.fields.values():
         if known.get(field.column, field.result_type) != field.result_type:
             raise InvalidInputError(
-                f"partition field {field.field_id!r}: {field.column} is there already, of type "
+                f"partition field {field.field_id!r}: column {field.column} already exists with type "
                 f"{known[field.column]}; give the field another field_id"
             )
     return [

@@ -164,8 +164,8 @@ def _with_distinct_keys(rows: pa.Table, names: Sequence[str], duplicates: Duplic
         first = int(positions[others[0]])
         key = ", ".join(f"{name} = {keys[index][first].as_py()!r:.60}" for index, name in enumerate(names))
         raise InvalidInputError(
-            f"several rows have the key {key}; it must be clear which of them counts: pass duplicates='last' "
-            "or 'first', or leave the others out"
+            f"several rows have the key {key}; pass duplicates='last' or 'first', or remove the duplicate "
+            "rows"
         )
     chosen = np.arange(rows.num_rows)
     pick = np.maximum if duplicates is Duplicates.LAST else np.minimum

@@ -336,9 +336,9 @@ class PendingChanges:
         sources = [(field, schema.path(each)) for field in self._spec.fields for each in field.source_ids]
         if tables and (dropped := [field.field_id for field, path in sources if path is None]):
             raise InvalidInputError(
-                f"{self._root.uri}: which rows of earlier partition specs are replaced is not known, "
-                f"as the column of partition field {dropped[0]!r} was dropped; call "
-                "update_partition_spec with a spec without it first"
+                f"{self._root.uri}: cannot determine which rows of earlier partition specs to replace, "
+                f"because the column of partition field {dropped[0]!r} was dropped; call "
+                "update_partition_spec with a spec without this field first"
             )
         names = tuple(dict.fromkeys(path[0] for _, path in sources if path is not None))
         for number, table in enumerate(tables):

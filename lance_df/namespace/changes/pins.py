@@ -119,7 +119,7 @@ def _check_newest(tables: Sequence[Table], root: Location) -> None:
     for table, version in zip(tables, newest, strict=True):
         if version != table.version:
             raise RetryableConflictError(
-                f"{table.uri}: version {version} was committed while version {table.version} was about to be "
+                f"{table.uri}: version {version} was committed while version {table.version} was being "
                 "published; start again"
             )
 
@@ -141,6 +141,6 @@ def _check_values(manifest: NamespaceManifest, members: Sequence[Member], tables
             if not pc.all(pc.equal(value_keys(values.columns), null)).as_py():
                 raise CorruptDataError(
                     f"{table.uri}: the row of {member.object_id} has no partition values, but the rows of "
-                    "the table have: a program that does not know partitions has made it; repair the "
+                    "the table do; a program that does not support partitions created it; repair the "
                     "namespace"
                 )

@@ -150,7 +150,8 @@ def publish(
     # a commit checks for other versions, but changes without rows make no commit
     if published is manifest and manifest.latest().version != manifest.version:
         raise RetryableConflictError(
-            f"{root.uri}: a version after {manifest.version} was published; start again from it"
+            f"{root.uri}: a version after {manifest.version} was published in the meantime; start again "
+            "from it"
         )
     for change in changes:
         change.tidy(published)
@@ -215,7 +216,9 @@ class Waiting:
         """Apply the changes."""
         draft.check_follows(self.manifest)
         if draft.manifest.schema != self.manifest.schema:
-            raise RetryableConflictError(f"{self.root.uri}: the schema changed meanwhile; start again")
+            raise RetryableConflictError(
+                f"{self.root.uri}: the schema was changed in the meantime; start again"
+            )
         _apply(draft, self.changes)
 
 
@@ -316,11 +319,14 @@ class PublishingLine:
                 continue  # `_draw_up` has pinned the members
             except RetryableConflictError:
                 _log.info(
-                    "%s: others published first, attempt %d; trying again", group[0].root.uri, attempt + 1
+                    "%s: another writer published first, attempt %d failed; trying again",
+                    group[0].root.uri,
+                    attempt + 1,
                 )
                 STRICT.wait(attempt)
         raise RetryableConflictError(
-            f"{group[0].root.uri}: others were faster {_ATTEMPTS} times in a row; try again"
+            f"{group[0].root.uri}: {_ATTEMPTS} attempts in a row failed because other writers published "
+            "first; try again"
         )
 
     def _draw_up(self, draft: Draft, transaction: Waiting, group: list[Waiting]) -> None:
@@ -343,7 +349,9 @@ class PublishingLine:
         except Exception as err:
             draft.undo_turn()
             if isinstance(err, NotFoundError) and draft.manifest.latest().version != draft.manifest.version:
-                raise RetryableConflictError(f"{draft.root.uri}: a version was cleaned up meanwhile") from err
+                raise RetryableConflictError(
+                    f"{draft.root.uri}: a version was cleaned up in the meantime"
+                ) from err
             transaction.error = err
 
 

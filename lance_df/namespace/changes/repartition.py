@@ -199,8 +199,9 @@ def _check_branches(members: Sequence[Member]) -> None:
         branch = member.resolve().branch
         if branch is not None and (number := member.open().count_rows()):
             raise UnsupportedFeatureError(
-                f"{member.folder.uri}: {number:,} rows of {member.object_id} are not moved: it is read from "
-                f"branch {branch!r}, which a namespace does not write to; all other partitions are moved"
+                f"{member.folder.uri}: {number:,} rows of {member.object_id} were not moved because it is "
+                f"read from branch {branch!r}, and writing to branches of a namespace is not supported; "
+                "all other partitions were moved"
             )
 
 
@@ -261,14 +262,16 @@ class _RowsMoved:
         }
         wanted = {name: each.version for name, each in self._members.items()}
         if states != wanted or draft.manifest.specs.current.id != self._spec.id:
-            raise RetryableConflictError(f"{draft.root.uri}: partitions to be moved have changed meanwhile")
+            raise RetryableConflictError(
+                f"{draft.root.uri}: partitions to be moved were changed in the meantime"
+            )
         tables = map_reads(lambda each: each.open(), members, where=draft.root)
         emptied = [RowChange.emptying(table) for table in tables]
         num_taken = sum(sum(rows.deleted.values()) for rows in emptied)
         if num_taken != self._num_written:
             raise RowCountMismatchError(
-                f"{draft.root.uri}: repartition takes {num_taken} rows out of {len(members)} members, and "
-                f"has written {self._num_written} anew. Nothing was published; please report this defect"
+                f"{draft.root.uri}: repartition removes {num_taken} rows from {len(members)} members, but "
+                f"has written {self._num_written}. Nothing was published; please report this defect"
             )
         map_commits(lambda part: self._empty(*part), zip(members, tables, emptied, strict=True))
         self._rows.apply(draft)

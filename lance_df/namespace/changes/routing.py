@@ -180,7 +180,7 @@ class PartitionWriter:
         num_written = sum(partition.num_rows for partition in self._partitions.values())
         if num_written != self._num_brought:
             raise RowCountMismatchError(
-                f"{self._num_brought} rows are to be written to {len(self._partitions)} partitions, but "
+                f"{self._num_brought} rows should be written to {len(self._partitions)} partitions, but "
                 f"{num_written} were written. Nothing was published; please report this defect"
             )
         return list(self._partitions.values())

@@ -80,7 +80,9 @@ def with_changed_columns(
             manifest = manifest.latest()
         except RetryableConflictError:
             manifest = manifest.latest()
-    raise RetryableConflictError(f"{root.uri}: others were faster {_ATTEMPTS} times in a row; try again")
+    raise RetryableConflictError(
+        f"{root.uri}: {_ATTEMPTS} attempts in a row failed because other writers published first; try again"
+    )
 
 
 def changed_members(

@@ -115,7 +115,9 @@ class Stages:
         for attempt in range(_ATTEMPTS):
             manifest = manifest.latest() if rebase else manifest
             if manifest.schema != self._first.manifest.schema:
-                raise RetryableConflictError(f"{root.uri}: the schema changed meanwhile; start again")
+                raise RetryableConflictError(
+                    f"{root.uri}: the schema was changed in the meantime; start again"
+                )
             try:
                 return self._published(manifest)
             except NeedsPinsError as err:
@@ -125,7 +127,10 @@ class Stages:
                 if not rebase:
                     raise
                 STRICT.wait(attempt)
-        raise RetryableConflictError(f"{root.uri}: others were faster {_ATTEMPTS} times in a row; try again")
+        raise RetryableConflictError(
+            f"{root.uri}: {_ATTEMPTS} attempts in a row failed because other writers published first; try "
+            "again"
+        )
 
     def _published(self, manifest: NamespaceManifest) -> NamespaceManifest:
         staged: list[Table] = []

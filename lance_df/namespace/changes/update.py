@@ -155,8 +155,8 @@ class RowsRewritten(RowsReplaced):
             num_left, num_written = sum(map(len, left)), sum(each.num_rows for each in written)
             if num_written != num_left - self.num_deleted + self.num_inserted:
                 raise RowCountMismatchError(
-                    f"{draft.root.uri}: {num_left - self.num_deleted} rows are to be written anew and "
-                    f"{self.num_inserted} are new, but {num_written} were written. Nothing was published; "
+                    f"{draft.root.uri}: {num_left - self.num_deleted} rows should be rewritten and "
+                    f"{self.num_inserted} inserted, but {num_written} were written. Nothing was published; "
                     "please report this defect"
                 )
             for partition in written:

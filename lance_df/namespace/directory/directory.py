@@ -82,7 +82,7 @@ class Directory:
             The parent namespace does not exist.
         """
         if not parts:
-            raise AlreadyExistsError(f"{self.root.uri}: the root is there always")
+            raise AlreadyExistsError(f"{self.root.uri}: the root namespace always exists")
         entry = Entry(joined(parts), NAMESPACE, properties=properties)
         self.edit(lambda manifest: self.addition(manifest, parts, entry))
 
@@ -99,7 +99,7 @@ class Directory:
             return {} if manifest is None else manifest.root_properties
         entry = None if manifest is None else manifest.find(joined(parts))
         if manifest is None or entry is None or not entry.is_namespace:
-            raise NotFoundError(f"{self.root.uri}: no namespace {joined(parts)!r}")
+            raise NotFoundError(f"{self.root.uri}: namespace {joined(parts)!r} does not exist")
         return {**(entry.properties or {}), **manifest.runtime_properties(entry.object_id)}
 
     def drop_namespace(self, parts: Parts) -> None:
@@ -113,16 +113,16 @@ class Directory:
             The namespace is the root or is not empty.
         """
         if not parts:
-            raise InvalidInputError(f"{self.root.uri}: the root cannot be dropped")
+            raise InvalidInputError(f"{self.root.uri}: the root namespace cannot be dropped")
         name = joined(parts)
 
         def removal(manifest: DirectoryManifest) -> Edit:
             manifest.check_changeable(name)
             entry = manifest.find(name)
             if entry is None or not entry.is_namespace:
-                raise NotFoundError(f"{self.root.uri}: no namespace {name!r}")
+                raise NotFoundError(f"{self.root.uri}: namespace {name!r} does not exist")
             if manifest.has_children(name):
-                raise InvalidInputError(f"{self.root.uri}: the namespace {name!r} is not empty")
+                raise InvalidInputError(f"{self.root.uri}: namespace {name!r} is not empty")
             return Edit(removed=(name,))
 
         self.edit(removal)
@@ -153,11 +153,13 @@ class Directory:
         """
         manifest.check_changeable(entry.object_id)
         if other := manifest.find(entry.object_id):
-            raise AlreadyExistsError(f"{self.root.uri}: there is a {other.object_type} {entry.object_id!r}")
+            raise AlreadyExistsError(
+                f"{self.root.uri}: {other.object_type} {entry.object_id!r} already exists"
+            )
         if parent := parts[:-1]:
             parent_entry = manifest.find(joined(parent))
             if parent_entry is None or not parent_entry.is_namespace:
-                raise NotFoundError(f"{self.root.uri}: no namespace {joined(parent)!r}")
+                raise NotFoundError(f"{self.root.uri}: namespace {joined(parent)!r} does not exist")
         return Edit((entry,))
 
     def edit(self, decide: Callable[[DirectoryManifest], Edit]) -> None:
@@ -181,7 +183,8 @@ class Directory:
                 else:
                     return
         raise RetryableConflictError(
-            f"{self.root.uri}: others were faster {_ATTEMPTS} times in a row; try again"
+            f"{self.root.uri}: {_ATTEMPTS} attempts in a row failed because other writers published first; "
+            "try again"
         )
 
     def manifest_to_change(self) -> DirectoryManifest:
@@ -198,7 +201,7 @@ class Directory:
     def check_uses_manifest(self) -> None:
         """Check that the directory uses ``__manifest``, which namespaces and rows for tables need."""
         if not self.uses_manifest:
-            raise InvalidInputError(f"{self.root.uri}: this takes a namespace with manifest_enabled=True")
+            raise InvalidInputError(f"{self.root.uri}: this requires a namespace with manifest_enabled=True")
 
     def check_listable(self, manifest: DirectoryManifest | None, parts: Parts) -> None:
         """Check that a namespace exists: it has a row, or it is not empty, as other writers omit the rows."""
@@ -208,4 +211,4 @@ class Directory:
         entry = None if manifest is None else manifest.find(name)
         is_namespace = entry is not None and entry.is_namespace
         if manifest is None or not (is_namespace or manifest.has_children(name)):
-            raise NotFoundError(f"{self.root.uri}: no namespace {name!r}")
+            raise NotFoundError(f"{self.root.uri}: namespace {name!r} does not exist")

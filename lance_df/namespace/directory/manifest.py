@@ -113,11 +113,11 @@ class DirectoryManifest:
     def __init__(self, table: Table) -> None:
         self.table = table
         if flags := self._flags(_READER_FLAGS):
-            raise UnsupportedFeatureError(f"{table.uri}: unknown feature flags for readers: {flags}")
+            raise UnsupportedFeatureError(f"{table.uri}: unknown reader feature flags: {flags}")
         types = {field.name: field.type for field in table.arrow_schema}
         for name in _COLUMNS:
             if types.get(name) != pa.string():
-                raise CorruptDataError(f"{table.uri}: no column {name} of strings, as each namespace has")
+                raise CorruptDataError(f"{table.uri}: column {name} of type string is missing")
 
     @classmethod
     def open(cls, root: Location) -> DirectoryManifest | None:
@@ -184,10 +184,10 @@ class DirectoryManifest:
             The object belongs to a partitioned namespace.
         """
         if flags := self._flags(_WRITER_FLAGS):
-            raise UnsupportedFeatureError(f"{self.table.uri}: unknown feature flags for writers: {flags}")
+            raise UnsupportedFeatureError(f"{self.table.uri}: unknown writer feature flags: {flags}")
         if object_id is not None and self.is_of_partitions(object_id):
             raise InvalidInputError(
-                f"{object_id!r} belongs to a partitioned namespace, which is changed as a whole only"
+                f"{object_id!r} belongs to a partitioned namespace and cannot be changed on its own"
             )
 
     def is_of_partitions(self, object_id: str) -> bool:
@@ -212,7 +212,7 @@ class DirectoryManifest:
         (row,) = rows
         source = f"{self.table.uri}: metadata of {object_id!r}"
         if row["object_type"] == TABLE and row["location"] is None:
-            raise CorruptDataError(f"{self.table.uri}: the table {object_id!r} has no location")
+            raise CorruptDataError(f"{self.table.uri}: table {object_id!r} has no location")
         properties = _properties(row["metadata"], source)
         return Entry(object_id, row["object_type"], row["location"], properties)
 
@@ -318,7 +318,7 @@ class DirectoryManifest:
     def _flags(self, key: str) -> int:
         text = self.table.manifest.table_metadata.get(key, "0")
         if not (text.isascii() and text.isdecimal()):
-            raise CorruptDataError(f"{self.table.uri}: {key} is {text!r:.100}, not a number")
+            raise CorruptDataError(f"{self.table.uri}: {key} must be a number, got {text!r:.100}")
         return int(text) if len(text) <= 20 else -1
 
 
@@ -327,5 +327,5 @@ def _properties(text: str | None, source: str) -> dict[str, str] | None:
         return None
     properties = parse_json(text, source)
     if not isinstance(properties, dict) or not all(isinstance(value, str) for value in properties.values()):
-        raise CorruptDataError(f"{source}: no JSON object of texts: {text:.100}")
+        raise CorruptDataError(f"{source}: expected a JSON object of strings, got {text:.100}")
     return properties

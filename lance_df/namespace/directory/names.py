@@ -29,13 +29,13 @@ def id_parts(value: object) -> Parts:
     """
     parts = value.split(SEPARATOR) if isinstance(value, str) else value
     if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
-        raise InvalidInputError(f"an id is text, or a list of names, not {value!r}")
+        raise InvalidInputError(f"an id must be a string or a list of names, got {value!r}")
     names = tuple(parts)
     if names:
         object_id(names)
     for part in names:
         if part in (".", "..") or _FORBIDDEN.intersection(part) or not _is_text(part):
-            raise InvalidInputError(f"{part!r} is no name of a namespace or table")
+            raise InvalidInputError(f"invalid name of a namespace or table: {part!r}")
     return names
 
 
@@ -59,7 +59,7 @@ def folder_at(root: Location, location: str) -> Location:
     """
     parts = location.removesuffix("/").split("/")
     if "." in parts or parts[0] == MANIFEST_FOLDER:
-        raise CorruptDataError(f"{root.uri}: {location!r} is no location of a table")
+        raise CorruptDataError(f"{root.uri}: invalid table location {location!r}")
     return root.child("/".join(parts))
 
 
@@ -78,8 +78,8 @@ def check_no_link(root: Location, location: str) -> None:
         folder = folder / part
         if folder.is_link:
             raise InvalidInputError(
-                f"{folder.uri}: is a symbolic link, so that the folder {location!r} of the table lies "
-                "elsewhere, and is not removed; deregister the table, and remove the folder by hand"
+                f"{folder.uri}: the folder {location!r} of the table cannot be removed because this is a "
+                "symbolic link; deregister the table, and remove the folder by hand"
             )
 
 
@@ -100,7 +100,7 @@ def check_location(root: Location, location: str) -> str:
         elif location.startswith("/"):
             what = "Absolute paths are not allowed"
         raise InvalidInputError(
-            f"{location!r}: {what}: the location of a table is a path relative to the root, and within it"
+            f"{location!r}: {what}: the location of a table must be a relative path within the root"
         ) from err
     return location.removesuffix("/")
 

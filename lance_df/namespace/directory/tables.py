@@ -130,7 +130,7 @@ class DirectoryTables:
         is_there = known.is_listed or self.folder(known).exists()
         if not is_there and not folders.is_declared_by_pylance(self.root, known.location):
             raise DatasetNotFoundError(
-                f"{self.root.uri}: the folder {known.location!r} of the table {joined(parts)!r} is gone"
+                f"{self.root.uri}: the folder {known.location!r} of table {joined(parts)!r} does not exist"
             )
         return known
 
@@ -168,7 +168,7 @@ class DirectoryTables:
         if known is None:
             return self._add_table(parts, properties, _Filling(write, _remove_unchanged, fills_declared=True))
         if folders.holds_table(self.folder(known)):
-            raise AlreadyExistsError(f"{self.root.uri}: there is a table {joined(parts)!r}")
+            raise AlreadyExistsError(f"{self.root.uri}: table {joined(parts)!r} already exists")
         self.check_changeable(parts, properties)
         if known.is_listed and self._directory.uses_manifest:
             entry = Entry(joined(parts), TABLE, known.location, properties)
@@ -179,7 +179,7 @@ class DirectoryTables:
     def declare_table(self, parts: Parts, properties: Mapping[str, str] | None) -> DirectoryTable:
         """Reserve an id for a table that is written later; raises the errors of `create_table`."""
         if self.find_table(parts) is not None:
-            raise AlreadyExistsError(f"{self.root.uri}: there is a table {joined(parts)!r}")
+            raise AlreadyExistsError(f"{self.root.uri}: table {joined(parts)!r} already exists")
         return self._add_table(parts, properties, _DECLARING)
 
     def register_table(
@@ -201,15 +201,15 @@ class DirectoryTables:
         location = check_location(self.root, location)
         folder = folder_at(self.root, location)
         if not (folders.holds_table(folder) or folders.is_reserved(folder)):
-            raise DatasetNotFoundError(f"{folder.uri}: there is no table")
+            raise DatasetNotFoundError(f"{folder.uri}: no table exists here")
         entry = Entry(joined(parts), TABLE, location, properties)
 
         def addition(manifest: DirectoryManifest) -> Edit:
             if other := _sharing(manifest, entry.object_id, location):
-                raise AlreadyExistsError(f"{folder.uri}: is of the table {other!r}")
+                raise AlreadyExistsError(f"{folder.uri}: this folder already belongs to table {other!r}")
             known = self._find(manifest, parts)
             if known is not None and known.location != location:
-                raise AlreadyExistsError(f"{self.root.uri}: there is a table {entry.object_id!r}")
+                raise AlreadyExistsError(f"{self.root.uri}: table {entry.object_id!r} already exists")
             return self._directory.addition(manifest, parts, entry)
 
         self._directory.edit(addition)
@@ -233,7 +233,7 @@ class DirectoryTables:
             manifest.check_changeable(name)
             known = self._find(manifest, parts)
             if known is None or known.location != table.location:
-                raise DatasetNotFoundError(f"{self.root.uri}: the table {name!r} was dropped meanwhile")
+                raise DatasetNotFoundError(f"{self.root.uri}: table {name!r} was dropped in the meantime")
             if known.is_listed:
                 return self._directory.addition(manifest, parts, entry)
             return Edit((entry,), (name,))
@@ -321,7 +321,7 @@ class DirectoryTables:
             self._directory.check_uses_manifest()
         if folder.exists():
             raise AlreadyExistsError(
-                f"{folder.uri}: the table that is here was deregistered; register it again"
+                f"{folder.uri}: this folder contains a deregistered table; register it again"
             )
         if not self._directory.uses_manifest:
             filling.fill(folder)
@@ -357,14 +357,14 @@ class DirectoryTables:
         def check_alone(manifest: DirectoryManifest) -> None:
             if is_alone and (other := _sharing(manifest, name, table.location)):
                 raise InvalidInputError(
-                    f"{self.root.uri}: the folder {table.location!r} is of the table {other!r}, too"
+                    f"{self.root.uri}: the folder {table.location!r} also belongs to table {other!r}"
                 )
 
         def removal(manifest: DirectoryManifest) -> Edit:
             check_alone(manifest)
             known = self._find(manifest, parts)
             if known != table:
-                raise DatasetNotFoundError(f"{self.root.uri}: the table {name!r} was dropped meanwhile")
+                raise DatasetNotFoundError(f"{self.root.uri}: table {name!r} was dropped in the meantime")
             return Edit(removed=(name,))
 
         if not table.is_listed:
@@ -374,7 +374,7 @@ class DirectoryTables:
 
     def _check_table_id(self, parts: Parts) -> None:
         if not parts:
-            raise InvalidInputError("the id of a table needs a name")
+            raise InvalidInputError("the id of a table must have at least one name")
         if len(parts) > 1:
             self._directory.check_uses_manifest()
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _OF_BRANCH: Final = (
     "the fields of the namespace; they are read by their ids",
-    "A branch takes no changes of columns: to have them, publish a version of main",
+    "Column changes do not apply to branches; publish a version of main to have them",
 )
 _NO_VERSION: Final = CleanupPolicy(versions=frozenset({2**62}))
 
@@ -82,7 +82,7 @@ class MemberRow:
             The row names no version, or there is no such table or version.
         """
         if self.location is None or self.read_version is None:
-            raise NotFoundError(f"{root.uri}: the row of {self.object_id} names no version of a table")
+            raise NotFoundError(f"{root.uri}: the row of {self.object_id} has no version of a table")
         return open_member(folder_at(root, self.location), self.read_version)
 
 
@@ -167,11 +167,11 @@ def differing_fields(schema: NamespaceSchema, table: Table) -> Iterator[str]:
     wanted, actual = ({field.id: field for field in each.walk()} for each in (schema.columns, table.schema))
     for number, field in wanted.items():
         if number not in actual:
-            yield f"there is no field {number} ({field.name!r})"
+            yield f"field {number} ({field.name!r}) is missing"
         elif _described(actual[number]) != _described(field):
             yield f"field {number} is {_described(actual[number])}, not {_described(field)}"
     for number in actual.keys() - wanted.keys():
-        yield f"there is a field {number} ({actual[number].name!r}) that the namespace has not"
+        yield f"field {number} ({actual[number].name!r}) does not exist in the namespace"
 
 
 def _described(field: Field) -> tuple[str, str, bool]:
@@ -202,12 +202,12 @@ def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
             ProblemKind.VERSION,
             name,
             str(err),
-            "the version that __manifest names",
-            "If nothing can bring it back: repair(root, publish_newer=True)",
+            "the version recorded in __manifest",
+            "If it cannot be restored: repair(root, publish_newer=True)",
         )
         return
     except NotFoundError as err:
-        advice = "Bring the folder back; or, if it was dropped on purpose, repair(root, forget_missing=True)"
+        advice = "Restore the folder; or, if it was dropped on purpose, repair(root, forget_missing=True)"
         yield error(ProblemKind.MISSING, name, str(err), "a Lance table", advice)
         return
     except LanceError as err:
@@ -225,7 +225,7 @@ def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
                 name,
                 difference,
                 "the fields of the namespace, with their ids",
-                f"Change the table back; {REPAIR}(root, publish_newer=True)",
+                f"Change the table back, then {REPAIR}(root, publish_newer=True)",
             )
         table = seen or table
     if check.deep:
@@ -255,10 +255,10 @@ def _unpublished(member: MemberRow, table: Table) -> Iterator[Problem]:
     yield warning(
         ProblemKind.UNPUBLISHED,
         member.object_id,
-        f"there is a version {newest}",
-        f"version {member.read_version} is the one that is read",
-        "A writer is at work or died, or another program wrote to the table. The next write to this "
-        "partition undoes it; repair(root, publish_newer=True) shows it",
+        f"the newest version of the table is {newest}",
+        f"version {member.read_version}, which the namespace reads",
+        "A writer is running or has died, or another program wrote to the table. The next write to this "
+        "partition reverts it; repair(root, publish_newer=True) publishes it",
     )
 
 
@@ -275,7 +275,7 @@ def _read_through(schema: NamespaceSchema | None, member: MemberRow, table: Tabl
             ProblemKind.ORPHAN,
             name,
             f"{left.stats.bytes_removed:,} bytes of old files that no version needs",
-            "files of versions only",
+            "only files that a version needs",
             "Clean up the table",
         )
     yield from _check_values(schema, member, table)
@@ -293,23 +293,25 @@ def _check_values(schema: NamespaceSchema | None, member: MemberRow, table: Tabl
     try:
         count, example = differing_values(table, member.spec, schema, member.key)
     except LanceError as err:
-        yield error(ProblemKind.VALUES, name, str(err), "partition values can be computed", "Mend the spec")
+        yield error(ProblemKind.VALUES, name, str(err), "partition values can be computed", "Fix the spec")
         return
     if example is not None and member.is_unproven:
         yield error(
             ProblemKind.ROW,
             name,
-            f"neither a version to read nor partition values, although its rows have some: {_text(example)}",
-            "one of the two, unless it is the partition of NULL: another program added or changed the row",
-            f"{REPAIR}: it looks at the rows. Until then they are read by every query",
+            "neither a version to read nor partition values, although its rows have values: "
+            f"{_text(example)}",
+            "a version or partition values, unless it is the partition of NULL; another program added or "
+            "changed the row",
+            f"{REPAIR}, which checks the rows. Until then every query reads this table",
         )
     elif example is not None:
         yield error(
             ProblemKind.VALUES,
             name,
             f"{count:,} of {table.count_rows():,} rows have other partition values, such as {_text(example)}",
-            "rows of this partition only; queries would miss the others",
-            f"Of these rows: {MOVE_ROWS}",
+            "only rows of this partition; queries would miss the others",
+            f"For these rows: {MOVE_ROWS}",
         )
 
 

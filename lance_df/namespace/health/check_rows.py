@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
 _SEGMENT = "[a-z0-9]{16}"
 UNPUBLISHED = "no version to read"
-NO_PARENT = "there is none"
+NO_PARENT = "the row of its parent namespace is missing"
 # predicates on the namespace search for rows only in the partition of their values
 MOVE_ROWS = (
     "read the rows, delete them from the table itself, repair(root, publish_newer=True), and append them to "
     "the namespace"
 )
 _SHARED = (
-    f"{REPAIR}: an older version may show which table each is of. To drop one would remove the folder of all"
+    f"{REPAIR}: an older version may show which table each row belongs to. Dropping one would remove the "
+    "folder of all"
 )
 
 
@@ -106,16 +107,16 @@ def _unknown_specs(spec_rows: pa.Table, specs: PartitionSpecs) -> Iterator[Probl
         yield error(
             ProblemKind.NAME,
             row["object_id"],
-            "is below a spec version that there is not",
+            "belongs to a spec version that does not exist",
             f"one of {', '.join(spec.name for spec in specs)}",
-            f"{REPAIR}: it is set aside",
+            f"{REPAIR}, which sets it aside",
         )
 
 
 def _spec_row(spec_rows: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
     if not pc.any(pc.equal(spec_rows["object_id"], spec.name)).as_py():
         expected = f"a row for the namespace of {spec.key}"
-        yield warning(ProblemKind.MISSING, spec.name, "there is no row", expected, REPAIR)
+        yield warning(ProblemKind.MISSING, spec.name, "the row is missing", expected, REPAIR)
 
 
 def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
@@ -133,23 +134,23 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
         yield error(
             ProblemKind.NAME,
             row["object_id"],
-            f"a {row['object_type']} of as many levels",
-            f"{spec.name}, {depth} levels, and {MEMBER_NAME!r} for tables",
-            f"{REPAIR}: it gets the name that its folder gives, or is set aside",
+            f"a {row['object_type']} at the wrong level",
+            f"{spec.name} followed by {depth} names, and {MEMBER_NAME!r} for tables",
+            f"{REPAIR}: it gets the name that its folder implies, or is set aside",
         )
     for row in _rows_where(below, pc.and_(pc.invert(good), fits), ["object_id", "object_type"]):
         yield warning(
             ProblemKind.NAME,
             row["object_id"],
-            f"a {row['object_type']} of this name",
-            f"{spec.name}, {depth} names of 16 characters a-z0-9, {MEMBER_NAME!r} for tables",
-            f"{REPAIR}: what has not as many levels as the spec is set aside",
+            f"a {row['object_type']} with an invalid name",
+            f"{spec.name} followed by {depth} names of 16 characters a-z0-9, and {MEMBER_NAME!r} for tables",
+            f"{REPAIR}, which sets aside rows with another number of levels than the spec",
         )
     parents = _parents(below["object_id"])
     known = pa.concat_arrays([one_array(below["object_id"]), pa.array([spec.name])])
     lost = pc.invert(pc.is_in(parents, value_set=known))
     for row in _rows_where(below, lost, ["object_id"]):
-        expected = "a row for the namespace that it is in"
+        expected = "a row for the parent namespace"
         yield error(ProblemKind.ROW, row["object_id"], NO_PARENT, expected, REPAIR)
     is_leaf = pc.and_(
         pc.equal(below["object_type"], NAMESPACE), pc.invert(pc.is_in(below["object_id"], one_array(parents)))
@@ -158,16 +159,16 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
         yield info(
             ProblemKind.ROW,
             row["object_id"],
-            "nothing is in this namespace",
-            "a table, or namespaces",
-            "A partition that was dropped leaves such; the next row with its values uses it",
+            "the namespace is empty",
+            "at least one table or namespace in it",
+            "A dropped partition leaves such a namespace; the next row with its values uses it again",
         )
 
 
 def _pins(tables: pa.Table) -> Iterator[Problem]:
     """Check folders and versions; rows without a version and tables without these columns are valid."""
     for row in _rows_where(tables, pc.is_null(tables["location"]), ["object_id"]):
-        expected = "what every table has: another program added or changed the row"
+        expected = "a location; another program added or changed the row"
         yield error(ProblemKind.ROW, row["object_id"], "no location", expected, REPAIR)
     version, branch, tag = (tables[name].is_valid() for name in ("read_version", "read_branch", "read_tag"))
     is_bare_branch = pc.and_(branch, pc.invert(version))
@@ -176,7 +177,7 @@ def _pins(tables: pa.Table) -> Iterator[Problem]:
         yield error(
             ProblemKind.ROW,
             row["object_id"],
-            "a branch without a version, or a tag besides a version or branch",
+            "a branch without a version, or a tag together with a version or branch",
             "a version, a version of a branch, or a tag",
             REPAIR,
         )
@@ -185,8 +186,8 @@ def _pins(tables: pa.Table) -> Iterator[Problem]:
             ProblemKind.UNPUBLISHED,
             row["object_id"],
             UNPUBLISHED,
-            "a version; without it readers take the newest one",
-            "The first change of this partition publishes the version that is the newest by then",
+            "a version; without it, readers use the newest one",
+            "The first change of this partition publishes its newest version",
         )
 
 
@@ -232,8 +233,8 @@ def _values(below: pa.Table, spec: PartitionSpec, specs: PartitionSpecs) -> Iter
         yield error(
             ProblemKind.VALUES,
             row["object_id"],
-            "partition values that the namespace above it has not",
-            "those of the namespaces above, and its own",
+            "partition values that the namespace above it does not have",
+            "those of the namespaces above and its own",
             REPAIR,
         )
 
@@ -246,7 +247,8 @@ def _twins(tables: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
                 name,
                 "another table has the same partition values",
                 "one table for each tuple of values",
-                f"{REPAIR}: one whose rows have other values gets these. Else, of either: {MOVE_ROWS}",
+                f"{REPAIR}: a table whose rows have other values gets these values. Otherwise, for one of "
+                f"the tables: {MOVE_ROWS}",
             )
 
 

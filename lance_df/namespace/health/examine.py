@@ -41,10 +41,10 @@ def spec_of_path(object_id: str, specs: PartitionSpecs) -> PartitionSpec:
     name, *levels = object_id.split(SEPARATOR)
     spec = next((spec for spec in specs if spec.name == name), None)
     if spec is None:
-        raise NoMemberError(f"there is no spec version {name!r}")
+        raise NoMemberError(f"spec version {name!r} does not exist")
     if len(levels) != len(spec.fields) + 1 or levels[-1] != MEMBER_NAME:
         raise NoMemberError(
-            f"a table of {name} is {len(spec.fields)} levels below it, and called {MEMBER_NAME!r}"
+            f"a table of {name} must be {len(spec.fields)} levels below it and have the name {MEMBER_NAME!r}"
         )
     return spec
 
@@ -96,7 +96,7 @@ def values_of_member(table: Table, spec: PartitionSpec, schema: NamespaceSchema)
         return None
     values = _distinct(pa.Table.from_batches(distinct).combine_chunks().to_batches()[0])
     if values.num_rows > 1:
-        raise NoMemberError("its rows are of several partitions")
+        raise NoMemberError("its rows belong to several partitions")
     return values
 
 

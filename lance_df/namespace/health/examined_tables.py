@@ -58,10 +58,10 @@ def _examined(
     if values is None and name in rebuild.valued:
         values = row.select([each.column for each in spec.fields]).combine_chunks().to_batches()[0]
     if values is None:
-        raise NoMemberError("it has no rows, so that its partition values are not known")
+        raise NoMemberError("it has no rows, so its partition values are unknown")
     key = value_keys(values.columns)[0].as_py()
     if name in rebuild.renamed and row_keys(row, values.schema.names)[0].as_py() != key:
-        raise NoMemberError("its version may be that of another table, as its partition values are")
+        raise NoMemberError("its version may belong to another table, because its partition values do")
     if (other := taken.get((spec.id, key))) is not None:
         raise NoMemberError(f"{other} has the same partition values; append the rows and drop the table")
     levels = name.split(SEPARATOR)
@@ -70,7 +70,7 @@ def _examined(
         namespace = SEPARATOR.join(levels[: level + 1])
         if paths.setdefault(namespace, prefix) != prefix:
             raise NoMemberError(f"its rows have other values than the namespace {namespace}")
-    rebuild.add_action(RepairKind.READ, name, f"of version {version}, which is to be read from now on")
+    rebuild.add_action(RepairKind.READ, name, f"of version {version}, which is read from now on")
     row = with_column(row, "read_version", pa.array([version], pa.uint64()))
     for each in ("read_branch", "read_tag"):
         row = with_column(row, each, pa.nulls(1, row.schema.field(each).type))

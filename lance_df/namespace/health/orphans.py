@@ -234,26 +234,26 @@ def _first_parts(rows: pa.Table) -> frozenset[str]:
 
 def _lost(name: str, *, is_table: bool) -> Problem:
     if not is_table:
-        actual = "is no table, though an older version of __manifest names this folder"
+        actual = "is not a table, although an older version of __manifest lists this folder"
         advice = (
-            "A write that failed left files where the table was gone. When older versions are cleaned up: "
+            "A failed write left files after the table was removed. Once older versions are cleaned up: "
             "repair(root, remove_orphans=True)"
         )
         return info(ProblemKind.ORPHAN, name, actual, "a row, or nothing", advice)
-    actual = "an older version of __manifest names this folder, the newest does not"
-    advice = "If the table was not dropped on purpose: run repair, which brings it back"
+    actual = "an older version of __manifest lists this folder, but the newest does not"
+    advice = "If the table was not dropped on purpose: run repair, which restores it"
     return warning(ProblemKind.ORPHAN, name, actual, "a row", advice)
 
 
 def _unnamed(name: str, *, is_named: bool) -> Problem:
     if is_named:
-        actual = "only versions of __manifest name this folder that a restored version came before"
-        advice = "Nothing to be done; repair leaves it, and clean-ups of these versions let it go"
+        actual = "only versions of __manifest that a restore has undone list this folder"
+        advice = "Nothing to do; repair keeps it until these versions are cleaned up"
         return info(ProblemKind.ORPHAN, name, actual, "a row, or nothing", advice)
-    actual = "no version of __manifest names this folder"
-    advice = "A writer is at work or died; repair(root, remove_orphans=True) removes it after a week"
+    actual = "no version of __manifest lists this folder"
+    advice = "A writer is running or has died; repair(root, remove_orphans=True) removes it after a week"
     return info(ProblemKind.ORPHAN, name, actual, "a row", advice)
 
 
 def _unknown(name: str) -> Problem:
-    return info(ProblemKind.ORPHAN, name, "is no part of the namespace", "tables only", "Nothing to be done")
+    return info(ProblemKind.ORPHAN, name, "does not belong to the namespace", "only tables", "Nothing to do")

@@ -100,7 +100,7 @@ class Rebuild:
         for name, former in renamed.items():
             rebuild.add_action(RepairKind.RENAMED, former, name)
         for name in deduplicated.repeated:
-            rebuild.add_action(RepairKind.REPEATED, name, "another row has its id and folder")
+            rebuild.add_action(RepairKind.REPEATED, name, "another row has the same id and folder")
         return rebuild
 
     def rows(self) -> pa.Table:

@@ -90,7 +90,7 @@ def bring_back(rebuild: Rebuild, rows: pa.Table, version: int) -> set[str]:
 
 
 def _did_bring_back(rebuild: Rebuild, name: str, former: str, version: int) -> None:
-    text = f"as version {version} had it, and without changes since"
+    text = f"as in version {version}, without later changes"
     if name != former:
-        text += f"; it was {former}, which is another table now"
+        text += f"; it was {former}, which is now another table"
     rebuild.add_action(RepairKind.BROUGHT_BACK, name, text)

@@ -116,7 +116,9 @@ def repair_namespace(root: Location, options: RepairOptions, *, spread: Spread =
         if options.remove_orphans:
             actions += _removed(root, options)
         return RepairReport(root.uri, version, options.dry_run, tuple(actions))
-    raise RetryableConflictError(f"{root.uri}: others were faster {_ATTEMPTS} times in a row; try again")
+    raise RetryableConflictError(
+        f"{root.uri}: {_ATTEMPTS} attempts in a row failed because other writers published first; try again"
+    )
 
 
 def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[int, list[RepairAction]]:
@@ -176,7 +178,7 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
         if missing:
             return Survey.of(survey.root, survey.table, {**metadata, **missing}), missing
     if not any(key.startswith(KEY_PREFIX) for key in metadata):
-        raise NotFoundError(f"{survey.table.uri}: a directory namespace without partition specs")
+        raise NotFoundError(f"{survey.table.uri}: a directory namespace has no partition specs")
     return survey, {}
 
 
@@ -272,7 +274,7 @@ def _with_newer(survey: Survey, rows: pa.Table, actions: list[RepairAction], spr
             actions.append(RepairAction(RepairKind.NOT_PUBLISHED, member.object_id, newest))
         elif newest is not None:
             moved[member.object_id] = newest
-            text = f"version {newest} in place of {member.named}"
+            text = f"version {newest} instead of {member.named}"
             actions.append(RepairAction(RepairKind.PUBLISHED, member.object_id, text))
     return _with_versions(rows, moved)
 
@@ -293,7 +295,7 @@ def _with_columns(
     members = [member for member in member_rows(survey, rows) if member.object_id in restored]
     old = [member for member in members if has_old_columns(survey.root, schema, member)]
     for member in old:
-        text = "columns that were added since are NULL, those that were dropped are gone"
+        text = "columns that were added since then are NULL, dropped columns are removed"
         actions.append(RepairAction(RepairKind.FITTED, member.object_id, text))
     if options.dry_run:
         return rows
@@ -364,7 +366,7 @@ def _newer(
             spec = spec_of_path(member.object_id, specs)
             values_of_member(table, spec, schema)
             if member.key is not None and differing_values(table, spec, schema, member.key)[0]:
-                return "its rows are of another partition"
+                return "its rows belong to another partition"
     except NoMemberError as err:
         return str(err)
     return table.version

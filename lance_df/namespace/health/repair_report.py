@@ -79,7 +79,7 @@ class RepairReport:
     def __str__(self) -> str:
         if not self.actions:
             return f"{self.uri} version {self.version}: nothing to repair"
-        head = "would be repaired so" if self.is_dry_run else "repaired"
+        head = "would be repaired as follows" if self.is_dry_run else "repaired"
         head = head if self.changes else "nothing was repaired"
         lines = [str(action) for action in self.actions[:_SHOWN]]
         more = len(self.actions) - len(lines)

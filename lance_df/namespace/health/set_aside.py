@@ -29,7 +29,7 @@ def set_aside(rebuild: Rebuild) -> None:
     # if they were set aside, dropping them would remove the folder of the other table
     rebuild.good, rebuild.misplaced = joined(rebuild.good, rebuild.misplaced), rebuild.misplaced.slice(0, 0)
     for name in rebuild.spare["object_id"].to_pylist():
-        rebuild.add_action(RepairKind.SET_ASIDE, name, "another row has its id")
+        rebuild.add_action(RepairKind.SET_ASIDE, name, "another row has the same id")
     rebuild.open, rebuild.spare = joined(rebuild.open, rebuild.spare), rebuild.spare.slice(0, 0)
     if not len(rebuild.open):
         return
@@ -62,7 +62,7 @@ def set_aside_twins(rebuild: Rebuild, rows: pa.Table, is_empty: Callable[[str], 
     rebuild.other = rows.filter(pc.invert(pc.or_(is_member_row, is_twin)))
     for name in twins:
         rebuild.add_action(
-            RepairKind.SET_ASIDE, name, "another table has the same partition values, and rows"
+            RepairKind.SET_ASIDE, name, "another table has the same partition values and also has rows"
         )
     set_aside(rebuild)
     return rebuild.rows()

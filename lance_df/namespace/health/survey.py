@@ -110,7 +110,7 @@ def open_survey(root: Location, version: int | None = None) -> Survey:
     """
     table = open_manifest_table(root, version)
     if not any(key.startswith(KEY_PREFIX) for key in table.manifest.table_metadata):
-        raise NotFoundError(f"{table.uri}: a directory namespace without partition specs")
+        raise NotFoundError(f"{table.uri}: a directory namespace has no partition specs")
     check_base_columns(table)
     return Survey.of(root, table)
 
@@ -120,9 +120,7 @@ def check_base_columns(table: Table) -> None:
     types = {field.name: field.type for field in table.arrow_schema}
     for each in BASE_FIELDS[:4]:
         if types.get(each.name) != each.type:
-            raise CorruptDataError(
-                f"{table.uri}: no column {each.name} of type {each.type}, as each namespace has"
-            )
+            raise CorruptDataError(f"{table.uri}: column {each.name} of type {each.type} is missing")
 
 
 def is_spec_row(rows: pa.Table) -> pa.ChunkedArray:
@@ -194,7 +192,7 @@ def _specs(metadata: Mapping[str, str], uri: str, problems: list[Problem]) -> Pa
 
 def _schema(metadata: Mapping[str, str], uri: str, problems: list[Problem]) -> NamespaceSchema | None:
     if SCHEMA_KEY not in metadata:
-        problems.append(_bad_metadata(SCHEMA_KEY, CorruptDataError("there is none")))
+        problems.append(_bad_metadata(SCHEMA_KEY, CorruptDataError("the schema is missing")))
         return None
     try:
         return NamespaceSchema.from_json(metadata[SCHEMA_KEY], source=f"{uri}: {SCHEMA_KEY}")
@@ -217,12 +215,12 @@ def _is_lost(column: pa.Field, table: Table) -> bool:
 
 
 def _bad_metadata(key: str, err: LanceError) -> Problem:
-    expected = "metadata of __manifest as the partitioning specification has them"
+    expected = "valid metadata of __manifest according to the partitioning specification"
     return error(ProblemKind.METADATA, key, str(err), expected, f"{REPAIR}: an older version may have it")
 
 
 def _lost_columns(table: Table, missing: Sequence[pa.Field]) -> Problem:
     names = ", ".join(each.name for each in missing)
     actual = f"version {table.version} lacks the columns {names}"
-    expected = "a column for each partition field: a program that does not know them rewrote the table"
+    expected = "a column for each partition field; a program that does not support them rewrote the table"
     return error(ProblemKind.COLUMNS, table.uri, actual, expected, REPAIR)

@@ -105,7 +105,9 @@ def move_rows(root: Location, schema: NamespaceSchema, twins: Twins) -> dict[str
     with rows_written(target, target.schema, chain.from_iterable(batches)) as fragments:
         num_rows = sum(fragment.physical_rows for fragment in fragments)
         if num_rows != twins.num_rows:
-            raise CorruptDataError(f"{target.uri}: {num_rows} rows to move here, expected {twins.num_rows}")
+            raise CorruptDataError(
+                f"{target.uri}: {num_rows} rows were read to be moved here, expected {twins.num_rows}"
+            )
         appended = RowChange(twins.num_rows)
         version = commit_to_member(target.location, target.version, Append(fragments), appended)
     versions = {twins.target.object_id: version}

@@ -80,6 +80,9 @@ def _counters(survey: Survey) -> Iterator[Problem]:
     highest = survey.schema.max_field_id
     for field in survey.specs.fields.values():
         if max(field.source_ids) > highest:
-            actual, expected = f"source ids {list(field.source_ids)}", f"the highest field id is {highest}"
-            advice = "Mend the spec in the metadata of __manifest"
+            actual, expected = (
+                f"source ids {list(field.source_ids)}",
+                f"ids up to the highest field id, {highest}",
+            )
+            advice = "Fix the spec in the metadata of __manifest"
             yield error(ProblemKind.METADATA, field.column, actual, expected, advice)

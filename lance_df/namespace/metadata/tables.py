@@ -105,7 +105,7 @@ class MetadataTable(ABC):
             names = tuple(self.arrow_schema.names)
         for name in names:
             if name not in self.arrow_schema.names:
-                raise ColumnNotFoundError(f"{self.uri}: no column {name!r}")
+                raise ColumnNotFoundError(f"{self.uri}: column {name!r} does not exist")
         schema = pa.schema([self.arrow_schema.field(name) for name in names])
         nothing = Count(0, 0)
         report = TableReport(self.uri, self.version, fragments=nothing, pages=nothing, bytes=nothing)

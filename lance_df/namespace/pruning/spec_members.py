@@ -96,7 +96,7 @@ def _members_by_spec(manifest: NamespaceManifest) -> Iterator[SpecMembers]:
     if rest.any():
         name = ids[int(np.argmax(rest))].as_py().partition(SEPARATOR)[0]
         raise CorruptDataError(
-            f"{manifest.table.uri}: there is a table below {name!r}, but no such spec version"
+            f"{manifest.table.uri}: a table belongs to spec version {name!r}, which does not exist"
         )
 
 

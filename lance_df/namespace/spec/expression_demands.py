@@ -55,10 +55,12 @@ def checked_result_type(
     result_type = given if declared is None else declared
     if not _differ_in_width_only(given, result_type):
         raise InvalidInputError(
-            f"the expression {expression!r} gives {given}, which is not the declared {result_type}"
+            f"the expression {expression!r} has type {given}, but the declared type is {result_type}"
         )
     if pa.types.is_nested(result_type) or pa.types.is_null(result_type):
-        raise InvalidInputError(f"the expression {expression!r} gives {given}, which is no partition value")
+        raise InvalidInputError(
+            f"the expression {expression!r} has type {given}, which is not supported for partition values"
+        )
     _check_nulls(expression, sources, evaluator)
     _check_widths(expression, sources, result_type, evaluator)
     return result_type
@@ -86,8 +88,9 @@ def _check_widths(
                 )
                 if narrow != wide and not (narrow is _FAILED and wide is _FAILED):
                     raise InvalidInputError(
-                        f"the expression {expression!r} must give the same for equal values of any width, "
-                        f"but {value!r} gives {_shown(narrow)} as {data_type}, and {_shown(wide)} as {wider}"
+                        f"the expression {expression!r} must give the same result for equal values of any "
+                        f"width, but {value!r} gives {_shown(narrow)} as {data_type}, and {_shown(wide)} "
+                        f"as {wider}"
                     )
 
 

@@ -110,7 +110,7 @@ def type_to_json(data_type: pa.DataType) -> dict[str, Any]:
     if types.is_map(data_type):
         entries = pa.field("entries", pa.struct([data_type.key_field, data_type.item_field]), nullable=False)
         return {"type": "map", "fields": [_field_to_json(entries)]}
-    raise UnsupportedFeatureError(f"the type {data_type} cannot be described in a namespace")
+    raise UnsupportedFeatureError(f"type {data_type} is not supported in a namespace")
 
 
 def type_from_json(data: object, *, source: str) -> pa.DataType:
@@ -118,7 +118,7 @@ def type_from_json(data: object, *, source: str) -> pa.DataType:
     members = _object(data, source)
     name = members.get("type")
     if not isinstance(name, str):
-        raise CorruptDataError(f"{source}: a data type without a name: {data!r:.100}")
+        raise CorruptDataError(f"{source}: a data type has no name: {data!r:.100}")
     name = name.lower()
     try:
         if isinstance(exact := members.get(_LOGICAL_TYPE), str):
@@ -127,7 +127,7 @@ def type_from_json(data: object, *, source: str) -> pa.DataType:
     except (pa.ArrowInvalid, OverflowError, ValueError, TypeError, RecursionError) as err:
         if isinstance(err, LanceError):
             raise
-        raise CorruptDataError(f"{source}: an impossible data type: {data!r:.100}") from err
+        raise CorruptDataError(f"{source}: invalid data type: {data!r:.100}") from err
 
 
 def _type_of_name(name: str, members: Mapping[str, Any], source: str) -> pa.DataType:
@@ -150,7 +150,9 @@ def _type_of_name(name: str, members: Mapping[str, Any], source: str) -> pa.Data
         case "map":
             (entries,) = _children(members, 1, source)
             if not pa.types.is_struct(entries.type) or entries.type.num_fields != 2:
-                raise CorruptDataError(f"{source}: a map needs entries of key and value, not {entries.type}")
+                raise CorruptDataError(
+                    f"{source}: the entries of a map must have a key and a value, got {entries.type}"
+                )
             key, value = entries.type
             return pa.map_(key.with_nullable(False), value)
         case _:
@@ -182,7 +184,9 @@ def _field_from_json(data: object, source: str) -> pa.Field:
     members = _object(data, source)
     name, nullable = members.get("name"), members.get("nullable", True)
     if not isinstance(name, str) or not isinstance(nullable, bool):
-        raise CorruptDataError(f"{source}: a field without a name, or without true or false: {data!r:.100}")
+        raise CorruptDataError(
+            f"{source}: a field must have a name, and nullable must be true or false: {data!r:.100}"
+        )
     data_type = type_from_json(members.get("type"), source=source)
     return pa.field(name, data_type, nullable, _metadata_from_json(members.get("metadata"), source))
 
@@ -196,30 +200,30 @@ def _metadata_from_json(data: object, source: str) -> dict[str, str] | None:
         return None
     members = _object(data, source)
     if not all(isinstance(value, str) for value in members.values()):
-        raise CorruptDataError(f"{source}: metadata that are not text: {data!r:.100}")
+        raise CorruptDataError(f"{source}: metadata values must be strings: {data!r:.100}")
     return dict(members) or None
 
 
 def _children(members: Mapping[str, Any], count: int | None, source: str) -> list[pa.Field]:
     fields = _list(members.get("fields"), "fields", source)
     if count is not None and len(fields) != count:
-        raise CorruptDataError(f"{source}: {members['type']} with {len(fields)} fields, expected {count}")
+        raise CorruptDataError(f"{source}: type {members['type']} has {len(fields)} fields, expected {count}")
     return [_field_from_json(field, source) for field in fields]
 
 
 def _object(data: object, source: str) -> Mapping[str, Any]:
     if not isinstance(data, dict):
-        raise CorruptDataError(f"{source}: a JSON object is expected, found {data!r:.100}")
+        raise CorruptDataError(f"{source}: expected a JSON object, found {data!r:.100}")
     return data
 
 
 def _list(data: object, what: str, source: str) -> list[Any]:
     if not isinstance(data, list):
-        raise CorruptDataError(f"{source}: {what} should be a list, found {data!r:.100}")
+        raise CorruptDataError(f"{source}: {what} must be a list, found {data!r:.100}")
     return data
 
 
 def _integer(data: object, source: str) -> int:
     if isinstance(data, bool) or not isinstance(data, int):
-        raise CorruptDataError(f"{source}: a length is expected, found {data!r:.100}")
+        raise CorruptDataError(f"{source}: expected a length, found {data!r:.100}")
     return data

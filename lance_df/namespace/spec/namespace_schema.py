@@ -51,10 +51,10 @@ class NamespaceSchema:
             The format does not support a type.
         """
         if not isinstance(schema, pa.Schema):
-            raise InvalidInputError(f"a pyarrow schema is expected, not {schema!r:.100}")
+            raise InvalidInputError(f"expected a pyarrow schema, got {schema!r:.100}")
         columns = schema_from_arrow(schema)
         if not columns.fields:
-            raise InvalidInputError("a namespace needs at least one column")
+            raise InvalidInputError("a namespace must have at least one column")
         _check_names(columns.fields)
         return cls(columns, columns.max_field_id)
 
@@ -83,8 +83,8 @@ class NamespaceSchema:
         highest_id = -1 if highest == "-1" else _field_id(highest)
         if len(set(ids)) < len(ids) or highest_id is None:
             raise CorruptDataError(
-                f"{source}: field ids are {ids}, the highest {highest:.100}; expected each once, "
-                f"at most {MAX_FIELD_ID}"
+                f"{source}: the field ids are {ids} and the highest is {highest:.100}, expected distinct "
+                f"ids of at most {MAX_FIELD_ID}"
             )
         return cls(columns, max(highest_id, columns.max_field_id))
 
@@ -116,7 +116,7 @@ class NamespaceSchema:
         field = _find(self.columns.fields, path)
         if field is None:
             names = ", ".join(map(repr, self.columns.names))
-            raise ColumnNotFoundError(f"no column {path!r}; the columns are {names}")
+            raise ColumnNotFoundError(f"column {path!r} does not exist; the columns are {names}")
         return field
 
     def with_columns(self, columns: Schema) -> NamespaceSchema:
@@ -128,7 +128,7 @@ def _check_names(fields: Sequence[Field]) -> None:
     names = [field.name for field in fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise AlreadyExistsError(f"two columns would be called {twice[0]!r}")
+        raise AlreadyExistsError(f"duplicate column name {twice[0]!r}")
 
 
 def _described_children(described: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
@@ -148,8 +148,8 @@ def _with_stored_ids(field: Field, described: Mapping[str, Any], source: str) ->
     field_id = None if number is None else _field_id(number)
     if field_id is None:
         raise CorruptDataError(
-            f"{source}: {field.name!r} has the {FIELD_ID_KEY} {number!r:.100}, expected a number of at most "
-            f"{MAX_FIELD_ID}"
+            f"{source}: column {field.name!r} has the {FIELD_ID_KEY} {number!r:.100}, expected a number of "
+            f"at most {MAX_FIELD_ID}"
         )
     children = zip(field.children, _described_children(described), strict=False)
     return dataclasses.replace(

@@ -82,7 +82,7 @@ class PartitionBy:
         )
         if twin is not None:
             if self.field_id not in (None, twin.field_id):
-                raise InvalidInputError(f"{twin} keeps its field_id; it cannot be {self.field_id!r} as well")
+                raise InvalidInputError(f"{twin} must keep its field_id, got {self.field_id!r}")
             return twin
         if self.transform is not None:
             result_type = self.transform.result_type(types)
@@ -100,11 +100,13 @@ class PartitionBy:
 
     def _check(self) -> None:
         if not self.columns or not all(isinstance(column, str) for column in self.columns):
-            raise InvalidInputError(f"a partition field needs names of columns, not {self.columns!r:.100}")
+            raise InvalidInputError(
+                f"the columns of a partition field must be names, got {self.columns!r:.100}"
+            )
         if not isinstance(self.field_id, str | None):
-            raise InvalidInputError(f"a field_id is text, not {self.field_id!r:.100}")
+            raise InvalidInputError(f"field_id must be a string, got {self.field_id!r:.100}")
         if not isinstance(self.result_type, pa.DataType | None):
-            raise InvalidInputError(f"a result_type is an Arrow data type, not {self.result_type!r:.100}")
+            raise InvalidInputError(f"result_type must be a pyarrow data type, got {self.result_type!r:.100}")
 
     def _new_id(self, taken: set[str]) -> str:
         match self.transform:
@@ -132,11 +134,11 @@ def resolve_all(
     """
     fields: list[PartitionField] = []
     if isinstance(wanted, str) or not isinstance(wanted, Sequence):
-        raise InvalidInputError(f"a list of partition fields is expected; got {wanted!r:.100}")
+        raise InvalidInputError(f"expected a list of partition fields, got {wanted!r:.100}")
     for each in wanted:
         partition_by = parse_partition_by(each) if isinstance(each, str) else each
         if not isinstance(partition_by, PartitionBy):
-            raise InvalidInputError(f"a partition field is expected, such as year('ts'); got {each!r:.100}")
+            raise InvalidInputError(f"expected a partition field such as year('ts'), got {each!r:.100}")
         fields.append(partition_by.resolved(schema, specs, [field.field_id for field in fields]))
     _check_depth(len(fields), 1 if specs is None else specs.current.id + 1)
     return tuple(fields)
@@ -147,8 +149,9 @@ def _check_depth(num_fields: int, spec_id: int) -> None:
     folder = table_folder(SEPARATOR.join([f"v{spec_id}", *partition_names(num_fields), MEMBER_NAME]))
     if len(folder) > _MAX_FOLDER_NAME:
         raise UnsupportedFeatureError(
-            f"a spec of {num_fields} fields makes folders with names of {len(folder)} characters; file "
-            f"systems take {_MAX_FOLDER_NAME}. An expression of several columns can stand for several fields"
+            f"a spec of {num_fields} fields would have folder names of {len(folder)} characters, but file "
+            f"systems allow at most {_MAX_FOLDER_NAME}; use an expression of several columns instead of "
+            "several fields"
         )
 
 
@@ -171,7 +174,9 @@ def parse_partition_by(text: str) -> PartitionBy:
         return PartitionBy((text.strip(),), Transform(TransformKind.IDENTITY))
     name, arguments = call[1].lower(), [argument.strip() for argument in call[2].split(",")]
     if name not in set(TransformKind):
-        raise InvalidInputError(f"{text!r}: unknown transform {name!r}; known are {', '.join(TransformKind)}")
+        raise InvalidInputError(
+            f"{text!r}: unknown transform {name!r}; the transforms are {', '.join(TransformKind)}"
+        )
     kind = TransformKind(name)
     if kind in (*BUCKETS, TransformKind.TRUNCATE):
         if arguments[0].isdecimal() and not arguments[-1].isdecimal():
@@ -179,7 +184,7 @@ def parse_partition_by(text: str) -> PartitionBy:
         *columns, parameter = arguments
         if not parameter.isdecimal():
             raise InvalidInputError(
-                f"{text!r}: the last argument, or the first one, is a number, as in {name}(column, 16)"
+                f"{text!r}: the first or last argument must be a number, as in {name}(column, 16)"
             )
         key = "width" if kind is TransformKind.TRUNCATE else "num_buckets"
         return PartitionBy(tuple(columns), Transform(kind, **{key: int(parameter)}))

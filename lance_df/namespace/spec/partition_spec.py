@@ -51,17 +51,17 @@ class PartitionField:
 
     def __post_init__(self) -> None:
         if not self.field_id:
-            raise InvalidInputError("a partition field needs a field_id")
+            raise InvalidInputError("a partition field must have a field_id")
         if (self.transform is None) == (self.expression is None):
             raise InvalidInputError(
-                f"partition field {self.field_id!r}: exactly one of transform and expression is needed"
+                f"partition field {self.field_id!r}: exactly one of transform and expression is required"
             )
         if not self.source_ids:
             raise InvalidInputError(f"partition field {self.field_id!r} has no source column")
         if not all(0 <= field_id < 2**31 for field_id in self.source_ids):
             raise InvalidInputError(
-                f"partition field {self.field_id!r}: source_ids are {list(self.source_ids)}, expected ids of "
-                "fields, from 0 on"
+                f"partition field {self.field_id!r}: source_ids must be field ids of at least 0, got "
+                f"{list(self.source_ids)}"
             )
 
     def __str__(self) -> str:
@@ -103,14 +103,14 @@ class PartitionField:
             The transform or the type is unknown.
         """
         if not isinstance(data, dict):
-            raise CorruptDataError(f"{source}: a partition field is expected, found {data!r:.100}")
+            raise CorruptDataError(f"{source}: expected a partition field, found {data!r:.100}")
         field_id, sources, expression = (data.get(key) for key in ("field_id", "source_ids", "expression"))
         transform = data.get("transform")
         if not isinstance(field_id, str) or not isinstance(expression, str | None):
-            raise CorruptDataError(f"{source}: a partition field of impossible members: {data!r:.200}")
+            raise CorruptDataError(f"{source}: invalid partition field: {data!r:.200}")
         if not isinstance(sources, list) or not all(type(number) is int for number in sources):
             raise CorruptDataError(
-                f"{source}: source_ids of {field_id!r} are {sources!r:.100}, not field ids"
+                f"{source}: source_ids of {field_id!r} must be field ids, found {sources!r:.100}"
             )
         try:
             return cls(
@@ -140,15 +140,15 @@ class PartitionSpec:
     def __post_init__(self) -> None:
         if not self.fields:
             raise InvalidInputError(
-                "a partition spec needs at least one field; for one partition of all rows, a constant: "
+                "a partition spec must have at least one field; for a single partition, use a constant: "
                 "expression('1', column)"
             )
         ids = [field.field_id for field in self.fields]
         if len(set(ids)) < len(ids):
-            raise InvalidInputError(f"a partition spec has a field_id twice: {', '.join(ids)}")
+            raise InvalidInputError(f"a partition spec has duplicate field ids: {', '.join(ids)}")
         if len({field.definition for field in self.fields}) < len(ids):
             raise InvalidInputError(
-                f"a partition spec has the same field twice: {', '.join(map(str, self.fields))}"
+                f"a partition spec has duplicate fields: {', '.join(map(str, self.fields))}"
             )
 
     @property
@@ -180,11 +180,11 @@ class PartitionSpec:
         data = parse_json(text, source)
         if not isinstance(data, dict) or type(data.get("id")) is not int or data["id"] < 1:
             raise CorruptDataError(
-                f"{source}: a spec with an id of at least 1 is expected, found {text:.100}"
+                f"{source}: expected a partition spec with an id of at least 1, found {text:.100}"
             )
         fields = data.get("fields")
         if not isinstance(fields, list):
-            raise CorruptDataError(f"{source}: a list of fields is expected, found {fields!r:.100}")
+            raise CorruptDataError(f"{source}: expected a list of fields, found {fields!r:.100}")
         try:
             return cls(data["id"], tuple(PartitionField.from_json(field, source=source) for field in fields))
         except InvalidInputError as err:
@@ -206,21 +206,21 @@ class PartitionSpecs:
     def __post_init__(self) -> None:
         numbers = [spec.id for spec in self.versions]
         if not numbers or numbers != sorted(set(numbers)):
-            raise InvalidInputError(f"spec versions are {numbers}, expected ascending numbers")
+            raise InvalidInputError(f"the ids of spec versions must be ascending, got {numbers}")
         by_id: dict[str, PartitionField] = {}
         by_definition: dict[object, PartitionField] = {}
         for field in (field for spec in self.versions for field in spec.fields):
             first = by_id.setdefault(field.field_id, field)
             twin = by_definition.setdefault(field.definition, field)
             if first.definition != field.definition:
-                raise InvalidInputError(f"field_id {field.field_id!r} stands for {first} and for {field}")
+                raise InvalidInputError(f"field_id {field.field_id!r} is used for both {first} and {field}")
             if twin.field_id != field.field_id:
                 raise InvalidInputError(
-                    f"{field} must have the field_id {twin.field_id!r} that it has in another version"
+                    f"{field} must have the field_id {twin.field_id!r}, as in another version of the spec"
                 )
             if first.result_type != field.result_type:
                 types = f"{first.result_type} and {field.result_type}"
-                raise InvalidInputError(f"partition field {field.field_id!r} has the types {types}")
+                raise InvalidInputError(f"partition field {field.field_id!r} has different types: {types}")
 
     @property
     def current(self) -> PartitionSpec:
@@ -265,7 +265,7 @@ class PartitionSpecs:
                 continue
             spec = PartitionSpec.from_json(text, source=f"{source}: {key}")
             if spec.key != key:
-                raise CorruptDataError(f"{source}: {key} holds the spec with the id {spec.id}")
+                raise CorruptDataError(f"{source}: {key} contains a spec with the id {spec.id}")
             versions.append(spec)
         if not versions:
             return None

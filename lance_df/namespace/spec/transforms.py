@@ -64,9 +64,11 @@ class Transform:
     def _check(self, name: str, value: object, belongs: bool, highest: int) -> None:
         if not belongs:
             if value is not None:
-                raise InvalidInputError(f"the transform {self.kind} takes no {name}")
+                raise InvalidInputError(f"the transform {self.kind} does not accept {name}")
         elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= highest:
-            raise InvalidInputError(f"{self.kind}: {name} is {value!r}, expected 1 to {highest}")
+            raise InvalidInputError(
+                f"{self.kind}: {name} must be a number from 1 to {highest}, got {value!r}"
+            )
 
     def __str__(self) -> str:
         parameter = self.width if self.num_buckets is None else self.num_buckets
@@ -81,11 +83,11 @@ class Transform:
             The transform does not support columns of these types, or this number of columns.
         """
         if (len(sources) != 1 and self.kind is not TransformKind.MULTI_BUCKET) or not sources:
-            raise InvalidInputError(f"the transform {self} does not take {len(sources)} columns")
+            raise InvalidInputError(f"the transform {self} does not accept {len(sources)} columns")
         types = [value_type(source) for source in sources]
         for data_type in types:
             if not _TAKES[self.kind](data_type):
-                raise InvalidInputError(f"the transform {self} does not take values of type {data_type}")
+                raise InvalidInputError(f"the transform {self} does not accept values of type {data_type}")
         return types[0] if self.kind in (TransformKind.IDENTITY, TransformKind.TRUNCATE) else pa.int32()
 
     def expression(self, sources: Sequence[pa.DataType]) -> str:
@@ -126,10 +128,12 @@ class Transform:
             The transform is unknown.
         """
         if not isinstance(data, dict) or not isinstance(data.get("type"), str):
-            raise CorruptDataError(f"{source}: a transform with a type is expected, found {data!r:.100}")
+            raise CorruptDataError(f"{source}: expected a transform with a type, found {data!r:.100}")
         if data["type"] not in set(TransformKind):
             known = ", ".join(TransformKind)
-            raise UnsupportedFeatureError(f"{source}: unknown transform {data['type']!r}; known are {known}")
+            raise UnsupportedFeatureError(
+                f"{source}: unknown transform {data['type']!r}; the transforms are {known}"
+            )
         try:
             return cls(TransformKind(data["type"]), data.get("num_buckets"), data.get("width"))
         except InvalidInputError as err:

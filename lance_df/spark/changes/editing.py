@@ -148,7 +148,7 @@ def update(
 
 def _checked(where: object) -> str | None:
     if where is not None and not isinstance(where, str):
-        raise InvalidInputError(f"where is an SQL expression, not {where!r:.60}")
+        raise InvalidInputError(f"where must be an SQL expression, got {where!r:.60}")
     if where is not None:
         check_meaning(where)
     return where

@@ -250,19 +250,19 @@ class MergeQuery:
             stored = self._stored.field(name).type
             if not is_comparable(stored):
                 raise UnsupportedFeatureError(
-                    f"key column {name!r} is of type {stored}, which cannot be a key"
+                    f"key column {name!r} has type {stored}, which is not supported for keys"
                 )
             if pa.types.is_nested(stored) and loses_values(stored):
                 raise UnsupportedFeatureError(
-                    f"key column {name!r} is of type {stored}, of which Spark has not all values"
+                    f"key column {name!r} has type {stored}, and Spark cannot represent all of its values"
                 )
             ours = spark_schema(pa.schema([self._stored.field(name)]))[name].dataType
             theirs = given[name].dataType
             are_numbers = isinstance(ours, T.NumericType) and isinstance(theirs, T.NumericType)
             if not are_numbers and ours.simpleString() != theirs.simpleString():
                 raise InvalidInputError(
-                    f"key column {name!r} is of type {ours.simpleString()}, the source has "
-                    f"{theirs.simpleString()}: cast it"
+                    f"key column {name!r} has type {ours.simpleString()}, but type {theirs.simpleString()} "
+                    "in the source; cast it"
                 )
 
     def _given(self, clause: MergeClause) -> tuple[Schema, tuple[str, ...]]:
@@ -323,7 +323,9 @@ def _brought(fields: Sequence[Field], given: T.StructType, within: str) -> tuple
         The rows have a column that the target lacks, or items of lists without all fields.
     """
     if unknown := [name for name in given.names if name not in {field.name for field in fields}]:
-        raise InvalidInputError(f"the source has columns that the target does not have: {within}{unknown[0]}")
+        raise InvalidInputError(
+            f"the source has columns that do not exist in the target: {within}{unknown[0]}"
+        )
     brought = []
     for field in fields:
         if field.name in given.names:
@@ -343,6 +345,8 @@ def _check_items(field: Field, given: T.DataType, path: str) -> None:
     item, held = field.children[0], given.elementType
     if item.is_struct and isinstance(held, T.StructType):
         if _brought(item.children, held, f"{path}.") != item.children:
-            raise InvalidInputError(f"the items of column {path!r} leave out fields; bring them whole")
+            raise InvalidInputError(
+                f"the list items of column {path!r} lack some fields of their struct; provide all fields"
+            )
     else:
         _check_items(item, held, path)

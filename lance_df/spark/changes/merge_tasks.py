@@ -219,7 +219,8 @@ class MergeWrite:
         is_twice = ((tables[1:] == tables[:-1]) & (addresses[1:] == addresses[:-1])).any()
         if is_twice or last == (int(tables[0]), int(addresses[0])):
             raise InvalidInputError(
-                f"{self.uri}: a row of the table matches several rows; it must be clear which of them counts"
+                f"{self.uri}: several rows of the source match the same row; each row may match at most "
+                "one row of the source"
             )
         return int(tables[-1]), int(addresses[-1])
 

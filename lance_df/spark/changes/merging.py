@@ -134,7 +134,7 @@ class MergeBuilder:
             A task failed, and no change is visible. Spark's error is the cause.
         """
         if not self._clauses:
-            raise InvalidInputError("a merge needs a clause: when_matched_update(), …")
+            raise InvalidInputError("a merge must have at least one clause, such as when_matched_update()")
         target = self._target
         if target.is_done:
             return target.repeated()
@@ -150,7 +150,7 @@ class MergeBuilder:
             updatable(self._target.schema, name)
             _check_expression(value)
         if not values:
-            raise InvalidInputError("values are a dict of columns and expressions; it is empty")
+            raise InvalidInputError("values must be a non-empty dict of columns and expressions")
         return tuple(values.items())
 
     def _with(
@@ -203,7 +203,7 @@ def merge(
     ColumnNotFoundError, InvalidInputError
         A key column does not exist, or ``on`` is not given and the schema has no key.
     """
-    check_frame(source, "merge takes")
+    check_frame(source, "merge expects")
     mark = None if run_id is None else run_mark(run_id)
     opened = Target(spark, target, storage_options, mark)
     return MergeBuilder(opened, source, key_columns(opened.schema, on))
@@ -251,7 +251,7 @@ class _Merge:
 def _check_expression(expression: object) -> None:
     if not isinstance(expression, str | Column):
         raise InvalidInputError(
-            f"an expression is SQL, or a column of Spark, not {expression!r:.60}; for a value use F.lit(…)"
+            f"an expression must be SQL or a Spark Column, got {expression!r:.60}; use F.lit(…) for a value"
         )
     if isinstance(expression, str):
         has_star = _STAR.search(_TEXT.sub("''", expression)) is not None
@@ -259,7 +259,7 @@ def _check_expression(expression: object) -> None:
         has_star = _STAR_OF_SIDE.search(str(expression)) is not None
     if has_star:
         # tasks read the columns that expressions name
-        raise InvalidInputError(f"name the columns in place of *: {expression!s:.200}")
+        raise InvalidInputError(f"use column names instead of *: {expression!s:.200}")
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def upsert_batches(
         ``sink_id`` is missing.
     """
     if not sink_id:
-        raise InvalidInputError("sink_id is empty: give the stream a name of its own")
+        raise InvalidInputError("sink_id must not be empty; give the stream a unique name")
     path = path_for_driver(target)
 
     def upsert(batch: DataFrame, batch_id: int) -> None:
@@ -92,6 +92,5 @@ def _check_distinct(batch: DataFrame, keys: tuple[str, ...]) -> None:
     if first:
         key = ", ".join(f"{name} = {first[0][at]!r:.60}" for at, name in enumerate(keys))
         raise InvalidInputError(
-            f"several rows of a batch have the key {key}; it must be clear which of them counts: leave the "
-            "others out before"
+            f"several rows of a batch have the key {key}; remove the duplicate rows first"
         )

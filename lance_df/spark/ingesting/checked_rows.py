@@ -139,17 +139,20 @@ def _check_names(rows: DataFrame, columns: list[TargetColumn]) -> None:
     names = [name for name in rows.columns if name != CORRUPT]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InvalidInputError(f"there are two columns {twice!r}: name them in the query")
+        raise InvalidInputError(f"duplicate column {twice!r}; give the columns distinct names in the query")
     known = [each.field.name for each in columns]
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise ColumnNotFoundError(f"the target has no column {unknown[0]!r}; there are {', '.join(known)}")
+        raise ColumnNotFoundError(
+            f"column {unknown[0]!r} does not exist in the target; the columns are {', '.join(known)}"
+        )
     missing = [
         each.field.name for each in columns if each.field.name not in names and not each.field.nullable
     ]
     if missing:
         raise ColumnNotFoundError(
-            f"column {missing[0]!r} must not be null in the target, and is not among {', '.join(names)}"
+            f"column {missing[0]!r} of the target is not nullable, but is missing in the data; the columns "
+            f"of the data are {', '.join(names)}"
         )
 
 
@@ -160,8 +163,8 @@ def _column(wanted: TargetColumn, data_type: DataType) -> tuple[Column, list[Col
     conversion = converted(value, data_type, field.dataType)
     if conversion is None:
         raise InvalidInputError(
-            f"column {field.name!r} is {data_type.simpleString()}, and {field.dataType.simpleString()} in "
-            "the target: cast it in the query"
+            f"column {field.name!r} has type {data_type.simpleString()}, but type "
+            f"{field.dataType.simpleString()} in the target; cast it in the query"
         )
     target = field.dataType.simpleString()
     if wanted.stored is not None:

@@ -59,18 +59,21 @@ class IngestSource:
     def __post_init__(self) -> None:
         where = f"source {self.name!r}"
         if not self.name:
-            raise InvalidInputError("a source needs a name")
+            raise InvalidInputError("a source must have a name")
         if self.table is not None and (self.paths or self.format is not None or self.schema is not None):
-            raise InvalidInputError(f"{where} is a table, or has paths, a format and a schema; not both")
+            raise InvalidInputError(
+                f"{where} must have either a table, or paths, a format and a schema, but not both"
+            )
         if self.table is None and self.format is None:
             if not self.paths:
-                raise InvalidInputError(f"{where} needs a path, a table, or a format that takes neither")
+                raise InvalidInputError(f"{where} must have a path, a table, or a format that needs neither")
             object.__setattr__(self, "format", format_of(self.paths[0]))
         if self.format == LANCE and (len(self.paths) != 1 or self.schema is not None):
-            raise InvalidInputError(f"{where}: one table or namespace is read, with the schema that it has")
+            raise InvalidInputError(f"{where}: a Lance source must have exactly one path and no schema")
         if self.storage_options and self.format != LANCE:
             raise InvalidInputError(
-                f"{where}: storage options are for Lance; Spark reads {self.format} as its conf says"
+                f"{where}: storage options are only supported for Lance; Spark reads {self.format} with "
+                "the settings in conf"
             )
 
 
@@ -141,26 +144,24 @@ class IngestJob:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise InvalidInputError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+            raise InvalidInputError(f"mode must be one of {', '.join(MODES)}, got {self.mode!r}")
         if not self.target:
             raise InvalidInputError("an ingest needs a target: the path of a table or a namespace")
         if not self.sources:
             raise InvalidInputError("an ingest needs a source")
         if len(self.sources) > 1 and self.sql is None:
-            raise InvalidInputError(
-                f"{len(self.sources)} sources need a query that says what to make of them"
-            )
+            raise InvalidInputError(f"{len(self.sources)} sources require a query that combines them")
         names = [source.name.lower() for source in self.sources]
         if len(set(names)) < len(names):
-            raise InvalidInputError(f"names of sources must differ by more than case: {', '.join(names)}")
+            raise InvalidInputError(f"names of sources must not differ only in case: {', '.join(names)}")
         if self.id == "":
-            raise InvalidInputError("the id of an ingest is not empty")
+            raise InvalidInputError("the id of an ingest must not be empty")
         for name, number in (
             ("max_rows_per_file", self.max_rows_per_file),
             ("max_bytes_per_file", self.max_bytes_per_file),
         ):
             if number is not None and number < 1:
-                raise InvalidInputError(f"{name} is 1 or more, not {number}")
+                raise InvalidInputError(f"{name} must be at least 1, got {number}")
         check_distribution(self.distribution)
         self._check_rejects()
 
@@ -173,7 +174,8 @@ class IngestJob:
         rejects = open_location(self.rejects, dict(self.storage_of_rejects) or None).uri.rstrip("/")
         if f"{rejects}/".startswith(f"{target}/") or f"{target}/".startswith(f"{rejects}/"):
             raise InvalidInputError(
-                f"rejects go to a table of their own, not to {rejects}: the target is {target}"
+                "the table of rejects must not be inside or around the target: the table of rejects is "
+                f"{rejects}, the target is {target}"
             )
 
     @property
@@ -196,5 +198,7 @@ def format_of(path: str) -> str:
     name = _FORMATS.get(suffixes[-1]) if suffixes else None
     if name is None:
         known = ", ".join(sorted(set(_FORMATS.values())))
-        raise InvalidInputError(f"{path}: its name does not say the format; name one, such as {known}")
+        raise InvalidInputError(
+            f"{path}: the format is unclear from the file name; specify one, such as {known}"
+        )
     return name

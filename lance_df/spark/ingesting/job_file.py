@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _text(value: object, where: str) -> str:
-    return _of_type(str, "a text", value, where)
+    return _of_type(str, "a string", value, where)
 
 
 def _flag(value: object, where: str) -> bool:
@@ -46,7 +46,7 @@ def _texts(value: object, where: str) -> tuple[str, ...]:
     items = [value] if isinstance(value, str) else value
     if isinstance(items, Sequence) and all(isinstance(item, str) for item in items):
         return tuple(items)
-    raise _mismatch("a text or a list of texts", value, where)
+    raise _mismatch("a string or a list of strings", value, where)
 
 
 def _mapping(value: object, where: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _options(value: object, where: str) -> dict[str, str]:
     options = {}
     for name, item in _mapping(value, where).items():
         if not isinstance(item, (str, int, float)):
-            raise _mismatch("a text, a number, or true or false", item, f"{where}.{name}")
+            raise _mismatch("a string, a number, or true or false", item, f"{where}.{name}")
         options[name] = str(item).lower() if isinstance(item, bool) else str(item)
     return options
 
@@ -70,7 +70,7 @@ def _of_type(kind: type, words: str, value: Any, where: str) -> Any:
 
 
 def _mismatch(words: str, value: object, where: str) -> InvalidInputError:
-    return InvalidInputError(f"{where} is {words}, not {value!r:.100}")
+    return InvalidInputError(f"{where} must be {words}, got {value!r:.100}")
 
 
 class _Key(NamedTuple):
@@ -137,11 +137,11 @@ def load_job(
         with open(path, "rb") as file:
             content = tomllib.load(file)
     except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: there is no such file") from err
+        raise NotFoundError(f"{path}: file does not exist") from err
     except OSError as err:
         raise StorageError(f"{path}: cannot be read: {err.strerror}") from err
     except ValueError as err:
-        raise InvalidInputError(f"{path}: no TOML: {err}") from err
+        raise InvalidInputError(f"{path}: invalid TOML: {err}") from err
     try:
         job, job_sources = _job_of(content)
         given = sources or {}
@@ -181,7 +181,7 @@ def _job_of(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
     known = ("id", "sources", *_SECTIONS)
     for name in content:
         if name not in known:
-            raise InvalidInputError(f"{name!r} is unknown; there are {', '.join(known)}")
+            raise InvalidInputError(f"unknown key {name!r}; the keys are {', '.join(known)}")
     attributes = {"id": _text(content["id"], "id")} if "id" in content else {}
     for name, keys in _SECTIONS.items():
         attributes |= _section(name, content.get(name, {}), keys)
@@ -195,6 +195,6 @@ def _section(name: str, section: object, keys: Mapping[str, _Key]) -> dict[str, 
     attributes = {}
     for key, value in _mapping(section, f"[{name}]").items():
         if key not in keys:
-            raise InvalidInputError(f"[{name}] has no {key!r}; there are {', '.join(keys)}")
+            raise InvalidInputError(f"[{name}] has no key {key!r}; the keys are {', '.join(keys)}")
         attributes[keys[key].attribute] = keys[key].read(value, f"{name}.{key}")
     return attributes

@@ -84,9 +84,9 @@ def _check_master(base: SparkSession, master: str | None) -> None:
     if is_connect(base):
         # a client does not know the address of its server
         if not master.startswith(CONNECT):
-            raise InvalidInputError(f"Spark runs through Spark Connect already, not on {master}")
+            raise InvalidInputError(f"Spark already runs through Spark Connect, not on {master}")
     elif master != base.sparkContext.master:
-        raise InvalidInputError(f"Spark runs on {base.sparkContext.master} already, not on {master}")
+        raise InvalidInputError(f"Spark already runs on {base.sparkContext.master}, not on {master}")
 
 
 def _beside(base: SparkSession) -> SparkSession:
@@ -124,5 +124,5 @@ def _configure(session_of_job: SparkSession, conf: Mapping[str, str]) -> None:
         if session_of_job.conf.get(key, None) == value:
             continue
         if not session_of_job.conf.isModifiable(key):
-            raise InvalidInputError(f"{key} cannot be set: Spark runs already")
+            raise InvalidInputError(f"{key} cannot be set because Spark is already running")
         session_of_job.conf.set(key, value)

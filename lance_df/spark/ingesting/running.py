@@ -231,7 +231,7 @@ class _Run:
 def _schema(text: str) -> StructType:
     schema = StructType.fromDDL(text)
     if not isinstance(schema, StructType):
-        raise InvalidInputError(f"the schema of the target is 'name TYPE, …', not {text!r}")
+        raise InvalidInputError(f"the schema of the target must have the form 'name TYPE, …', got {text!r}")
     return schema
 
 
@@ -245,8 +245,8 @@ def _joined(rows: DataFrame, records: DataFrame, columns: list[TargetColumn]) ->
 def _without_rejects(job: IngestJob, run: str, name: str, message: str) -> LanceError:
     kind = getattr(errors, name, LanceError)
     return kind(
-        f"{job.rejects}: {message}. The rows that fit are in {job.target}; "
-        f"run the ingest again with the id {run!r} to add the others here"
+        f"{job.rejects}: {message}. The rows that fit are in {job.target}; run the ingest again with the "
+        f"id {run!r} to add the rejected rows here"
     )
 
 
@@ -256,7 +256,7 @@ def _build_statistics(job: IngestJob, spark: SparkSession) -> None:
         build_statistics(spark, job.target, storage_options=dict(job.storage_options) or None)
     except LanceError as err:
         warnings.warn(
-            f"{job.target}: the rows are committed, but their statistics are not: {err}",
+            f"{job.target}: the rows were committed, but their statistics could not be computed: {err}",
             RuntimeWarning,
             stacklevel=3,
         )

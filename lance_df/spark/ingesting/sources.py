@@ -51,7 +51,7 @@ def read_source(spark: SparkSession, source: IngestSource) -> DataFrame:
     fields = [each for each in known if each.name != CORRUPT]
     if not fields:
         raise InvalidInputError(
-            f"source {source.name!r} has no columns: there is nothing in {', '.join(source.paths)}"
+            f"source {source.name!r} has no columns, because there is no data in {', '.join(source.paths)}"
         )
     schema = StructType([*fields, StructField(CORRUPT, StringType())])
     return _loaded(spark, source.format, source, options, schema)

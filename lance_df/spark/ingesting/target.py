@@ -117,7 +117,9 @@ class Target:
         known_names = names if case_sensitive else [name.lower() for name in names]
         for name in self.job.sort_by:
             if (name if case_sensitive else name.lower()) not in known_names:
-                raise ColumnNotFoundError(f"sort_by: no column {name!r}; there are {', '.join(names)}")
+                raise ColumnNotFoundError(
+                    f"sort_by: column {name!r} does not exist; the columns are {', '.join(names)}"
+                )
         return columns
 
     def made(self, columns: StructType) -> Target:
@@ -141,9 +143,11 @@ class Target:
         job, snapshot = self.job, self.snapshot
         if snapshot is None:
             if self.source is not None and job.partition_by:
-                raise InvalidInputError(f"{job.target} is a table, which cannot be partitioned")
+                raise InvalidInputError(f"{job.target} is a table and cannot be partitioned")
             if job.mode == "overwrite-partitions" and not job.partition_by:
-                raise InvalidInputError(f"{job.target} is no namespace: it has no partitions to overwrite")
+                raise InvalidInputError(
+                    f"{job.target} is not a partitioned namespace, so it has no partitions to overwrite"
+                )
         elif job.partition_by:
             specs = snapshot.manifest.specs
             wanted = resolve_all(list(job.partition_by), snapshot.manifest.schema, specs)

@@ -86,7 +86,7 @@ class JoinReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the groups in a split."""
         if not isinstance(partition, JoinSplit):
-            raise TypeError(f"not a split of a join: {partition!r}")
+            raise TypeError(f"expected a split of a join, got {partition!r}")
         if self._merged_depth is not None:
             yield from self._parts(partition, self._merged_depth)
             return

@@ -121,7 +121,7 @@ def partitioned_join(
     if sql is None:
         sql = _query({name: snapshot for name, (_, snapshot) in tables.items()}, on, how, select, filter)
     elif not (on is None and select is None and filter is None and how == "inner"):
-        raise InvalidInputError("sql stands for itself: leave out on, how, select and filter")
+        raise InvalidInputError("sql cannot be combined with on, how, select or filter")
     statement = DividedStatement(sql, {name: snapshot for name, (_, snapshot) in tables.items()})
     tasks = shared_out(statement.groups(), num_workers(spark), task_bytes)
     splits = [
@@ -153,7 +153,7 @@ def _opened(options: SourceOptions) -> tuple[SourceRef, NamespaceSnapshot]:
     source = open_source(options)
     namespace = namespace_of(source)
     if namespace is None:
-        raise InvalidInputError(f"{source.uri}: a table; a partitioned namespace is needed")
+        raise InvalidInputError(f"{source.uri}: is a table, expected a partitioned namespace")
     return SourceRef.of(source, options), namespace
 
 
@@ -183,15 +183,15 @@ def _query(
     spelled = str(how).lower().replace("_", "")
     kind = _SPELLINGS.get(spelled, spelled)
     if kind not in _JOINS:
-        raise InvalidInputError(f"how is one of {', '.join(_JOINS)}, not {how!r}")
+        raise InvalidInputError(f"how must be one of {', '.join(_JOINS)}, got {how!r}")
     shared = [on] if isinstance(on, str) else list(on or ())
     if not shared or not all(isinstance(name, str) for name in shared):
-        raise InvalidInputError("on names the columns to join by; or give a query as sql")
+        raise InvalidInputError("on must name the columns to join by; otherwise pass a query as sql")
     pairs = dict(on) if isinstance(on, Mapping) else dict(zip(shared, shared, strict=True))
     for side, columns in (("l", pairs.keys()), ("r", pairs.values())):
         unknown = [name for name in columns if name not in tables[side].arrow_schema.names]
         if unknown:
-            raise ColumnNotFoundError(f"{tables[side].uri}: no column {unknown[0]!r}")
+            raise ColumnNotFoundError(f"{tables[side].uri}: column {unknown[0]!r} does not exist")
     equal = " AND ".join(f"{_column('l', mine)} = {_column('r', other)}" for mine, other in pairs.items())
     wanted = [select] if isinstance(select, str) else select
     if wanted is None:

@@ -86,7 +86,7 @@ def cut_in_order(items: Sequence[S], num_workers: int, task_bytes: int = TASK_BY
 def check_task_bytes(task_bytes: object) -> None:
     """Raise `InvalidInputError` unless the argument is a number of bytes."""
     if isinstance(task_bytes, bool) or not isinstance(task_bytes, int) or task_bytes < 1:
-        raise InvalidInputError(f"task_bytes is a number of 1 or more, not {task_bytes!r}")
+        raise InvalidInputError(f"task_bytes must be an integer of at least 1, got {task_bytes!r}")
 
 
 def _num_tasks(items: Sequence[S], num_workers: int, task_bytes: int) -> int:

@@ -69,7 +69,7 @@ def prune(df: DataFrame, *, join_keys: bool = True) -> DataFrame:
     LanceError
         A job that computes keys fails.
     """
-    check_frame(df, "prune takes")
+    check_frame(df, "prune expects")
     spark = df.sparkSession
     if is_connect(spark) or df.isStreaming:
         return df
@@ -80,7 +80,9 @@ def prune(df: DataFrame, *, join_keys: bool = True) -> DataFrame:
         except Exception as error:
             if not is_of_other_release(error):
                 raise
-            _log.warning("plans of Spark %s are not known, so nothing is pruned: %s", spark.version, error)
+            _log.warning(
+                "plans of Spark %s are not supported, so nothing is pruned: %s", spark.version, error
+            )
             return df
 
 
@@ -96,7 +98,7 @@ def explain_scan(df: DataFrame) -> ScanReport:
     """
     if is_connect(df.sparkSession):
         raise UnsupportedFeatureError(
-            "explain_scan needs the plan of a query, which Spark Connect does not show"
+            "explain_scan requires the plan of a query, which Spark Connect does not provide"
         )
     plans = Plans(df.sparkSession)
     reports = []

@@ -31,8 +31,8 @@ _PYTHON_TABLE: Final = "PythonTable"
 _REPLACED: Final = frozenset({"version", "tag", "branch", "columns", "filter"})
 _TIME: Final = "time("
 NOT_READ: Final = (
-    "lance_df.spark.prune left this column out, since the query that it was given does not use it: "
-    "prune the whole query"
+    "lance_df.spark.prune did not read this column because the query given to it does not use it; prune "
+    "the whole query"
 )
 
 

@@ -53,12 +53,12 @@ class BlobLocation:
         try:
             source = self.location.open()
         except NotFoundError as err:
-            raise CorruptDataError(f"{self.location.uri}: this file of blobs is missing") from err
+            raise CorruptDataError(f"{self.location.uri}: this blob file is missing") from err
         stop = source.size if self.size is None else self.start + self.size
         if not self.start <= stop <= source.size:
             raise CorruptDataError(
-                f"{self.location.uri}: a blob takes bytes {self.start} to {stop}, "
-                f"but the file has {source.size} bytes"
+                f"{self.location.uri}: a blob refers to bytes {self.start} to {stop}, but the file has "
+                f"{source.size} bytes"
             )
         return source, self.start, stop
 
@@ -134,7 +134,7 @@ def _location(table: Table, file: DataFile, described: dict[str, int | str]) -> 
         where = table.base_location(blob_id).child(uri) if blob_id else table.location.elsewhere(uri)
         return BlobLocation(where, start, size or None)
     if kind not in (INLINE, PACKED, DEDICATED):
-        raise UnsupportedFeatureError(f"{table.uri}: a blob of the unknown kind {kind}")
+        raise UnsupportedFeatureError(f"{table.uri}: a blob has the unknown kind {kind}")
     if not size:
         return BlobLocation(table.data_file_location(file), 0, 0)
     if kind == INLINE:
@@ -167,7 +167,7 @@ def read_blobs(
         for number in numbers:
             blob, part = wanted[number]
             if blob is None:
-                raise InvalidInputError("a blob without a location")
+                raise InvalidInputError("cannot read a blob that has no location")
             source, start, stop = blob.open() if source is None else _bounds(source, blob)
             ranges.append(ByteRange(start, stop) if part is None else _within(start, stop, part))
         return [] if source is None else [buffer.to_pybytes() for buffer in source.read_ranges(ranges)]
@@ -187,6 +187,6 @@ def _within(start: int, stop: int, part: tuple[int, int]) -> ByteRange:
     offset, length = part
     if offset < 0 or length < 0 or offset + length > stop - start:
         raise InvalidInputError(
-            f"bytes {offset} to {offset + length} of a blob are asked for, it has {stop - start}"
+            f"bytes {offset} to {offset + length} are out of range, the blob has {stop - start} bytes"
         )
     return ByteRange(start + offset, start + offset + length)

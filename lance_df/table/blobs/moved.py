@@ -94,11 +94,11 @@ def _moved_2_2(table: Table, file: DataFile, blobs: pa.Array) -> pa.StructArray:
     null = blobs.is_null().to_numpy(zero_copy_only=False)
     kinds, positions, sizes, blob_ids = (_numbers(blobs.field(i)) for i in range(4))
     if (unknown := kinds[~null & (kinds > EXTERNAL)]).size:
-        raise UnsupportedFeatureError(f"{table.uri}: a blob of the unknown kind {unknown[0]}")
+        raise UnsupportedFeatureError(f"{table.uri}: a blob has the unknown kind {unknown[0]}")
     external = kinds == EXTERNAL
     uris = blobs.field(4)
     if (~null & external & ~uris.is_valid().to_numpy(zero_copy_only=False)).any():
-        raise CorruptDataError(f"{table.data_file_location(file).uri}: an external blob without a URI")
+        raise CorruptDataError(f"{table.data_file_location(file).uri}: an external blob has no URI")
     # the file of each blob of the table; the data file itself has the number 0
     numbers, inverse = np.unique(
         np.where(external | (kinds == INLINE), 0, blob_ids.astype(np.int64) + 1), return_inverse=True

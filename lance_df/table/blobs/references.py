@@ -69,7 +69,7 @@ class BlobReferences:
             )
         if self.pack_bytes is not None and (type(self.pack_bytes) is not int or self.pack_bytes < 1):
             raise InvalidInputError(
-                f"blob_pack_file_size_threshold is {self.pack_bytes!r:.60}, expected a number from 1 on"
+                f"blob_pack_file_size_threshold must be a number of at least 1, got {self.pack_bytes!r:.60}"
             )
 
     def placement(self, data_file: Location, unsynced: Unsynced | None) -> BlobPlacement | None:
@@ -133,11 +133,13 @@ class BlobReferences:
                 return base.id, relative
         if not self.allow_outside:
             raise InvalidInputError(
-                f"column {name!r}: the external blob {uri!r:.200} is outside of the base paths of the table: "
+                f"column {name!r}: the external blob {uri!r:.200} is outside the base paths of the table; "
                 "pass allow_external_blob_outside_bases=True to store a reference to it"
             )
         if not has_scheme(uri):
-            raise InvalidInputError(f"column {name!r}: the external blob {uri!r:.200} is no absolute URL")
+            raise InvalidInputError(
+                f"column {name!r}: the URI of an external blob must be an absolute URL, got {uri!r:.200}"
+            )
         return 0, uri
 
     def _absolute(self, uri: str) -> str | None:
@@ -158,7 +160,7 @@ class BlobReferences:
             except NotFoundError as err:
                 if self.mode == "ingest":
                     raise
-                raise CorruptDataError(f"{location.uri}: this file of blobs is missing") from err
+                raise CorruptDataError(f"{location.uri}: this blob file is missing") from err
             if len(self._sources) > _OPEN_SOURCES:
                 self._sources.popitem(last=False)
         self._sources.move_to_end(key)
@@ -175,9 +177,10 @@ def _check_ranges(blobs: pa.Array, name: str) -> None:
             raise InvalidInputError(f"column {name!r}: {problem}")
 
     check(
-        pc.not_equal(position.is_valid(), size.is_valid()), "position and size of a blob are given together"
+        pc.not_equal(position.is_valid(), size.is_valid()),
+        "position and size of a blob must be given together",
     )
-    check(pc.and_(size.is_valid(), uri.is_null()), "position and size are for blobs at a URI")
+    check(pc.and_(size.is_valid(), uri.is_null()), "position and size of a blob require a URI")
     is_reference = pc.and_(uri.is_valid(), pc.invert(blobs.field(5).fill_null(False)))
-    check(pc.and_(is_reference, pc.equal(size.fill_null(1), 0)), "a range of a URI is not empty")
-    check(pc.equal(pc.binary_length(uri).fill_null(1), 0), "the URI of a blob is empty")
+    check(pc.and_(is_reference, pc.equal(size.fill_null(1), 0)), "the size of a range in a URI must not be 0")
+    check(pc.equal(pc.binary_length(uri).fill_null(1), 0), "the URI of a blob must not be empty")

@@ -127,16 +127,16 @@ class MergeClauses:
         if self.write_mode is not WriteMode.REWRITE_COLUMNS:
             return False
         obstacles = {
-            "rows are inserted": self.insert,
-            "rows are deleted": self.delete_unmatched,
-            "matches are not updated": self.when_matched is not WhenMatched.UPDATE,
-            "the rows to merge have all columns": len(source.schema.fields) == len(table.schema.fields),
-            "the rows to merge have no column but the keys": len(source.schema.fields) == len(self.on),
-            "files of version 0.1 cannot give up a column": table.manifest.data_format in (None, "0.1"),
+            "the merge inserts rows": self.insert,
+            "the merge deletes rows": self.delete_unmatched,
+            "the merge does not update matching rows": self.when_matched is not WhenMatched.UPDATE,
+            "the source has all columns of the table": len(source.schema.fields) == len(table.schema.fields),
+            "the source has only the key columns": len(source.schema.fields) == len(self.on),
+            "files of version 0.1 cannot replace a column": table.manifest.data_format in (None, "0.1"),
         }
         for obstacle, is_there in obstacles.items():
             if is_there:
-                raise InvalidInputError(f"write mode 'rewrite_columns' is not possible: {obstacle}")
+                raise InvalidInputError(f"write mode 'rewrite_columns' is not possible because {obstacle}")
         return True
 
     @property
@@ -221,10 +221,10 @@ def _keys(source: Source, on: tuple[str, ...]) -> list[pa.Array]:
     """Return the key columns of the source, one array each."""
     missing = [name for name in on if name not in source.rows.schema.names]
     if missing:
-        raise InvalidInputError(f"the rows to merge have no key column {missing[0]!r}")
+        raise InvalidInputError(f"the source has no key column {missing[0]!r}")
     for name in on:
         if has_blobs(source.schema.field(name)):
-            raise UnsupportedFeatureError(f"key column {name!r} has blobs, which cannot be keys")
+            raise UnsupportedFeatureError(f"key column {name!r} contains blobs; blobs cannot be keys")
     return key_columns(source.rows, on)
 
 
@@ -235,8 +235,8 @@ def _chosen(table: Table, source: Source, matches: Matches, clauses: MergeClause
     if clauses.when_matched is WhenMatched.FAIL:
         if len(matches):
             raise InvalidInputError(
-                f"the table has a row with the key {_key_text(source, clauses.on, matches.rows[0])} already, "
-                "and matches are to fail"
+                "the table already has a row with the key "
+                f"{_key_text(source, clauses.on, matches.rows[0])}, and the merge is set to fail on a match"
             )
         return matches
     chosen = matches if clauses.condition is None else _fulfilling(table, source, matches, clauses.condition)
@@ -244,8 +244,8 @@ def _chosen(table: Table, source: Source, matches: Matches, clauses: MergeClause
     twice = np.flatnonzero(chosen.addresses[1:] == chosen.addresses[:-1])
     if len(twice):
         raise InvalidInputError(
-            f"several rows to merge have the key {_key_text(source, clauses.on, chosen.rows[twice[0]])}, "
-            "and match one row of the table; it must be clear which of them counts"
+            f"several source rows have the key {_key_text(source, clauses.on, chosen.rows[twice[0]])} and "
+            "match the same row of the table; each table row may match at most one source row"
         )
     return chosen
 

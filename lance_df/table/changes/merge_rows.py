@@ -180,7 +180,9 @@ def _complete(
     if part == field:
         return array
     if not field.is_struct:
-        raise InvalidInputError(f"the items of column {field.name!r} leave out fields; bring them whole")
+        raise InvalidInputError(
+            f"the list items of column {field.name!r} lack some fields of their struct; provide all fields"
+        )
     given = {child.id: (child, values) for child, values in zip(part.children, _children(array), strict=True)}
     before = [None] * len(field.children) if old is None else old.flatten()
     children = [

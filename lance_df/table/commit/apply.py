@@ -111,7 +111,9 @@ def apply(  # noqa: C901 - one case for each operation
             return apply_update_bases(state, operation)
         case Restore(version):
             if restored is None:
-                raise InvalidInputError(f"version {version} is needed to be restored")
+                raise InvalidInputError(f"cannot restore: the manifest of version {version} was not provided")
             return apply_restore(state, restored)
         case _:
-            raise UnsupportedFeatureError(f"{type(operation).__name__} cannot be committed by this release")
+            raise UnsupportedFeatureError(
+                f"operation {type(operation).__name__} is not supported by this release"
+            )

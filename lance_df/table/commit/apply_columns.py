@@ -42,7 +42,7 @@ def apply_merge(state: TableState, operation: Merge) -> TableState:
     if missing or max(counts.values(), default=1) > 1:
         raise InvalidInputError(
             f"a merge must list each of the {len(manifest.fragments)} fragments of version "
-            f"{manifest.version} once; missing: {sorted(missing)[:10]}"
+            f"{manifest.version} exactly once; missing: {sorted(missing)[:10]}"
         )
     next_row_id = manifest.next_row_id
     merged: list[Fragment] = []
@@ -150,7 +150,8 @@ def _without_fields(file: DataFile, fields: set[int]) -> DataFile:
         return file
     if file.version == "0.1":
         raise InvalidInputError(
-            f"{file.path}: a data file of version 0.1 cannot give up single columns; replace all of them"
+            f"{file.path}: single columns of a data file of version 0.1 cannot be replaced; replace all of "
+            "its columns"
         )
     remaining = tuple(TOMBSTONE if field in fields else field for field in file.fields)
     return dataclasses.replace(file, fields=remaining)

@@ -53,11 +53,11 @@ def apply_update_bases(state: TableState, operation: UpdateBases) -> TableState:
     bases = {base.id: base for base in state.manifest.base_paths}
     changed = {base.id: base for base in operation.moved_bases}
     if missing := changed.keys() - bases.keys():
-        raise InvalidInputError(f"there is no base path {min(missing)} that could have moved")
+        raise InvalidInputError(f"base path {min(missing)} does not exist and cannot be moved")
     for base in operation.new_bases:
         base_id = base.id or max((*bases, *changed), default=0) + 1
         if base_id in bases or base_id in changed:
-            raise InvalidInputError(f"there is a base path {base_id} already")
+            raise InvalidInputError(f"base path {base_id} already exists")
         changed[base_id] = dataclasses.replace(base, id=base_id)
     check_distinct((base for base in bases.values() if base.id not in changed), changed.values())
     manifest = dataclasses.replace(state.manifest, base_paths=tuple({**bases, **changed}.values()))
@@ -80,7 +80,7 @@ def _updated(
 
 def _with_field_metadata(schema: Schema, updates: Mapping[int, MapUpdate]) -> Schema:
     if missing := updates.keys() - schema.by_id().keys():
-        raise InvalidInputError(f"there is no field with the id {min(missing)}")
+        raise InvalidInputError(f"field {min(missing)} does not exist")
 
     def changed(field: Field) -> Field:
         return dataclasses.replace(

@@ -33,7 +33,7 @@ def apply_reserve(state: TableState, operation: ReserveFragments) -> TableState:
     """Reserve fragment ids: the highest ones up to the new `max_fragment_id`."""
     highest = (state.manifest.max_fragment_id or 0) + operation.num_fragments
     if operation.num_fragments < 0 or highest > MAX_FRAGMENT_ID:
-        raise InvalidInputError(f"{operation.num_fragments} fragment ids cannot be reserved")
+        raise InvalidInputError(f"cannot reserve {operation.num_fragments} fragment ids")
     return state.followed_by(dataclasses.replace(state.manifest, max_fragment_id=highest), state.indices)
 
 
@@ -52,7 +52,9 @@ def apply_rewrite(state: TableState, operation: Rewrite) -> TableState:
     remaining = set(manifest.fragments.ids.tolist()) - set(old)
     new_ids = {fragment.id for fragment in new}
     if len(set(old)) != len(old) or len(new_ids) != len(new) or not remaining.isdisjoint(new_ids):
-        raise InvalidInputError("a rewrite names a fragment twice, or gives a new one an id that is taken")
+        raise InvalidInputError(
+            "a rewrite lists a fragment twice, or gives a new fragment an id that is already in use"
+        )
     if state.has_stable_row_ids:
         for fragment in new:
             lineage.row_ids_in(fragment)

@@ -179,14 +179,15 @@ class Committer:
                 break
             if attempt < self._options.max_retries:
                 _log.info(
-                    "%s: version %d is another writer's, attempt %d failed; trying again",
+                    "%s: version %d was committed by another writer, attempt %d failed; trying again",
                     self.location.uri,
                     state.manifest.version,
                     attempt + 1,
                 )
                 self._options.wait(attempt, duration)
         raise RetryableConflictError(
-            f"{self.location.uri}: other writers committed first {attempt + 1} times in a row; try again"
+            f"{self.location.uri}: {attempt + 1} attempts in a row failed because other writers committed "
+            "first; try again"
         )
 
     def create(
@@ -205,13 +206,13 @@ class Committer:
         with suppress(DatasetNotFoundError):
             self.history.latest_version()
             raise AlreadyExistsError(
-                f"{self.location.uri}: there is a table already; pass mode='append' or 'overwrite'"
+                f"{self.location.uri}: table already exists; pass mode='append' or 'overwrite'"
             )
         with self.tidied():
             published = self.publish(state, transaction, scheme, account)
             if published is None:
                 raise AlreadyExistsError(
-                    f"{self.location.uri}: another writer created a table here meanwhile"
+                    f"{self.location.uri}: another writer created the table at the same time"
                 )
             # other writers hold a claim on branches, see `lance_df.table.clones`
             if published.manifest.branch is None and self._can_be_past(begin):
@@ -229,9 +230,9 @@ class Committer:
             operation = None if transaction is None else transaction.operation
             if not may_follow(later.manifest, operation, made.manifest):
                 raise CommitStateUnknownError(
-                    f"{self.location.uri}: version {version} was made, but version "
-                    f"{later.manifest.version} does not come from it: another writer created a table here "
-                    "meanwhile, and cleaned up its first version; check the table before trying again"
+                    f"{self.location.uri}: version {version} was committed, but version "
+                    f"{later.manifest.version} is not based on it: another writer created the table at the "
+                    "same time and cleaned up its own first version; check the table before trying again"
                 )
 
     def _can_be_past(self, looked: float) -> bool:
@@ -254,9 +255,9 @@ class Committer:
                 return
             if self.history.latest_version() != version:
                 raise CommitStateUnknownError(
-                    f"{self.location.uri}: version {version} was made, but there are later ones, and the one "
-                    "before it was cleaned up meanwhile: whether these have the change is not known; check "
-                    "the table before trying again"
+                    f"{self.location.uri}: version {version} was committed, but later versions exist and "
+                    "the version before it was cleaned up in the meantime, so it is unknown whether the "
+                    "later versions include this change; check the table before trying again"
                 )
             if self._external_store is None and is_dropped(self.table_of(made)):
                 self._withdraw(made)
@@ -275,8 +276,8 @@ class Committer:
         """Remove a version that was published into a dropped table, where nobody can read it."""
         self._file_of(made).remove()
         raise IncompatibleConflictError(
-            f"{self.location.uri}: the table was dropped before version {made.manifest.version} was made; "
-            "the version was taken back"
+            f"{self.location.uri}: the table was dropped before version {made.manifest.version} was "
+            "committed; the commit was rolled back"
         )
 
     def _file_of(self, file: ManifestFile) -> Location:
@@ -369,7 +370,7 @@ class Committer:
         published = self.publish(state, self._transaction, NamingScheme.V2, account)
         if published is None:
             raise RetryableConflictError(
-                f"{self.location.uri}: detached version {manifest.version} is taken; try again"
+                f"{self.location.uri}: detached version {manifest.version} already exists; try again"
             )
         return published
 
@@ -393,8 +394,8 @@ class Committer:
         now = latest.manifest_file if latest.version == checked else self._open(checked)
         if identity(now) != identity(known.manifest_file):
             raise IncompatibleConflictError(
-                f"{self.location.uri}: version {checked} is another one than the one that was read; the "
-                "table was dropped and made anew meanwhile"
+                f"{self.location.uri}: version {checked} is not the one that this change is based on; the "
+                "table was dropped and created again in the meantime"
             )
 
     def _read_version(self) -> Table:
@@ -408,7 +409,7 @@ class Committer:
 
     def _gone(self, version: int) -> IncompatibleConflictError:
         return IncompatibleConflictError(
-            f"{self.location.uri}: version {version} was read, but is no longer there"
+            f"{self.location.uri}: version {version}, which this change is based on, no longer exists"
         )
 
     def _transactions(self, checked: int, latest: Table) -> list[tuple[ManifestFile, Transaction | None]]:
@@ -422,7 +423,7 @@ class Committer:
             except VersionNotFoundError as err:
                 raise IncompatibleConflictError(
                     f"{self.location.uri}: version {version} (an unknown operation) was committed before "
-                    "this change, and is gone; check the table first"
+                    "this change and no longer exists; check the table first"
                 ) from err
             return file, read_transaction(self.location, file)
 
@@ -433,8 +434,9 @@ class Committer:
         mine = self._transaction.operation
         if self._options.strict or (isinstance(mine, Overwrite) and not self._options.max_retries):
             raise RetryableConflictError(
-                f"{self.location.uri}: Commit conflict for version {version}: it was committed since version "
-                f"{self._transaction.read_version} was read, and this commit may not follow another one"
+                f"{self.location.uri}: Commit conflict for version {version}: it was committed after "
+                f"version {self._transaction.read_version}, which this commit is based on, and this commit "
+                "does not allow concurrent commits"
             )
         return check_conflict(
             mine,
@@ -464,8 +466,8 @@ class Committer:
             version = self.table_of(self.history.open(operation.version))
             if missing := missing_files(version, besides=latest):
                 raise CorruptDataError(
-                    f"{self.location.uri}: version {version.version} cannot be restored: {missing[0]} "
-                    "is gone, as after a clean-up that was stopped half-way; restore a later version"
+                    f"{self.location.uri}: version {version.version} cannot be restored: {missing[0]} is "
+                    "missing, probably because a clean-up was interrupted; restore a later version"
                 )
             restored = upgraded(version)
         state = upgraded(latest)

@@ -438,9 +438,9 @@ def dropped_fields(
     fields = schema.by_id()
     for field_id in dropped & fields.keys():
         raise RetryableConflictError(
-            f"{table}: Retryable commit conflict for version {version}: it has a column "
-            f"{fields[field_id].name!r} in place of one that was dropped, whose values this {_name(mine)} "
-            "has; run it again on the newest version"
+            f"{table}: Retryable commit conflict for version {version}: column {fields[field_id].name!r} "
+            f"replaces a dropped column for which this {_name(mine)} has values; run it again on the "
+            "newest version"
         )
     written = {id_ for file in _new_files(mine) for id_ in file.fields if id_ >= 0}
     return frozenset(dropped | (written - fields.keys()))

@@ -132,8 +132,8 @@ def after_rewrite(
     rebuilt = {index.old_id: index for index in operation.rewritten_indices}
     missing = rebuilt.keys() - {index.uuid for index in indices}
     if missing or len(rebuilt) != len(operation.rewritten_indices):
-        name = next(iter(missing), "of one of them")
-        raise InvalidInputError(f"a rewrite must name existing indices, each once; not so: {name}")
+        name = next(iter(missing), "one is listed twice")
+        raise InvalidInputError(f"a rewrite must list existing indices, each exactly once; invalid: {name}")
     return tuple(_rewritten(index, rebuilt.get(index.uuid), groups, stable=stable) for index in indices)
 
 

@@ -125,7 +125,9 @@ def updated_in_place(
             is_changed[:] = True
     else:
         if offsets and offsets.max() >= num_rows:
-            raise InvalidInputError(f"row {offsets.max()} is updated, {_name(new)} has {num_rows} rows")
+            raise InvalidInputError(
+                f"updated row {offsets.max()} is out of range, {_name(new)} has {num_rows} rows"
+            )
         is_changed = np.zeros(num_rows, dtype=np.bool_)
         is_changed[offsets.to_array()] = True
     stamped = versions_of(np.where(is_changed, np.uint64(version), before))
@@ -156,7 +158,9 @@ def row_ids_in(fragment: Fragment) -> RunSequence:
         They are in a hidden column.
     """
     if fragment.row_ids is None:
-        raise InvalidInputError(f"fragment {fragment.id} has no row ids, in a table with stable row ids")
+        raise InvalidInputError(
+            f"fragment {fragment.id} has no row ids, although the table uses stable row ids"
+        )
     return parse_row_ids(_inline(fragment.row_ids), num_rows=fragment.physical_rows, source=_name(fragment))
 
 
@@ -175,7 +179,8 @@ class _CreationVersions:
         if not len(known) or bool((known[near] != ids).any()):
             unknown = ids if not len(known) else ids[known[near] != ids]
             raise InvalidInputError(
-                f"row id {int(unknown[0])} of an updated row is in no fragment that the update changes"
+                f"row id {int(unknown[0])} of an updated row does not belong to any fragment that the "
+                "update changes"
             )
         return versions[near]
 
@@ -194,8 +199,8 @@ def _stop(next_row_id: int, num_rows: int) -> int:
     stop = next_row_id + num_rows
     if stop > MAX_ROW_IDS:
         raise CorruptDataError(
-            f"{num_rows} new rows need row ids from {next_row_id} on, and the last one is {MAX_ROW_IDS - 1}: "
-            "no table has had so many rows, so a version before counts them wrongly; restore an older "
+            f"{num_rows} new rows need row ids from {next_row_id} on, but the largest possible row id is "
+            f"{MAX_ROW_IDS - 1}; an earlier version has recorded a wrong next row id; restore an older "
             "version, or write the rows to a new table"
         )
     return stop
@@ -206,7 +211,7 @@ def _given_ids(fragment: Fragment) -> npt.NDArray[np.uint64]:
         return np.empty(0, np.uint64)
     ids = parse_row_ids(_inline(fragment.row_ids), num_rows=None, source=_name(fragment))
     if len(ids) > fragment.physical_rows:
-        raise InvalidInputError(f"a new fragment of {fragment.physical_rows} rows brings {len(ids)} row ids")
+        raise InvalidInputError(f"a new fragment has {fragment.physical_rows} rows, but {len(ids)} row ids")
     return ids.to_numpy()
 
 
@@ -218,7 +223,9 @@ def _versions(sequence: SequenceRef, num_rows: int) -> npt.NDArray[np.uint64]:
 
 def _inline(sequence: SequenceRef) -> bytes:
     if not isinstance(sequence, bytes):
-        raise UnsupportedFeatureError("rows whose ids are kept in a column cannot be changed by this release")
+        raise UnsupportedFeatureError(
+            "changing rows whose row ids are stored in a column is not supported by this release"
+        )
     return sequence
 
 

@@ -27,7 +27,8 @@ def checked_lock(lock: object) -> CommitLock | None:
     if lock is None or callable(lock):
         return lock
     raise InvalidInputError(
-        f"commit_lock is a function of a version that returns a context manager, not {type(lock).__name__}"
+        "commit_lock must be a function that takes a version and returns a context manager, got "
+        f"{type(lock).__name__}"
     )
 
 
@@ -50,7 +51,7 @@ def held(lock: CommitLock, version: int, *, what: str) -> Iterator[None]:
             raise
         raise type(err)(f"{what}: its commit_lock raised CommitConflictError without a message") from err
     except Exception as err:
-        raise StorageError(f"{what}: its commit_lock could not be taken: {err!r}") from err
+        raise StorageError(f"{what}: its commit_lock could not be acquired: {err!r}") from err
     try:
         yield
     except BaseException:
@@ -61,5 +62,6 @@ def held(lock: CommitLock, version: int, *, what: str) -> Iterator[None]:
         manager.__exit__(None, None, None)
     except Exception as err:
         raise CommitStateUnknownError(
-            f"{what}: was written, but its commit_lock failed as it was released: {err!r}; check the table"
+            f"{what}: the commit succeeded, but its commit_lock could not be released: {err!r}; check the "
+            "table"
         ) from err

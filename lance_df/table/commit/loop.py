@@ -67,7 +67,7 @@ def create_table(
         The store failed; the table was not made.
     """
     if not isinstance(transaction.operation, Overwrite):
-        raise TypeError("tables are created by an overwrite")
+        raise TypeError("a table must be created by an overwrite")
     return publish_first_version(
         table,
         create(transaction.operation, data_format=data_format, stable_row_ids=stable_row_ids),

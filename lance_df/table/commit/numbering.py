@@ -65,7 +65,8 @@ def check_same_rows(new: Fragment, old: Fragment) -> None:
     """
     if old.physical_rows and new.physical_rows != old.physical_rows:
         raise InvalidInputError(
-            f"fragment {old.id} has {old.physical_rows} rows, the operation says {new.physical_rows}"
+            f"fragment {old.id} has {old.physical_rows} rows, but the operation gives it "
+            f"{new.physical_rows} rows"
         )
 
 
@@ -94,6 +95,6 @@ def allocated_field_id(manifest: Manifest, schema: Schema, new_ids: Iterable[int
     lowest = min(new_ids, default=mark + 1)
     if lowest <= mark:
         raise RetryableConflictError(
-            f"field id {lowest} was given out by another commit meanwhile; run the change again"
+            f"field id {lowest} was already assigned by another commit; run the change again"
         )
     return max(mark, schema.max_field_id)

@@ -70,7 +70,7 @@ class CommitOptions:
 
     def __post_init__(self) -> None:
         if self.max_retries < 0:
-            raise InvalidInputError(f"max_retries must be 0 or more, not {self.max_retries}")
+            raise InvalidInputError(f"max_retries must be at least 0, got {self.max_retries}")
 
     def wait(self, attempt: int, seconds: float = _USUAL_ATTEMPT) -> None:
         """Wait after another writer won an attempt.

@@ -140,8 +140,8 @@ def _publish_recorded(
     if final.exists():
         if (known := stored(store, table, version)) is None:
             raise CorruptDataError(
-                f"{final.uri}: there is this version, but the external manifest store does not know it; a "
-                "writer has committed without that store"
+                f"{final.uri}: this version exists, but the external manifest store has no entry for it; a "
+                "writer committed without that store"
             )
         return _is_same(table, known, data)
     manifest = staged_manifest(version, scheme, len(data))
@@ -175,7 +175,10 @@ def _record(store: ExternalManifestStore, table: Location, manifest: StoredManif
         except LanceError:
             raise
         except Exception as err:
-            raise CommitStateUnknownError(f"{what}: its external manifest store failed") from err
+            raise CommitStateUnknownError(
+                f"{what}: writing to its external manifest store failed, so it is unknown whether it was "
+                "committed; check the table before trying again"
+            ) from err
 
     def is_there() -> bool | None:
         known = stored(store, table, manifest.version)
@@ -216,7 +219,7 @@ def _settled(put: Callable[[], bool], is_there: Callable[[], bool | None], *, wh
             failure = failure or err
             break
     raise CommitStateUnknownError(
-        f"{what}: the store failed while it was written; whether it was committed is not known: check the "
+        f"{what}: the store failed during the write, so it is unknown whether it was committed; check the "
         "table before trying again"
     ) from failure
 

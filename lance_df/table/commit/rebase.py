@@ -163,8 +163,8 @@ class Rebase:
             held = of_same_values(indices, before, after)
             if len(held) < len(indices):
                 raise RetryableConflictError(
-                    f"{self._latest.uri}: a column of a new index got another type since version "
-                    f"{self._base.version}; make the index of the newest version"
+                    f"{self._latest.uri}: a column of a new index has changed its type since version "
+                    f"{self._base.version}; build the index on the newest version"
                 )
             indices = held
         for other in self._others:
@@ -185,6 +185,6 @@ class Rebase:
     def _conflict(self, fragment_id: int) -> RetryableConflictError:
         return RetryableConflictError(
             f"{self._latest.uri}: rows of fragment {fragment_id} were changed since version "
-            f"{self._base.version} by commits up to version {self._latest.version}, and cannot be changed "
-            "again as planned; run it again on the newest version"
+            f"{self._base.version} by commits up to version {self._latest.version}, so this change no "
+            "longer applies; run it again on the newest version"
         )

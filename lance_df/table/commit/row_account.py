@@ -138,9 +138,11 @@ class RowAccount:
         brought = self.operation.fragments if isinstance(self.operation, Overwrite) else ()
         expected = sum(fragment.physical_rows for fragment in brought) if source is None else _total(source)
         if source is not None and not np.array_equal(source.ids, after.ids):
-            faults.append(f"it has {len(after)} fragments in place of the {len(source)} that it restores")
+            faults.append(
+                f"the new version has {len(after)} fragments, the restored version has {len(source)}"
+            )
         if self.rows is not None and not self.rows.replaces_all:
-            faults.append("it replaces all rows, which is not what it states")
+            faults.append("the operation replaces all rows, but does not declare it")
         if self.rows is not None and self.rows.added is not None:
             expected = self.rows.added
         if faults or _total(after) != expected:
@@ -163,7 +165,7 @@ class RowAccount:
             faults += unknown
             faults += _wrong(self.before.ids, pair.lost, stated)
             if self.rows.replaces_all:
-                faults.append("it states that it replaces all rows, which it does not do")
+                faults.append("the operation declares that it replaces all rows, but it does not")
         if isinstance(self.operation, Rewrite):
             faults += _uneven_groups(self.operation, self.before)
         if pair.num_new != added:
@@ -194,7 +196,7 @@ class RowAccount:
         positions = self.before.positions(ids)
         stated[positions[positions >= 0]] = counts[positions >= 0]
         missing = ids[(positions < 0) & (counts > 0)]
-        return stated, [f"rows are to be deleted from {_named(missing)}, not there"] if len(missing) else []
+        return stated, [f"rows are deleted from missing {_named(missing)}"] if len(missing) else []
 
     def _files_twice(self, after: FragmentList, scope: _Scope) -> list[str]:
         """Return faults for data files of the operation that are also in another fragment.
@@ -224,7 +226,9 @@ class RowAccount:
                 if (key := _key(file)) in wanted:
                     wanted[key] += 1
         return [
-            f"data file {path!r} is in {count} fragments" for (_, path), count in wanted.items() if count > 1
+            f"data file {path!r} belongs to {count} fragments"
+            for (_, path), count in wanted.items()
+            if count > 1
         ]
 
     def _refuse(
@@ -232,10 +236,11 @@ class RowAccount:
     ) -> None:
         more = [*faults[:_NUM_SHOWN], *(["…"] if len(faults) > _NUM_SHOWN else [])]
         raise RowCountMismatchError(
-            f"{self.uri}: {type(self.operation).__name__} on version {self.version}: {_total(self.before)} "
-            f"rows before, {deleted} deleted, {added} added, {expected} expected; the new version would have "
-            f"{_total(after)} rows{': ' if more else ''}{'; '.join(more)}. Nothing was published, and to try "
-            "again does not help: please report this defect of the program that computed the change"
+            f"{self.uri}: {type(self.operation).__name__} on version {self.version}: "
+            f"{_total(self.before)} rows before, {deleted} deleted, {added} added, {expected} expected; "
+            f"the new version would have {_total(after)} rows{': ' if more else ''}{'; '.join(more)}. "
+            "Nothing was published. Trying again does not help; please report this as a bug of the "
+            "program that computed the change"
         )
 
 
@@ -327,18 +332,18 @@ class _Pair:
         """Yield faults that no operation of this kind may have, whatever it states."""
         ids = self._before.ids
         if self._missing.any():
-            yield f"{_named(ids[self._missing])} would be gone, which the operation does not name"
+            yield f"{_named(ids[self._missing])} would be removed without being listed in the operation"
         here, now = self._here, self._now[self._here]
         if (gained := here[self.lost[here] < 0]).size:
-            yield f"{_named(ids[gained])} would have deleted rows back, or more rows"
+            yield f"{_named(ids[gained])} would regain deleted rows, or gain rows"
         other = self._before.physical_rows[here] != self._after.physical_rows[now]
         if other.any():
-            yield f"{_named(ids[here[other]])} would have other numbers of physical rows"
+            yield f"{_named(ids[here[other]])} would have a different number of physical rows"
         if self._scope.changing is None:
             return
         same = ~self._changes[here]
         if not self._before.is_same(here[same], self._after, now[same]):
-            yield "fragments would change that the operation does not name"
+            yield "fragments would change without being listed in the operation"
 
     def undue_losses(self) -> Iterator[str]:
         """Yield faults for fragments that would lose rows, though the operation does not name them."""
@@ -347,7 +352,7 @@ class _Pair:
             may |= self._changes
         undue = (self.lost > 0) & ~may & ~self._missing & ~self.is_unknown
         if undue.any():
-            yield f"{_named(self._before.ids[undue])} would have less rows, which the operation does not say"
+            yield f"{_named(self._before.ids[undue])} would lose rows without being listed in the operation"
 
 
 _NO_IDS: Final[Numbers] = np.empty(0, np.int64)
@@ -372,12 +377,15 @@ def _total(fragments: FragmentList) -> int:
 
 def _wrong(ids: Numbers, lost: Numbers, stated: Numbers) -> Iterator[str]:
     for position in np.flatnonzero(lost != stated).tolist():
-        yield f"fragment {ids[position]} would lose {lost[position]} rows, {stated[position]} are stated"
+        yield (
+            f"fragment {ids[position]} would lose {lost[position]} rows, but the operation declares "
+            f"{stated[position]}"
+        )
 
 
 def _repeated(fragments: FragmentList) -> list[str]:
     repeated = fragments.repeated_ids()
-    return [f"{_named(repeated)} would be there twice"] if len(repeated) else []
+    return [f"{_named(repeated)} would appear twice"] if len(repeated) else []
 
 
 def _uneven_groups(operation: Rewrite, before: FragmentList) -> Iterator[str]:
@@ -387,7 +395,7 @@ def _uneven_groups(operation: Rewrite, before: FragmentList) -> Iterator[str]:
         old = int(_live(before)[positions[positions >= 0]].sum())
         new = sum(fragment.physical_rows for fragment in group.new_fragments)
         if old != new:
-            yield f"{_named(ids)} have {old} rows, those in their place {new}"
+            yield f"{_named(ids)} had {old} rows, the replacement has {new}"
 
 
 def _twice_in(fragments: Iterable[Fragment]) -> list[str]:
@@ -396,7 +404,7 @@ def _twice_in(fragments: Iterable[Fragment]) -> list[str]:
     for fragment in fragments:
         for key in {_key(file) for file in fragment.files}:
             if key in seen:
-                twice.append(f"data file {key[1]!r} is in several fragments")
+                twice.append(f"data file {key[1]!r} belongs to several fragments")
             seen.add(key)
     return twice
 
@@ -419,5 +427,5 @@ def _ids_of(fragments: Iterable[Fragment]) -> Numbers:
 
 def _named(ids: Numbers) -> str:
     shown = ", ".join(map(str, ids[:_NUM_SHOWN].tolist()))
-    more = f" and {len(ids) - _NUM_SHOWN} others" if len(ids) > _NUM_SHOWN else ""
+    more = f" and {len(ids) - _NUM_SHOWN} more" if len(ids) > _NUM_SHOWN else ""
     return f"fragment{'s' if len(ids) > 1 else ''} {shown}{more}"

@@ -43,14 +43,16 @@ def null_columns(table: Table, given: pa.Schema, *, first_id: int | None = None)
     """
     for field in given:
         if not field.nullable:
-            raise InvalidInputError(f"column {field.name!r} would be null, but is not nullable")
+            raise InvalidInputError(f"new column {field.name!r} is filled with nulls, so it must be nullable")
     version = data_version(table)
     first_id = highest_field_id(table.manifest) + 1 if first_id is None else first_id
     new = with_new_fields(
         table.schema, given, first_id=first_id, data_format=version, in_lists=True, source=table.uri
     )
     if version == "0.1":
-        raise UnsupportedFeatureError(f"{table.uri}: 0.1 tables cannot have columns without data")
+        raise UnsupportedFeatureError(
+            f"{table.uri}: tables of file version 0.1 cannot have columns without data"
+        )
     return Merge(tuple(table.fragments), new.schema, preserves_nullability=True)
 
 
@@ -111,7 +113,7 @@ def conformed(batches: Iterable[pa.RecordBatch], part: Schema) -> Iterator[list[
         for batch in batches:
             if schema_to_write(batch.schema, part) != part:
                 wanted, given = (", ".join(names) for names in (part.names, batch.schema.names))
-                raise InvalidInputError(f"the columns {wanted} are to be added, got {given}")
+                raise InvalidInputError(f"expected a batch with the columns {wanted}, got {given}")
             yield conform(batch, part)
 
 

@@ -125,7 +125,7 @@ def _fields_to_change(schema: Schema, alterations: Sequence[Alteration]) -> _Cha
         way = find_field(schema, alteration.path)
         above = (changes[field.id][1] for field in way if field.id in changes)
         if way[-1].id in changes or any(each.data_type is not None for each in above):
-            raise InvalidInputError(f"column {alteration.path!r} is to be altered twice")
+            raise InvalidInputError(f"column {alteration.path!r} is altered twice")
         changes[way[-1].id] = way, alteration
     return changes
 
@@ -144,7 +144,9 @@ def _pairs(left: Schema, right: Schema) -> Iterator[tuple[Field, Field]]:
 
 def _check_nulls(table: Table, way: Sequence[Field], alteration: Alteration) -> None:
     if alteration.nullable is False and way[-1].nullable and has_nulls(table, way):
-        raise InvalidInputError(f"column {alteration.path!r} holds nulls, so it must stay nullable")
+        raise InvalidInputError(
+            f"column {alteration.path!r} contains nulls, so it cannot be made non-nullable"
+        )
 
 
 def _renamed(field: Field, changes: _Changes) -> Field:
@@ -184,8 +186,8 @@ def _checked_cast(table: Table, way: Sequence[Field], data_type: pa.DataType) ->
     )
     if names:
         raise UnsupportedFeatureError(
-            f"{table.uri}: column {path!r} cannot be cast, as it has indices that are no zone maps; "
-            f"remove each with drop_index, and make it again afterwards: {', '.join(map(repr, names))}"
+            f"{table.uri}: column {path!r} cannot be cast because it has indices other than zone maps; "
+            f"remove each with drop_index and build it again afterwards: {', '.join(map(repr, names))}"
         )
     return _Cast(data_type, unit.id)
 
@@ -271,7 +273,8 @@ def _retyped(field: Field, data_type: pa.DataType) -> Field:
 def _with_ids_of(old: Field, new: Field) -> Field:
     if len(old.children) != len(new.children):
         raise UnsupportedFeatureError(
-            f"column {old.name!r} of type {old.arrow_type()} cannot keep its field ids as {new.arrow_type()}"
+            f"column {old.name!r} of type {old.arrow_type()} cannot keep its field ids as type "
+            f"{new.arrow_type()}"
         )
     children = tuple(_with_ids_of(*pair) for pair in zip(old.children, new.children, strict=True))
     return dataclasses.replace(new, id=old.id, children=children)

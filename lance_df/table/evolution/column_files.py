@@ -122,7 +122,8 @@ def _check_storable(schema: Schema, arrays: Sequence[pa.Array]) -> None:
     for field, array in zip(schema.fields, arrays, strict=True):
         if array.null_count and field.logical_type not in _NULLABLE_IN_LEGACY:
             raise InvalidInputError(
-                f"column {field.name!r} of type {field.logical_type} has nulls, which 0.1 files cannot hold"
+                f"column {field.name!r} of type {field.logical_type} contains nulls, which files of "
+                "version 0.1 cannot store"
             )
 
 
@@ -162,7 +163,8 @@ def _rows_per_group(table: Table, fragment: Fragment) -> int:
             sizes = reader.batch_sizes
             if len(sizes) and (sizes[:-1] != sizes[0]).any():
                 raise UnsupportedFeatureError(
-                    f"{reader.path}: its batches are of different sizes, so no file can be put beside it"
+                    f"{reader.path}: cannot add columns to this file of version 0.1, because its batches "
+                    "have different sizes"
                 )
             return int(sizes[0]) if len(sizes) else 1024
     return 1024

@@ -43,7 +43,9 @@ def describe_data_file(table: Table, path: str, *, base_id: int | None = None) -
     held = sorted((column, ids[field_of_file]) for field_of_file, column in reader.column_of.items())
     if reader.version == "0.1":
         if any(field_of_file != ids[field_of_file] for field_of_file in reader.column_of):
-            raise InvalidInputError(f"{reader.path}: the fields have other ids than those of the table")
+            raise InvalidInputError(
+                f"{reader.path}: the field ids of this file differ from those of the table"
+            )
         columns: tuple[int, ...] = ()
         major, minor = 0, 2
     else:
@@ -72,7 +74,8 @@ def _pairs(
             raise InvalidInputError(f"{path}: the table has no column {name!r}")
         if field.logical_type != each.logical_type:
             raise InvalidInputError(
-                f"{path}: column {name!r} is of type {each.logical_type}, the table has {field.logical_type}"
+                f"{path}: column {name!r} has type {each.logical_type}, but type {field.logical_type} in "
+                "the table"
             )
         yield each, field
         yield from _pairs(each.children, field.children, path, f"{name}.")

@@ -89,7 +89,9 @@ def schema_without(schema: Schema, paths: Sequence[str], *, source: str) -> Sche
     for path in paths:
         *parents, field = find_field(schema, path)
         if any(not parent.is_struct or parent.is_packed for parent in parents[-1:]):
-            raise UnsupportedFeatureError(f"{path!r} is no field of a struct, so it cannot be dropped alone")
+            raise UnsupportedFeatureError(
+                f"{path!r} is not a field of a struct, so it cannot be dropped on its own"
+            )
         gone.add(field.id)
 
     def remaining(field: Field) -> Field | None:
@@ -100,5 +102,5 @@ def schema_without(schema: Schema, paths: Sequence[str], *, source: str) -> Sche
     had_children = {field.id: bool(field.children) for field in schema.walk()}
     left = edited(schema, remaining)
     if not left.fields:
-        raise InvalidInputError(f"{source}: not all columns can be dropped")
+        raise InvalidInputError(f"{source}: cannot drop all columns")
     return left

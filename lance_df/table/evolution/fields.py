@@ -72,16 +72,18 @@ def check_names(schema: Schema, *, before: Schema) -> None:
     for name in set(schema.names).difference(before.names):
         check_column_name(name)
         if "." in name:
-            raise InvalidInputError(f"column {name!r} has a dot in its name; use a struct field instead")
+            raise InvalidInputError(
+                f"column name {name!r} must not contain a dot; use a struct field instead"
+            )
 
 
 def _check_siblings(fields: Sequence[Field], within: str) -> None:
     names = [field.name for field in fields]
     for name in names:
         if not name or "\0" in name or not is_text(name):
-            raise InvalidInputError(f"{within + name!r} is no name of a column")
+            raise InvalidInputError(f"invalid column name {within + name!r}")
         if names.count(name) > 1:
-            raise InvalidInputError(f"two columns are called {within + name!r}")
+            raise InvalidInputError(f"duplicate column name {within + name!r}")
     for field in fields:
         _check_siblings(field.children, f"{within}{field.name}.")
 
@@ -199,7 +201,7 @@ class _Merge:
         for field in new:
             path = within + field.name
             if names.count(field.name) > 1:
-                raise InvalidInputError(f"two new columns are called {path!r}")
+                raise InvalidInputError(f"duplicate new column {path!r}")
             before = fields.get(field.name)
             if before is None:
                 fields[field.name] = self.numbering.numbered(field)
@@ -215,8 +217,9 @@ class _Merge:
         is_struct = before.is_struct and not before.is_packed and not before.is_blob
         is_list = self.in_lists and before.is_list and not before.children[0].is_leaf
         if before.logical_type != field.logical_type or not (is_struct or is_list):
-            raise InvalidInputError(f"there is a column {path!r} already")
+            raise InvalidInputError(f"column {path!r} already exists")
         if self.data_format != "2.2":
             raise UnsupportedFeatureError(
-                f"column {path!r} is there, and its struct gets no new fields in files of {self.data_format}"
+                f"column {path!r} already exists, and fields cannot be added to its struct in files of "
+                f"version {self.data_format}"
             )

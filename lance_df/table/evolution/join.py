@@ -31,11 +31,12 @@ class Lookup:
         """
         if table.schema.names.count(key) != 1:
             raise ColumnNotFoundError(
-                f"no column {key!r} to join on; the columns are {', '.join(map(repr, table.schema.names))}"
+                f"the join column {key!r} does not exist; the columns are "
+                f"{', '.join(map(repr, table.schema.names))}"
             )
         others = table.drop_columns([key]).combine_chunks()
         if not others.num_columns:
-            raise InvalidInputError(f"the data to join has no columns but {key!r}")
+            raise InvalidInputError(f"the data to join has only the column {key!r}")
         self._keys = table.column(key)
         self._known = _last_of_each(self._keys, key)
         self._values = others
@@ -51,7 +52,8 @@ class Lookup:
         """
         if keys.type != self._keys.type:
             raise InvalidInputError(
-                f"the keys are of type {keys.type}, those of the data to join of {self._keys.type}"
+                f"the join keys of the table have type {keys.type}, those of the data to join have type "
+                f"{self._keys.type}"
             )
         positions = pc.index_in(keys, value_set=self._known[0])
         return self._known[1].take(positions)
@@ -70,7 +72,7 @@ def _last_of_each(keys: pa.ChunkedArray, name: str) -> tuple[pa.Array, pa.Array]
     try:
         last = grouped(pa.table({"key": keys, "row": numbers}), ["key"]).aggregate([("row", "max")])
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as err:
-        raise InvalidInputError(f"rows cannot be joined by column {name!r} of type {keys.type}") from err
+        raise InvalidInputError(f"cannot join on column {name!r} of type {keys.type}") from err
     last = last.combine_chunks()
     return _array(last.column("key")), _array(last.column("row_max"))
 

@@ -23,10 +23,12 @@ def map_update(values: Mapping[str, str | None], *, replace: bool = False) -> Ma
         Keys or values are not text.
     """
     if not isinstance(values, Mapping):
-        raise InvalidInputError(f"a dict of texts is needed, not {type(values).__name__}")
+        raise InvalidInputError(f"metadata must be a dict of strings, got {type(values).__name__}")
     for key, value in values.items():
         if not is_text(key) or not (value is None or is_text(value)):
-            raise InvalidInputError(f"metadata are texts, not {key!r:.60}: {value!r:.60}")
+            raise InvalidInputError(
+                f"metadata keys and values must be strings, got {key!r:.60}: {value!r:.60}"
+            )
     entries = tuple((key, value) for key, value in values.items() if value is not None or not replace)
     return MapUpdate(entries, replace=replace)
 

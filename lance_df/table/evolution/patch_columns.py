@@ -67,7 +67,9 @@ def patched(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Patch
         The table has 0.1 files, which must not contain a column that another file replaces.
     """
     if data_version(table) == "0.1":
-        raise UnsupportedFeatureError(f"{table.uri}: columns of 0.1 files cannot be replaced in place")
+        raise UnsupportedFeatureError(
+            f"{table.uri}: columns of tables of file version 0.1 cannot be updated in place"
+        )
     part = _part(table, lookup)
     matches = lookup.find(read_keys(table, fragment, key))
     known = matches.is_valid().to_numpy(zero_copy_only=False)
@@ -97,11 +99,11 @@ def _part(table: Table, lookup: Lookup) -> Schema:
     fields = tuple(field for field in table.schema.fields if field.name in names)
     if unknown := sorted(names - {field.name for field in fields}):
         if unknown[0] in (ROW_ID, ROW_ADDRESS):
-            raise InvalidInputError(f"{unknown[0]} is a metadata column, which cannot be updated")
+            raise InvalidInputError(f"{unknown[0]} is a metadata column and cannot be updated")
         raise InvalidInputError(f"column {unknown[0]!r} does not exist in the table")
     part = Schema(fields=fields, metadata=table.schema.metadata)
     if schema_to_write(lookup.schema, part) != part:
-        raise InvalidInputError("structs are updated as a whole: the data lacks fields of one")
+        raise InvalidInputError("structs can only be updated as a whole, but the data lacks fields of one")
     return part
 
 

@@ -31,7 +31,7 @@ def staged_version(operation: ops.Overwrite) -> str | None:
     versions = {file.version for fragment in operation.fragments for file in fragment.files}
     if len(versions) > 1:
         raise InvalidInputError(
-            f"the data files are of versions {', '.join(sorted(versions))}; one is possible"
+            f"the data files have the versions {', '.join(sorted(versions))}; all must have the same version"
         )
     return next(iter(versions), None)
 
@@ -83,14 +83,13 @@ def _check_new(fragments: Iterable[Fragment], schema: Schema | None, version: st
             raise InvalidInputError(f"new fragment {number} has no data files or no rows")
         if fragment.deletion_file is not None:
             raise InvalidInputError(
-                f"new fragment {number} has a deletion file, which would not be found under its new id"
+                f"new fragment {number} has a deletion file, which would not be found under the fragment's "
+                "new id"
             )
         ids = {field_id for file in fragment.files for field_id in file.fields}
         unknown = sorted(field_id for field_id in ids - known if field_id >= 0)
         if schema is not None and unknown:
-            raise InvalidInputError(
-                f"new fragment {number} has fields that the schema does not have: {unknown}"
-            )
+            raise InvalidInputError(f"new fragment {number} has fields that are not in the schema: {unknown}")
 
 
 def _check_files(fragments: Iterable[Fragment], version: str) -> None:
@@ -101,15 +100,15 @@ def _check_files(fragments: Iterable[Fragment], version: str) -> None:
         counts = Counter(i for file in fragment.files for i in file.fields if i != TOMBSTONE)
         twice = [field_id for field_id, count in counts.items() if count > 1]
         if twice:
-            raise InvalidInputError(f"{where}: two data files hold field {twice[0]}")
+            raise InvalidInputError(f"{where}: two data files contain field {twice[0]}")
 
 
 def _check_file(file: DataFile, where: str, version: str) -> None:
     name = f"{where}: data file {file.path!r}"
     if not file.path or "/" in file.path or "\\" in file.path or file.path in (".", ".."):
-        raise InvalidInputError(f"{name}: the path is not the name of a file in the folder of data files")
+        raise InvalidInputError(f"{name}: the path must be the name of a file in the folder of data files")
     if (file.version == "0.1") != (version == "0.1"):
-        raise InvalidInputError(f"{name} is of version {file.version}, the table has {version}")
+        raise InvalidInputError(f"{name} has version {file.version}, but the table has version {version}")
     if file.version != "0.1" and len(file.fields) != len(file.column_indices):
         raise InvalidInputError(
             f"{name} lists {len(file.fields)} fields, but {len(file.column_indices)} column indices"

@@ -95,25 +95,27 @@ def _check_ids(table: Table) -> None:
     known = -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
     if highest > known:
         raise CorruptDataError(
-            f"{path}: there is a fragment {highest}, but the highest id given out is {known}"
+            f"{path}: fragment {highest} exists, but the highest assigned fragment id is {known}"
         )
     fields = [field.id for field in manifest.schema.walk()]
     if min(fields, default=0) < 0:
-        raise CorruptDataError(f"{path}: a field of the schema has id {min(fields)}")
+        raise CorruptDataError(f"{path}: a field of the schema has the invalid id {min(fields)}")
     has_deletions = bool(table.fragments.has_deletions.any())
     if has_deletions and not manifest.reader_feature_flags & FeatureFlag.DELETION_FILES:
-        raise CorruptDataError(f"{path}: rows are deleted, but the feature flag for deletions is not set")
+        raise CorruptDataError(
+            f"{path}: fragments have deleted rows, but the feature flag for deletion files is not set"
+        )
     mark = manifest.max_allocated_field_id
     if mark is not None and max(fields, default=-1) > mark:
         raise CorruptDataError(
-            f"{path}: there is a field {max(fields)}, but the highest id given out is {mark}"
+            f"{path}: field {max(fields)} exists, but the highest assigned field id is {mark}"
         )
 
 
 def _check_once(values: Sequence[object], what: str) -> None:
     twice = [value for value, count in Counter(values).items() if count > 1]
     if twice:
-        raise CorruptDataError(f"{what} {twice[0]} is there twice")
+        raise CorruptDataError(f"{what} {twice[0]} appears twice")
 
 
 def _check_files(table: Table, fragment: Fragment) -> None:
@@ -133,28 +135,29 @@ def _check_fields(table: Table, held: set[int], name: str) -> None:
     mark = table.manifest.max_allocated_field_id
     strange = [field_id for field_id in held if field_id < 0 or (mark is not None and field_id > mark)]
     if strange:
-        raise CorruptDataError(f"{name}: a data file has field {strange[0]}, which there never was")
+        raise CorruptDataError(f"{name}: a data file has field {strange[0]}, which was never assigned")
     missing = [
         field.name
         for field in table.schema.fields
         if not field.nullable and held.isdisjoint(node.id for node in field.walk())
     ]
     if missing:
-        raise CorruptDataError(f"{name}: no data file has column {missing[0]!r}, which must not be null")
+        raise CorruptDataError(f"{name}: no data file has column {missing[0]!r}, although it is not nullable")
 
 
 def _check_file(table: Table, fragment: Fragment, file: DataFile, name: str) -> None:
     mixed = table.manifest.reader_feature_flags & FeatureFlag.MIXED_FILE_VERSIONS
     expected = table.manifest.data_format
     if expected not in (None, "0.1", file.version) and not mixed:
-        raise CorruptDataError(f"{name}: {file.path!r} is of version {file.version}, the table of {expected}")
+        raise CorruptDataError(f"{name}: {file.path!r} has file version {file.version}, expected {expected}")
     if file.version != "0.1":
         _check_columns(table, file, f"{name}: {file.path!r}")
     reader = table.open_data_file(fragment, file)
     num_rows = table.fragment_rows(fragment)
     if reader.num_rows != num_rows:
         raise CorruptDataError(
-            f"{reader.path}: {reader.num_rows} rows, fragment {fragment.id} has {num_rows}"
+            f"{reader.path}: the file has {reader.num_rows} rows, but fragment {fragment.id} has "
+            f"{num_rows} rows"
         )
     if file.version != "0.1":
         _check_order(table, file, f"{name}: {file.path!r}")
@@ -168,7 +171,7 @@ def _check_columns(table: Table, file: DataFile, name: str) -> None:
     untold = set(file.fields).difference(columns, [TOMBSTONE])
     leaves = [field.id for field in table.schema.walk() if field.is_leaf and field.id in untold]
     if leaves:
-        raise CorruptDataError(f"{name}: field {leaves[0]} is listed, but has no column")
+        raise CorruptDataError(f"{name}: the manifest lists field {leaves[0]} without a column")
 
 
 def _check_order(table: Table, file: DataFile, name: str) -> None:
@@ -176,7 +179,10 @@ def _check_order(table: Table, file: DataFile, name: str) -> None:
     reader = open_file(table.data_file_location(file).open())
     stored, columns = reader.column_of, file.column_of()
     if stored.keys() == columns.keys() and stored != columns:
-        raise CorruptDataError(f"{name}: the file has its fields in the columns {stored}, not {columns}")
+        raise CorruptDataError(
+            f"{name}: the file maps its fields to the columns {stored}, but the manifest maps them to "
+            f"{columns}"
+        )
     if TOMBSTONE in file.fields:
         return
     live = table.schema.by_id()
@@ -186,7 +192,9 @@ def _check_order(table: Table, file: DataFile, name: str) -> None:
             and field.id in live
             and live[field.id].name == field.name
         ):
-            raise CorruptDataError(f"{name}: the file holds field {field.id}, which its table does not say")
+            raise CorruptDataError(
+                f"{name}: the file contains field {field.id}, but the manifest does not list it"
+            )
 
 
 def _check_blob_files(table: Table, fragment: Fragment) -> None:
@@ -252,8 +260,8 @@ def _check_row_ids(table: Table) -> None:
         raise CorruptDataError(f"{table.manifest_file.path}: two rows have the row id {same[0]}")
     if len(lasts) and int(lasts[-1]) >= table.manifest.next_row_id:
         raise CorruptDataError(
-            f"{table.manifest_file.path}: there is a row id {lasts[-1]}, but the next one to be given "
-            f"out is {table.manifest.next_row_id}"
+            f"{table.manifest_file.path}: row id {lasts[-1]} is in use, but the next row id to be assigned "
+            f"is {table.manifest.next_row_id}"
         )
 
 
@@ -263,7 +271,7 @@ def _check_row_versions(table: Table, fragment: Fragment, name: str, num_rows: i
             raise CorruptDataError(f"{name}: {len(versions)} row versions for {num_rows} rows")
         newest = int(versions.firsts.max(initial=0))
         if newest > table.version:
-            raise CorruptDataError(f"{name}: a row is of version {newest}, which is still to come")
+            raise CorruptDataError(f"{name}: a row has version {newest}, which does not exist yet")
 
 
 def _check_zones(table: Table) -> None:
@@ -275,8 +283,8 @@ def _check_zones(table: Table) -> None:
                 unknown = segment.without_zones()
                 if len(unknown):
                     raise CorruptDataError(
-                        f"{table.manifest_file.path}: index {name!r} ({segment.entry.uuid}) is said to cover "
-                        f"fragment {unknown[0]}, but has no zone of it"
+                        f"{table.manifest_file.path}: index {name!r} ({segment.entry.uuid}) lists fragment "
+                        f"{unknown[0]} as covered, but has no zones for it"
                     )
 
 
@@ -284,21 +292,23 @@ def _check_index(table: Table, index: IndexMetadata) -> None:
     name = f"{table.manifest_file.path}: index {index.name!r} ({index.uuid})"
     unknown = sorted(set(index.fields) - table.schema.by_id().keys())
     if unknown:
-        raise CorruptDataError(f"{name} is on field {unknown[0]}, which the schema does not have")
+        raise CorruptDataError(f"{name} is on field {unknown[0]}, which is not in the schema")
     if index.dataset_version > table.version:
         raise CorruptDataError(
-            f"{name} was built from version {index.dataset_version}, which is still to come"
+            f"{name} was built from version {index.dataset_version}, which does not exist yet"
         )
     covered = index.covered_fragments()
     highest = -1 if table.manifest.max_fragment_id is None else table.manifest.max_fragment_id
     if covered and covered.max() > highest:
-        raise CorruptDataError(f"{name} covers fragment {covered.max()}, which there never was")
+        raise CorruptDataError(f"{name} covers fragment {covered.max()}, which never existed")
     folder = table.index_location(index)
     for path, size in index.files:
         location = folder.child(path)
         try:
             actual = location.open().size
         except NotFoundError as err:
-            raise CorruptDataError(f"{location.uri}: this file of an index is missing") from err
+            raise CorruptDataError(f"{location.uri}: this index file is missing") from err
         if size not in (0, actual):
-            raise CorruptDataError(f"{location.uri}: {actual} bytes, its table says {size}")
+            raise CorruptDataError(
+                f"{location.uri}: the file has {actual} bytes, but the manifest says {size}"
+            )

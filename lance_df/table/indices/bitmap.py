@@ -53,7 +53,7 @@ class Bitmap:
             return Answer(RowRanges.none(), is_exact=True)
         (bitmaps,) = self._file.read(["bitmaps"], selected)
         if not pa.types.is_binary(bitmaps.type) and not pa.types.is_large_binary(bitmaps.type):
-            raise CorruptDataError(f"{self._file.name}: bitmaps are {bitmaps.type}, expected binary")
+            raise CorruptDataError(f"{self._file.name}: bitmaps have type {bitmaps.type}, expected binary")
         if bitmaps.null_count:
             raise CorruptDataError(f"{self._file.name}: a bitmap is null")
         parts = []

@@ -80,13 +80,15 @@ class BloomFilter:
             return np.ones(len(rows), dtype=np.bool_)
         (filters,) = self._file.read(["bloom_filter_data"], rows)
         if not pa.types.is_binary(filters.type) and not pa.types.is_large_binary(filters.type):
-            raise CorruptDataError(f"{self._file.name}: filters are {filters.type}, expected binary")
+            raise CorruptDataError(
+                f"{self._file.name}: bloom filters have type {filters.type}, expected binary"
+            )
         wide = filters.cast(pa.large_binary())
         offsets = np.frombuffer(wide.buffers()[1], np.int64, len(wide) + 1, wide.offset * 8)
         sizes = np.diff(offsets)
         if filters.null_count or (sizes % BLOCK_BYTES).any() or (sizes <= 0).any():
             raise CorruptDataError(
-                f"{self._file.name}: a filter is not made of blocks of {BLOCK_BYTES} bytes"
+                f"{self._file.name}: the size of a bloom filter is not a multiple of {BLOCK_BYTES} bytes"
             )
         data = np.frombuffer(wide.buffers()[2], np.uint8)
         matches = np.zeros(len(rows), dtype=np.bool_)

@@ -39,16 +39,21 @@ class BTree:
         self._lookup = folder.open(_LOOKUP_FILE)
         minimum, maximum = self._lookup.read(["min", "max"])
         if minimum.type != maximum.type:
-            raise CorruptDataError(f"{self._lookup.name}: min is {minimum.type}, max is {maximum.type}")
+            raise CorruptDataError(
+                f"{self._lookup.name}: min has type {minimum.type}, but max has type {maximum.type}"
+            )
         self._page_numbers, nulls = self._lookup.read_counts(["page_idx", "null_count"])
         if "batch_size" not in self._lookup.metadata:
             # the pages of old releases are row groups of a 0.1 file; scans do not use such an index
             raise UnsupportedFeatureError(
-                f"{self._lookup.name}: a tree of an old release, without batch_size"
+                f"{self._lookup.name}: this B-tree index was built by an old release and has no batch_size"
             )
         self._batch_rows = self._lookup.number("batch_size")
         if not 0 < self._batch_rows < 2**31:
-            raise CorruptDataError(f"{self._lookup.name}: pages of {self._batch_rows} rows")
+            raise CorruptDataError(
+                f"{self._lookup.name}: pages must have at least 1 and less than 2**31 rows, got "
+                f"{self._batch_rows}"
+            )
         self._bounds = _page_bounds(minimum, maximum, nulls, self._batch_rows)
 
     @property
@@ -77,20 +82,21 @@ class BTree:
         values, ids = self._data.read(["values", "ids"], wanted, [None, pa.uint64()])
         if values.type != self._bounds.min.type:
             raise CorruptDataError(
-                f"{self._data.name}: values are {values.type}, their bounds {self._bounds.min.type}"
+                f"{self._data.name}: values have type {values.type}, but the page bounds have type "
+                f"{self._bounds.min.type}"
             )
         truth = evaluate(predicate, {path: values}, len(values)).fill_null(False)
         matching = np.asarray(ids)[np.asarray(truth)]
         if matching.size and matching.max() >= 1 << 63:
-            raise CorruptDataError(f"{self._data.name}: row {matching.max()} is beyond all possible rows")
+            raise CorruptDataError(f"{self._data.name}: row {matching.max()} is out of range")
         return Answer(RowRanges.from_positions(matching), is_exact=True)
 
     def _page_rows(self, page_numbers: npt.NDArray[np.int64]) -> RowRanges:
         starts = page_numbers * self._batch_rows
         if starts.size and starts.max() >= self._data.num_rows:
             raise CorruptDataError(
-                f"{self._lookup.name}: page {page_numbers.max()} of {self._batch_rows} rows, "
-                f"but {_DATA_FILE} has {self._data.num_rows} rows"
+                f"{self._lookup.name}: page {page_numbers.max()} of {self._batch_rows} rows is out of "
+                f"range, {_DATA_FILE} has {self._data.num_rows} rows"
             )
         return RowRanges.from_ranges(starts, np.minimum(starts + self._batch_rows, self._data.num_rows))
 

@@ -72,7 +72,7 @@ class IndexFile:
             self._source, self._reader = _opened(location, size)
         except NotFoundError as err:
             raise CorruptDataError(
-                f"{self.name}: the manifest lists an index, but its file is missing"
+                f"{self.name}: this index file is missing, although the manifest lists the index"
             ) from err
         if footprint is not None:
             footprint.add(self._reader.footprint.num_bytes)
@@ -109,7 +109,9 @@ class IndexFile:
             if expected is None:
                 continue
             if array.type != expected:
-                raise CorruptDataError(f"{self.name}: column {name!r} is {array.type}, expected {expected}")
+                raise CorruptDataError(
+                    f"{self.name}: column {name!r} has type {array.type}, expected {expected}"
+                )
             if array.null_count:
                 raise CorruptDataError(f"{self.name}: column {name!r} holds nulls")
         return arrays
@@ -119,10 +121,15 @@ class IndexFile:
         counts = []
         for name, array in zip(names, self.read(names), strict=True):
             if not pa.types.is_unsigned_integer(array.type) or array.null_count:
-                raise CorruptDataError(f"{self.name}: column {name!r} of {array.type} holds no plain counts")
+                raise CorruptDataError(
+                    f"{self.name}: column {name!r} of type {array.type} must be unsigned integers without "
+                    "nulls"
+                )
             values = np.asarray(array)
             if values.size and values.max() > 2**32:
-                raise CorruptDataError(f"{self.name}: column {name!r} holds {values.max()}, beyond 2**32")
+                raise CorruptDataError(
+                    f"{self.name}: column {name!r} contains {values.max()}, which is greater than 2**32"
+                )
             counts.append(values.astype(np.int64))
         return counts
 
@@ -155,7 +162,9 @@ class IndexFile:
     def _field(self, name: str):  # type: ignore[no-untyped-def]
         if name not in self._fields:
             names = ", ".join(self._fields) or "none"
-            raise CorruptDataError(f"{self.name}: no column {name!r} in this index file; there are: {names}")
+            raise CorruptDataError(
+                f"{self.name}: this index file has no column {name!r}; the columns are {names}"
+            )
         return self._fields[name]
 
 

@@ -68,7 +68,7 @@ class PruneResult:
         """Return the physical rows of one fragment that may match; ``None`` for all of them."""
         position = int(np.searchsorted(self.fragment_ids, fragment_id))
         if position == len(self.fragment_ids) or self.fragment_ids[position] != fragment_id:
-            raise InvalidInputError(f"fragment {fragment_id} was not asked about")
+            raise InvalidInputError(f"fragment {fragment_id} was not part of this pruning")
         if fragment_id > _MAX_FRAGMENT_ID:
             return None
         start, stop = fragment_id << FRAGMENT_BITS, int(self._stops[position])
@@ -100,7 +100,7 @@ def prune(
     asked = np.unique(np.asarray(fragment_ids, dtype=np.int64))
     positions = table.fragments.positions(asked)
     if (positions < 0).any():
-        raise InvalidInputError(f"{table.uri}: there is no fragment {asked[positions < 0][0]}")
+        raise InvalidInputError(f"{table.uri}: fragment {asked[positions < 0][0]} does not exist")
     answers = table.index_answers if keeps_answers and len(asked) == len(table.fragments) else None
     pruner = _Pruner(table, asked, np.asarray(table.fragments.physical_rows)[positions], answers)
     simple = simplify(predicate)

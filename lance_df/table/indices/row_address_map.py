@@ -87,18 +87,20 @@ def serialize_row_addresses(addresses: npt.NDArray[np.uint64]) -> bytes:
 
 def _entries(data: memoryview, source: str) -> Iterator[tuple[int, BitMap | None]]:
     if len(data) < _COUNT.size:
-        raise CorruptDataError(f"{source}: a row set of {len(data)} bytes, expected 4 at least")
+        raise CorruptDataError(f"{source}: a row set has {len(data)} bytes, expected at least 4")
     (count,) = _COUNT.unpack_from(data)
     position = _COUNT.size
     for _ in range(count):
         if len(data) - position < _ENTRY.size:
-            raise CorruptDataError(f"{source}: a row set of {len(data)} bytes is cut, it names {count} parts")
+            raise CorruptDataError(
+                f"{source}: a row set of {len(data)} bytes is truncated, it should have {count} parts"
+            )
         high, num_bytes = _ENTRY.unpack_from(data, position)
         position += _ENTRY.size
         if num_bytes > len(data) - position or high >= _MAX_HIGH:
             raise CorruptDataError(
-                f"{source}: part {high} of a row set takes {num_bytes} bytes, "
-                f"but {len(data) - position} are left"
+                f"{source}: part {high} of a row set needs {num_bytes} bytes, but only "
+                f"{len(data) - position} are left"
             )
         low = read_roaring(bytes(data[position : position + num_bytes]), source=source) if num_bytes else None
         position += num_bytes

@@ -38,7 +38,7 @@ class Zones:
         """Read the three columns that zone maps and Bloom filters share."""
         fragment_ids, offsets, lengths = file.read_counts(["fragment_id", "zone_start", "zone_length"])
         if (offsets + lengths > 1 << FRAGMENT_BITS).any() or (fragment_ids >= 1 << 31).any():
-            raise CorruptDataError(f"{file.name}: a zone lies beyond the possible rows of a fragment")
+            raise CorruptDataError(f"{file.name}: a zone lies outside the possible rows of a fragment")
         starts = (fragment_ids << FRAGMENT_BITS) + offsets
         return cls(fragment_ids, starts, starts + lengths)
 
@@ -70,7 +70,9 @@ class ZoneMap:
         self._zones = Zones.read(file)
         minimum, maximum = file.read(["min", "max"])
         if minimum.type != maximum.type:
-            raise CorruptDataError(f"{file.name}: min is {minimum.type}, max is {maximum.type}")
+            raise CorruptDataError(
+                f"{file.name}: min has type {minimum.type}, but max has type {maximum.type}"
+            )
         null_count, nan_count = file.read_counts(["null_count", "nan_count"])
         self._bounds = ZoneBounds(
             min=minimum,

@@ -66,7 +66,7 @@ def auto_cleanup(table: Table) -> CleanupStats | None:
         return cleanup(table, _policy(config, pinned=frozenset({table.version - 1})))
     except LanceError as err:
         message = (
-            f"{table.uri}: version {table.version} is committed, but old versions were not removed: {err}"
+            f"{table.uri}: version {table.version} was committed, but removing old versions failed: {err}"
         )
         warnings.warn(message, RuntimeWarning, stacklevel=4)
         return None
@@ -82,7 +82,7 @@ def parse_duration(text: str) -> dt.timedelta:
     """
     parts = _PART.findall(text)
     if not parts or _PART.sub("", text).strip() or any(unit not in _SECONDS for _, unit in parts):
-        raise InvalidInputError(f"{text!r} is no duration such as '14days' or '1h 30m'")
+        raise InvalidInputError(f"invalid duration {text!r}; use one such as '14days' or '1h 30m'")
     try:
         return dt.timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
     except OverflowError:
@@ -106,5 +106,5 @@ def _number(config: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not re.fullmatch(r"\d{1,18}", text):
-        raise InvalidInputError(f"{_PREFIX}{name} is {text!r}, expected a number")
+        raise InvalidInputError(f"{_PREFIX}{name} must be a number, got {text!r}")
     return int(text)

@@ -143,7 +143,10 @@ def _row_ranges(file: IndexFile) -> Iterator[RowRange]:
 def _listed(file: IndexFile, bitmaps: pa.Array) -> Iterator[tuple[int, npt.NDArray[np.uint64]]]:
     """Yield the position of the bitmap and the rows, for each part of each bitmap."""
     if not pa.types.is_binary(bitmaps.type) or bitmaps.null_count:
-        raise CorruptDataError(f"{file.name}: bitmaps of {bitmaps.type}, {bitmaps.null_count} of them null")
+        raise CorruptDataError(
+            f"{file.name}: bitmaps must be non-null binary, got type {bitmaps.type} with "
+            f"{bitmaps.null_count} nulls"
+        )
     for position, bitmap in enumerate(bitmaps):
         for high, low in read_row_sets(bitmap.as_buffer(), source=file.name):
             yield position, np.asarray(low.to_array(), np.uint64) | np.uint64(high << 32)

@@ -72,8 +72,9 @@ class FilterSize:
             is_valid = False
         if not is_valid:
             raise UnsupportedFeatureError(
-                f"{file.name}: filters of {size.num_rows} values with an error of {size.probability!r}; "
-                f"filters of at most {_MAX_FILTER_BYTES} bytes are built"
+                f"{file.name}: cannot build bloom filters for {size.num_rows} values with a false positive "
+                f"probability of {size.probability!r}; the maximum size of a filter is {_MAX_FILTER_BYTES} "
+                "bytes"
             )
         return size
 

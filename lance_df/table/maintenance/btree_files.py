@@ -104,7 +104,10 @@ def btree_bounds(folder: IndexFolder) -> tuple[pa.Scalar | None, pa.Scalar | Non
 def _data_file(folder: IndexFolder) -> IndexFile:
     metadata = folder.open(_LOOKUP_FILE).metadata
     if "batch_size" not in metadata or metadata.get("range_partitioned", b"false") != b"false":
-        raise UnsupportedFeatureError(f"{folder.location.uri}: a tree of an old release, or of several files")
+        raise UnsupportedFeatureError(
+            f"{folder.location.uri}: this B-tree index was built by an old release or has several data "
+            "files, which is not supported"
+        )
     return folder.open(_DATA_FILE)
 
 

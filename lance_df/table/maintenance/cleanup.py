@@ -321,8 +321,9 @@ def _sort_versions(survey: _Survey) -> dict[int, Candidate]:
         )
         if is_old and version in tags and policy.error_if_tagged:
             raise InvalidInputError(
-                f"{table.uri}: version {version}, which is to be removed, has the tag {tags[version]!r}; "
-                "delete the tag, or pass error_if_tagged_old_versions=False to keep such versions"
+                f"{table.uri}: version {version} cannot be removed because it has the tag "
+                f"{tags[version]!r}; delete the tag, or pass error_if_tagged_old_versions=False to keep "
+                "tagged versions"
             )
         bases = survey.bases.of(file.manifest, table.location)
         if entry is not None and is_old and version not in tags and version not in starts:

@@ -65,7 +65,7 @@ class CleanupPolicy:
             if value is not None and (not _is_integer(value) or value < 1):
                 raise InvalidInputError(f"{name} must be a positive integer, got {value!r}")
         if self.versions is not None and not (self.versions and all(map(_is_integer, self.versions))):
-            raise InvalidInputError("versions must be some version numbers")
+            raise InvalidInputError("versions must contain at least one version number")
 
     def first_retained(self, versions: list[int]) -> int | None:
         """Return the oldest of ascending versions that `retain_versions` keeps; None if it keeps none."""

@@ -130,9 +130,9 @@ def _written(
         return fragments_copied(table, old, version=version, limits=limits)
     if options.compaction_mode == FORCE_BINARY_COPY:
         raise UnsupportedFeatureError(
-            f"{table.uri}: the pages of fragments {old[0].id} to {old[-1].id} cannot be copied: rows are "
-            "deleted, or columns are not in all of the files, not of the table's version, blobs, or "
-            "dictionaries with indices of 8 or 16 bits"
+            f"{table.uri}: the pages of fragments {old[0].id} to {old[-1].id} cannot be copied. Copying "
+            "requires that no rows are deleted, that each file has all columns and the table's file "
+            "version, and that there are no blobs and no dictionaries with 8-bit or 16-bit indices"
         )
     return _reencoded(table, old, options, version=version, limits=limits)
 
@@ -210,7 +210,7 @@ def commit_rewrites(
         return table
     old_ids = [fragment.id for group in groups for fragment in group.old_fragments]
     if len(set(old_ids)) != len(old_ids):
-        raise InvalidInputError("two of the rewrites replace the same fragment")
+        raise InvalidInputError("two rewrites replace the same fragment")
     latest, numbered = _numbered(table, groups, commit_options)
     # commits of others between the two versions are checked, unless there cannot be any
     base = table if commit_options is None or not commit_options.strict else latest
@@ -250,7 +250,9 @@ def with_extended_indices(
     try:
         return optimize_indices(compacted, names=names, extended_by=new, commit_options=commit_options)
     except LanceError as err:
-        message = f"{before.uri}: version {compacted.version} is compacted, but its indices are not: {err}"
+        message = (
+            f"{before.uri}: version {compacted.version} was compacted, but updating its indices failed: {err}"
+        )
         warnings.warn(message, RuntimeWarning, stacklevel=5)
         return compacted
 
@@ -279,8 +281,8 @@ def _check_rows(table: Table, old: Sequence[Fragment], new: Sequence[Fragment]) 
     written = sum(fragment.physical_rows for fragment in new)
     if written != expected:
         raise CorruptDataError(
-            f"{table.uri}: the fragments {old[0].id} to {old[-1].id} have {written} rows, "
-            f"version {table.version} says {expected}"
+            f"{table.uri}: fragments {old[0].id} to {old[-1].id} have {written} rows, but version "
+            f"{table.version} lists {expected}"
         )
 
 
@@ -294,7 +296,7 @@ def _file_version(table: Table, options: CompactionOptions) -> str:
     wanted = options.data_storage_version
     if wanted is not None and resolve_version(wanted) != table_version:
         raise UnsupportedFeatureError(
-            f"{table.uri}: the table is of file version {table_version}; "
-            f"this release does not compact to {wanted!r}"
+            f"{table.uri}: the table has file version {table_version}; compacting to version {wanted!r} is "
+            "not supported by this release"
         )
     return table_version

@@ -87,7 +87,7 @@ class CompactionOptions:
             raise InvalidInputError(f"materialize_deletions_threshold must be a number, got {threshold!r}")
         excluded = tuple(map(as_integer, self.excluded_fragment_ids))
         if None in excluded:
-            raise InvalidInputError("excluded_fragment_ids must be integers")
+            raise InvalidInputError("excluded_fragment_ids must be a list of integers")
         object.__setattr__(self, "excluded_fragment_ids", excluded)
         if self.compaction_mode not in (None, REENCODE, TRY_BINARY_COPY, FORCE_BINARY_COPY):
             raise InvalidInputError(
@@ -95,7 +95,9 @@ class CompactionOptions:
                 "use 'reencode', 'try_binary_copy' or 'force_binary_copy'"
             )
         if self.defer_index_remap:
-            raise UnsupportedFeatureError("this release writes no fragment reuse index to defer remapping to")
+            raise UnsupportedFeatureError(
+                "defer_index_remap is not supported: this release cannot write a fragment reuse index"
+            )
 
 
 def compaction_options(table: Table, given: Mapping[str, Any]) -> CompactionOptions:
@@ -116,7 +118,7 @@ def compaction_options(table: Table, given: Mapping[str, Any]) -> CompactionOpti
     names = {each.name for each in dataclasses.fields(CompactionOptions)}
     unknown = sorted(set(given) - names)
     if unknown:
-        raise InvalidInputError(f"a compaction has no option {unknown[0]!r}")
+        raise InvalidInputError(f"unknown compaction option {unknown[0]!r}")
     options: dict[str, Any] = _configured(table.manifest.config)
     options.update((name, value) for name, value in given.items() if value is not None)
     if "excluded_fragment_ids" in options:
@@ -133,7 +135,7 @@ def _configured(config: Mapping[str, str]) -> dict[str, Any]:
         try:
             options[name] = _PARSERS[name](text)
         except ValueError as err:
-            raise InvalidInputError(f"the table's configuration says {key} = {text!r}: {err}") from err
+            raise InvalidInputError(f"{key} = {text!r} in the table's config is invalid: {err}") from err
     return options
 
 

@@ -65,7 +65,7 @@ def index_statistics(table: Table, name: str) -> dict[str, Any]:
     """
     segments = _by_name(table).get(name)
     if segments is None:
-        raise IndexNotFoundError(f"{table.uri}: no index {name!r}")
+        raise IndexNotFoundError(f"{table.uri}: index {name!r} does not exist")
     details = [segment_statistics(table, entry) for entry, _ in segments]
     covered = [information["fragment_ids"] for _, information in segments]
     indexed = set[int]().union(*covered)

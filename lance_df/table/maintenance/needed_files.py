@@ -180,8 +180,8 @@ def _check_known(file: ManifestFile) -> None:
     flags = file.manifest.reader_feature_flags | file.manifest.writer_feature_flags
     if unknown := flags & ~(READABLE | WRITABLE):
         raise UnsupportedFeatureError(
-            f"{file.path}: feature flags {unknown:#x} are unknown, and may stand for files that are needed; "
-            "clean up with a newer release"
+            f"{file.path}: feature flags {unknown:#x} are unknown, so files may be in use that this "
+            "release does not know; clean up with a newer release"
         )
 
 

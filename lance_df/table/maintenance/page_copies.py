@@ -99,7 +99,7 @@ def _columns(table: Table, fragment: Fragment) -> list[tuple[Container, int]]:
         file = fragment.file_of(field_id)
         number = None if file is None else file.column_of().get(field_id)
         if file is None or number is None:
-            raise CorruptDataError(f"{table.name_of(fragment)}: no file has field {field_id}")
+            raise CorruptDataError(f"{table.name_of(fragment)}: no data file contains field {field_id}")
         if file.path not in opened:
             opened[file.path] = _open(table, fragment, file)
         columns.append((opened[file.path], number))
@@ -114,8 +114,8 @@ def _open(table: Table, fragment: Fragment, file: DataFile) -> Container:
         raise CorruptDataError(f"{location.uri}: this data file is missing") from err
     if (container.num_rows, container.version) != (fragment.physical_rows, file.version):
         raise CorruptDataError(
-            f"{container.path}: a file of version {container.version} with {container.num_rows} rows, "
-            f"its table says {file.version} and {fragment.physical_rows}"
+            f"{container.path}: the file has version {container.version} and {container.num_rows} rows, "
+            f"but its manifest says version {file.version} and {fragment.physical_rows} rows"
         )
     return container
 

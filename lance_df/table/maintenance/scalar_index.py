@@ -92,9 +92,11 @@ def create_index(
     name = free_index_name(table, column, field, builder.kind) if name is None else name
     replaced = [index for index in table.indices if index.name == name]
     if any(index.fields != (field.id,) for index in replaced):
-        raise IndexAlreadyExistsError(f"{table.uri}: there is an index {name!r} on other columns")
+        raise IndexAlreadyExistsError(f"{table.uri}: index {name!r} already exists on other columns")
     if replaced and not replace:
-        raise IndexAlreadyExistsError(f"{table.uri}: there is an index {name!r} already; pass replace=True")
+        raise IndexAlreadyExistsError(
+            f"{table.uri}: index {name!r} already exists; pass replace=True to replace it"
+        )
     scanned = BitMap(table.fragments.ids.tolist() if train else ())
     request = BuildRequest(table, column, field, name, (), scanned, rows_per_zone=zone_rows)
     with uncommitted_files() as files:
@@ -112,7 +114,7 @@ def drop_index(table: Table, name: str) -> Table:
     removed = tuple(index for index in table.indices if index.name == name)
     if not removed:
         names = ", ".join(sorted({repr(index.name) for index in table.indices})) or "none"
-        raise IndexNotFoundError(f"{table.uri}: no index {name!r}; there are: {names}")
+        raise IndexNotFoundError(f"{table.uri}: index {name!r} does not exist; the indices are: {names}")
     return commit_change(table, CreateIndex((), removed), rows=NO_ROWS)
 
 
@@ -154,7 +156,7 @@ def optimize_indices(
         Others changed a column meanwhile. No files are left behind.
     """
     if num_indices_to_merge is not None and num_indices_to_merge < 0:
-        raise InvalidInputError(f"num_indices_to_merge must not be negative, got {num_indices_to_merge}")
+        raise InvalidInputError(f"num_indices_to_merge must be at least 0, got {num_indices_to_merge}")
     segments: dict[str, list[IndexMetadata]] = {}
     for index in table.indices:
         if names is None or index.name in names:
@@ -162,8 +164,8 @@ def optimize_indices(
     others = {name for name, entries in segments.items() if _builder_of(entries) is None}
     if others and names is not None:
         raise UnsupportedFeatureError(
-            f"{table.uri}: index {min(others)!r} is of a kind that this release does not build; "
-            "use pylance's optimize_indices for it"
+            f"{table.uri}: index {min(others)!r} has a type that this release cannot update; use pylance's "
+            "optimize_indices for it"
         )
     new: list[IndexMetadata] = []
     removed: list[IndexMetadata] = []
@@ -267,6 +269,6 @@ def _indexed_field(table: Table, column: str, index_type: str) -> tuple[str, Fie
     """Return the name of a column in scans, and its field."""
     scanned = scanned_field(table, column)
     if scanned is None or not BUILDERS[index_type].accepts(scanned[1]):
-        what = "that" if scanned is None else f"column {column!r} of type {scanned[1].logical_type}"
-        raise UnsupportedFeatureError(f"{table.uri}: no {index_type} index can be built of {what}")
+        what = "this column" if scanned is None else f"column {column!r} of type {scanned[1].logical_type}"
+        raise UnsupportedFeatureError(f"{table.uri}: a {index_type} index is not supported on {what}")
     return scanned

@@ -47,8 +47,8 @@ def with_zone_maps_of_casts(
         return _rebuilt(before, after, dropped, commit_options)
     except LanceError as err:
         message = (
-            f"{after.uri}: version {after.version} has the new columns, but no zone maps of them "
-            f"({', '.join(sorted(dropped))}): {err}"
+            f"{after.uri}: version {after.version} was committed with the new columns, but building their "
+            f"zone maps ({', '.join(sorted(dropped))}) failed: {err}"
         )
         warnings.warn(message, RuntimeWarning, stacklevel=4)
         return after

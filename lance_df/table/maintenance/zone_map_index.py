@@ -112,6 +112,6 @@ def field_with_bounds(table: Table, column: str) -> tuple[str, Field]:
     """
     scanned = scanned_field(table, column)
     if scanned is None or not has_bounds(scanned[1]):
-        what = "that" if scanned is None else f"column {column!r} of type {scanned[1].logical_type}"
-        raise UnsupportedFeatureError(f"{table.uri}: no zone map can be built of {what}")
+        what = "this column" if scanned is None else f"column {column!r} of type {scanned[1].logical_type}"
+        raise UnsupportedFeatureError(f"{table.uri}: a zone map is not supported on {what}")
     return scanned

@@ -96,7 +96,8 @@ class BasePaths:
         if base is None:
             known = ", ".join(map(str, sorted(self._bases))) or "none"
             raise CorruptDataError(
-                f"{self._source}: a file refers to base path {base_id}; the base paths are: {known}"
+                f"{self._source}: a file refers to base path {base_id}, which does not exist; the base "
+                f"paths are: {known}"
             )
         return self._open(base)
 
@@ -104,7 +105,9 @@ class BasePaths:
         with self._lock:
             if base.id not in self._opened:
                 if not base.path or "\0" in base.path:
-                    raise CorruptDataError(f"{self._source}: base path {base.id} is {base.path!r}")
+                    raise CorruptDataError(
+                        f"{self._source}: base path {base.id} has the invalid path {base.path!r}"
+                    )
                 self._opened[base.id] = self._root.elsewhere(base.path, f"base_{base.id}")
             return self._opened[base.id]
 
@@ -137,5 +140,5 @@ def check_distinct(old: Iterable[BasePath], new: Iterable[BasePath]) -> None:
     seen = {key for base in old for key in keys(base)}
     for base in new:
         for what, text in keys(base) & seen:
-            raise InvalidInputError(f"two base paths would have the {what} {text!r}, which exists already")
+            raise InvalidInputError(f"two base paths cannot have the same {what} {text!r}")
         seen |= keys(base)

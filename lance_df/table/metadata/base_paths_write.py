@@ -47,7 +47,7 @@ class DatasetBasePath:
     def __post_init__(self) -> None:
         is_text = isinstance(self.path, str)
         if not is_text or not self.path or "\0" in self.path:
-            raise InvalidInputError(f"a base path is a path or a URL, not {self.path!r}")
+            raise InvalidInputError(f"a base path must be a path or a URL, got {self.path!r}")
 
 
 def as_base_path(base: object) -> DatasetBasePath:
@@ -63,7 +63,7 @@ def as_base_path(base: object) -> DatasetBasePath:
     try:
         return DatasetBasePath(base.path, base.name, base.is_dataset_root, base.id)  # type: ignore[attr-defined]
     except AttributeError as err:
-        raise InvalidInputError(f"a DatasetBasePath is needed, not {type(base).__name__}") from err
+        raise InvalidInputError(f"expected a DatasetBasePath, got {type(base).__name__}") from err
 
 
 def checked_bases(
@@ -86,11 +86,12 @@ def checked_bases(
         base_id = each.id or 0
         if not 0 <= base_id <= _MAX_ID or (base_id and base_id in taken):
             raise InvalidInputError(
-                f"base path {each.path} cannot have the id {base_id}; in use: {sorted(taken)}"
+                f"base path {each.path}: the id {base_id} is invalid or already in use; the ids in use are "
+                f"{sorted(taken)}"
             )
         taken.add(base_id)
         if is_chained(each.path):
-            raise InvalidInputError(f"a base path is no chain of filesystems, as {each.path!r} is")
+            raise InvalidInputError(f"base path {each.path!r} must not be a chained URL")
         path = path_for(each.path, table, table)
         new.append(BasePath(id=base_id, path=path, is_dataset_root=each.is_dataset_root, name=each.name))
     check_distinct(registered, new)
@@ -131,11 +132,11 @@ def choose_targets(
         chosen = [_find(bases, name) for name in names or ()]
         return tuple(DataTarget(folders.data_folder(base.id), base.id) for base in chosen) or (default,)
     if names:
-        raise InvalidInputError("target_bases and target_all_bases exclude each other")
+        raise InvalidInputError("target_bases and target_all_bases cannot be combined")
     ordered = sorted(bases, key=lambda base: base.id)
     targets = tuple(DataTarget(folders.data_folder(base.id), base.id) for base in ordered)
     if not targets and not all_bases:
-        raise InvalidInputError(f"{table.uri}: target_all_bases without base paths that are registered")
+        raise InvalidInputError(f"{table.uri}: target_all_bases requires at least one registered base path")
     return (default, *targets) if all_bases else targets
 
 
@@ -150,7 +151,7 @@ def moved_bases(bases: Sequence[BasePath], moves: Mapping[str, str], table: Loca
         A prefix matches no base path, or a new path is invalid.
     """
     if not moves:
-        raise InvalidInputError("no path to move is given")
+        raise InvalidInputError("no base path to move was given")
     prefixes = {_plain(old): (old, new) for old, new in moves.items()}
     used = set()
     moved = []
@@ -168,7 +169,9 @@ def moved_bases(bases: Sequence[BasePath], moves: Mapping[str, str], table: Loca
     if unused := prefixes.keys() - used:
         known = ", ".join(repr(base.path) for base in bases) or "none"
         wanted = prefixes[unused.pop()][0]
-        raise InvalidInputError(f"{table.uri}: no base path begins with {wanted!r}; there are: {known}")
+        raise InvalidInputError(
+            f"{table.uri}: no base path begins with {wanted!r}; the base paths are: {known}"
+        )
     return tuple(moved)
 
 
@@ -180,7 +183,7 @@ def _find(bases: Sequence[BasePath], wanted: str) -> BasePath:
         if _plain(str(wanted)) == _plain(base.path):
             return base
     known = ", ".join(repr(base.name or base.path) for base in bases) or "none"
-    raise InvalidInputError(f"base path {wanted!r} not found; those registered are: {known}")
+    raise InvalidInputError(f"base path {wanted!r} does not exist; the base paths are: {known}")
 
 
 def _plain(path: str) -> str:

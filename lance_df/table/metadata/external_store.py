@@ -160,7 +160,8 @@ def open_stored(table: Location, manifest: StoredManifest) -> ByteSource:
     rest = manifest.name.removeprefix(manifest.final_name)
     if parsed is None or parsed[0] != manifest.version or "/" in rest or (rest and rest[0] != "-"):
         raise CorruptDataError(
-            f"{table.uri}: the external store names {manifest.name!r} for version {manifest.version}"
+            f"{table.uri}: the external manifest store has the invalid name {manifest.name!r} for version "
+            f"{manifest.version}"
         )
     folder = table / VERSIONS_DIR
     # another client may finish the commit, and delete the staged file, at any time
@@ -171,13 +172,14 @@ def open_stored(table: Location, manifest: StoredManifest) -> ByteSource:
             continue
         if manifest.size is not None and source.size != manifest.size:
             raise CorruptDataError(
-                f"{source.path}: {source.size} bytes, the external store says {manifest.size}"
+                f"{source.path}: the file has {source.size} bytes, but the external manifest store says "
+                f"{manifest.size}"
             )
         return source
     kind = VersionNotFoundError if manifest.is_final else CorruptDataError
     raise kind(
-        f"{table.uri}: the manifest {manifest.name!r} that the external store names for version "
-        f"{manifest.version} does not exist"
+        f"{table.uri}: the external manifest store names the manifest {manifest.name!r} for version "
+        f"{manifest.version}, but it does not exist"
     )
 
 

@@ -58,7 +58,7 @@ class DynamoDBManifestStore:
         committer: str = "lance_df",
     ) -> None:
         if not table_name:
-            raise InvalidInputError(f"the name of a DynamoDB table is needed, got {table_name!r}")
+            raise InvalidInputError(f"the name of a DynamoDB table must not be empty, got {table_name!r}")
         self.table_name = table_name
         self._committer = committer
         options = s3_options(storage_options)
@@ -143,7 +143,7 @@ class DynamoDBManifestStore:
             if was_refused(err):
                 raise self._failure(err) from None
             raise CommitStateUnknownError(
-                f"DynamoDB table {self.table_name}: failed while it was written ({_code(err)})"
+                f"DynamoDB table {self.table_name}: the write failed with an unknown outcome ({_code(err)})"
             ) from None
         return True
 
@@ -155,12 +155,12 @@ class DynamoDBManifestStore:
             size = int(item["size"]["N"]) if "size" in item else None
         except (KeyError, TypeError, ValueError) as err:
             raise CorruptDataError(
-                f"DynamoDB table {self.table_name}: an item of {table} is damaged"
+                f"DynamoDB table {self.table_name}: an item of {table} is corrupt"
             ) from err
         if not path.startswith(prefix):
             raise CorruptDataError(
-                f"DynamoDB table {self.table_name}: names {path!r} for version {version} of {table}, "
-                f"which is not in {VERSIONS_DIR}"
+                f"DynamoDB table {self.table_name}: the path {path!r} of version {version} of {table} is "
+                f"not in {VERSIONS_DIR}"
             )
         return StoredManifest(version, path.removeprefix(prefix), size)
 
@@ -194,7 +194,9 @@ def parse_dynamodb_url(url: str) -> tuple[str, str]:
     parameters = parse_qs(query, keep_blank_values=True)
     names = parameters.get(_TABLE_PARAMETER, [])
     if len(parameters) != 1 or len(names) != 1 or not names[0]:
-        raise InvalidInputError(f"{SCHEME}{path}: such a URL ends with ?{_TABLE_PARAMETER}= and a name")
+        raise InvalidInputError(
+            f"{SCHEME}{path}: the URL must end with ?{_TABLE_PARAMETER}=<name>, the name of a DynamoDB table"
+        )
     return f"s3://{path}", names[0]
 
 
@@ -245,5 +247,5 @@ def _check_keys(client: Any, table_name: str) -> None:
     schema = client.describe_table(TableName=table_name)["Table"]["KeySchema"]
     if {(key["AttributeName"], key["KeyType"]) for key in schema} != _KEYS:
         raise StorageError(
-            f"DynamoDB table {table_name}: its keys must be base_uri (HASH) and version (RANGE)"
+            f"DynamoDB table {table_name}: its key schema must be base_uri (HASH) and version (RANGE)"
         )

@@ -68,7 +68,7 @@ class SQLiteManifestStore:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         text = os.fspath(path)
         if not text or text == ":memory:" or "\0" in text:
-            raise InvalidInputError(f"a path of a file is needed, got {text!r}")
+            raise InvalidInputError(f"expected the path of a file, got {text!r}")
         self.path = absolute_path(os.path.expanduser(text))
 
     def __repr__(self) -> str:
@@ -157,7 +157,7 @@ class SQLiteManifestStore:
             with closing(self._connect(create=False)) as connection:
                 row = self._execute(connection, table, sql, values).fetchone()
         except sqlite3.Error as err:
-            raise StorageError(f"{self.path}: cannot be read: {err}") from err
+            raise StorageError(f"{self.path}: cannot read this SQLite file: {err}") from err
         return None if row is None else StoredManifest(*row)
 
     def _write(self, table: str, sql: str, **values: str | int | None) -> bool:
@@ -166,11 +166,13 @@ class SQLiteManifestStore:
             with closing(self._connect(create=True)) as connection:
                 return self._execute(connection, table, sql, values).rowcount > 0
         except OSError as err:
-            raise StorageError(f"{self.path}: cannot be written: {err.strerror or err}") from err
+            raise StorageError(f"{self.path}: cannot write this SQLite file: {err.strerror or err}") from err
         except sqlite3.Error as err:
             if (getattr(err, "sqlite_errorcode", 0) & 0xFF) in _REFUSALS:
-                raise StorageError(f"{self.path}: cannot be written: {err}") from err
-            raise CommitStateUnknownError(f"{self.path}: failed while it was written: {err}") from err
+                raise StorageError(f"{self.path}: cannot write this SQLite file: {err}") from err
+            raise CommitStateUnknownError(
+                f"{self.path}: the write failed with an unknown outcome: {err}"
+            ) from err
 
     def _execute(
         self, connection: sqlite3.Connection, table: str, sql: str, values: Mapping[str, Any]

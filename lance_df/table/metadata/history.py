@@ -150,7 +150,7 @@ class History:
         """Open the file of one version; see :meth:`open`."""
         number = as_integer(version)
         if number is None or not 0 <= number <= _MAX_VERSION:
-            raise InvalidInputError(f"a version is a number from 1 to {_MAX_VERSION}, not {version!r}")
+            raise InvalidInputError(f"a version must be a number from 1 to {_MAX_VERSION}, got {version!r}")
         return self._source(number)
 
     def open_all(self) -> list[tuple[int, ManifestFile]]:
@@ -178,7 +178,9 @@ class History:
             if not version & DETACHED:
                 self._scheme = scheme
             return source
-        raise VersionNotFoundError(f"{self.location.uri}: no version {version}; {self.listing().describe()}")
+        raise VersionNotFoundError(
+            f"{self.location.uri}: version {version} does not exist; {self.listing().describe()}"
+        )
 
     def _stored_latest(self) -> StoredManifest | None:
         if self._external_store is None:
@@ -194,7 +196,7 @@ class History:
 
     def _nothing_here(self) -> DatasetNotFoundError:
         if not self.location.exists():
-            return DatasetNotFoundError(f"{self.location.uri}: no such table; the path does not exist")
+            return DatasetNotFoundError(f"{self.location.uri}: table does not exist")
         return DatasetNotFoundError(
-            f"{self.location.uri}: not a Lance table; there is no manifest in {VERSIONS_DIR}"
+            f"{self.location.uri}: not a Lance table, there is no manifest in {VERSIONS_DIR}"
         )

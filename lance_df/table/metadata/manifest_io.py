@@ -95,11 +95,14 @@ def manifest_block(source: ByteSource) -> pa.Buffer:
     """
     if source.size < _FOOTER.size:
         raise CorruptDataError(
-            f"{source.path}: {source.size} bytes, a manifest file has at least {_FOOTER.size}"
+            f"{source.path}: the file has {source.size} bytes, but a manifest file has at least "
+            f"{_FOOTER.size}"
         )
     position, _, _, magic = _FOOTER.unpack(source.read_tail(_FOOTER.size))
     if magic != MAGIC:
-        raise CorruptDataError(f"{source.path}: ends with {magic!r}, a manifest file ends with {MAGIC!r}")
+        raise CorruptDataError(
+            f"{source.path}: the file ends with {magic!r}, but a manifest file ends with {MAGIC!r}"
+        )
     return _read_block(source, position, "the manifest")
 
 
@@ -126,12 +129,12 @@ def _read_block(source: ByteSource, position: int, what: str) -> pa.Buffer:
     stop = source.size - _FOOTER.size
     if not 0 <= position <= stop - _LENGTH.size:
         raise CorruptDataError(
-            f"{source.path}: {what} is said to be at byte {position} of a file of {source.size} bytes"
+            f"{source.path}: {what} should be at byte {position}, but the file has {source.size} bytes"
         )
     start = position + _LENGTH.size
     (length,) = _LENGTH.unpack(source.read_range(position, start))
     if length > stop - start:
         raise CorruptDataError(
-            f"{source.path}: {what} is said to have {length} bytes, only {stop - start} are there"
+            f"{source.path}: {what} should have {length} bytes, but only {stop - start} are left"
         )
     return source.read_range(start, start + length)

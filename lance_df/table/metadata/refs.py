@@ -67,7 +67,7 @@ def branch_location(root: Location, branch: str | None) -> Location:
     try:
         return root / f"tree/{check_branch_name(branch)}"
     except InvalidInputError as err:
-        raise VersionNotFoundError(f"{root.uri}: no branch {branch!r}: {err}") from err
+        raise VersionNotFoundError(f"{root.uri}: branch {branch!r} does not exist: {err}") from err
 
 
 def read_tag(root: Location, name: str) -> Tag:
@@ -83,7 +83,7 @@ def read_tag(root: Location, name: str) -> Tag:
         return Tag.from_json(file.read(max_bytes=MAX_REF_BYTES), source=file.uri)
     except (InvalidInputError, NotFoundError) as err:
         raise VersionNotFoundError(
-            f"{root.uri}: no tag {name!r}; {_existing('tags', _names(root / _TAGS))}"
+            f"{root.uri}: tag {name!r} does not exist; {_existing('tags', _names(root / _TAGS))}"
         ) from err
 
 
@@ -99,7 +99,9 @@ def read_branch(root: Location, name: str) -> Branch:
         file = branch_file(root, name)
         return Branch.from_json(file.read(max_bytes=MAX_REF_BYTES), source=file.uri)
     except (InvalidInputError, NotFoundError) as err:
-        raise VersionNotFoundError(f"{root.uri}: no branch {name!r}; {describe_branches(root)}") from err
+        raise VersionNotFoundError(
+            f"{root.uri}: branch {name!r} does not exist; {describe_branches(root)}"
+        ) from err
 
 
 def describe_branches(root: Location) -> str:
@@ -142,7 +144,7 @@ def resolve(root: Location, ref: VersionRef | None, *, branch: str | None) -> Re
         case None:
             return ResolvedRef(branch, None)
         case bool():
-            raise InvalidInputError("a version is a number, a tag or (branch, version), not a bool")
+            raise InvalidInputError("a version must be a number, a tag or (branch, version), got a bool")
         case int() as version:
             return ResolvedRef(branch, version)
         case str() as tag_name:
@@ -151,7 +153,7 @@ def resolve(root: Location, ref: VersionRef | None, *, branch: str | None) -> Re
         case (None | str() as name, None | int() as version) if not isinstance(version, bool):
             return ResolvedRef(None if name == MAIN else name, version)
         case _:
-            raise InvalidInputError(f"a version is a number, a tag or (branch, version), not {ref!r}")
+            raise InvalidInputError(f"a version must be a number, a tag or (branch, version), got {ref!r}")
 
 
 def _read_all(folder: Location, parse: Callable[..., R]) -> dict[str, R]:

@@ -62,13 +62,16 @@ def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
         There is no such version.
     """
     if not check_tag_name(name).isascii():
-        raise InvalidInputError(f"{name!r}: pylance cannot list tags that are not ASCII; use another name")
+        raise InvalidInputError(
+            f"invalid tag name {name!r}: pylance cannot list tags with names that are not ASCII; use "
+            "another name"
+        )
     file = tag_file(shared.root, name)
     now = dt.datetime.now(dt.UTC)
     version = open_ref(shared, ref)
     tag = dataclasses.replace(_tag_of(version), created_at=now, updated_at=now)
     if not create_ref(file, tag.to_json()):
-        raise AlreadyExistsError(f"{shared.root.uri}: there is a tag {name!r} already; update or delete it")
+        raise AlreadyExistsError(f"{shared.root.uri}: tag {name!r} already exists; update or delete it")
     if not is_retained(version):
         file.remove()
         raise being_removed(version)
@@ -176,14 +179,16 @@ def _check_no_link(root: Location, branch: str) -> None:
         path = f"{path}/{part}".rstrip("/")
         if (folder := root / path).is_link:
             raise UnsupportedFeatureError(
-                f"{folder.uri}: a symbolic link: branch {branch!r} lies elsewhere; remove the link by hand"
+                f"{folder.uri}: cannot delete branch {branch!r}, because this folder is a symbolic link; "
+                "remove the link by hand"
             )
 
 
 def being_removed(version: Table) -> VersionNotFoundError:
     """Return the error for a caller that names a version that a clean-up is removing."""
     return VersionNotFoundError(
-        f"{version.uri}: a clean-up removes version {version.version}, or was stopped while it did so"
+        f"{version.uri}: version {version.version} is being removed by a clean-up, or a clean-up that "
+        "removes it was interrupted"
     )
 
 
@@ -230,11 +235,13 @@ def _check_unused(root: Location, name: str, branches: Mapping[str, Branch]) -> 
         what = ", ".join(
             f"{kind} {used!r}" for kind, names in (("branch", children), ("tag", tags)) for used in names
         )
-        raise InvalidInputError(f"{root.uri}: branch {name!r} is needed by {what}; delete these first")
+        raise InvalidInputError(
+            f"{root.uri}: branch {name!r} cannot be deleted because it is used by {what}; delete these first"
+        )
 
 
 def _texts(metadata: Mapping[str, str]) -> dict[str, str]:
     texts = dict(metadata)
     if not all(isinstance(text, str) for pair in texts.items() for text in pair):
-        raise InvalidInputError("metadata is a dict of texts")
+        raise InvalidInputError("metadata must be a dict of strings")
     return texts

@@ -24,8 +24,8 @@ def count_rows(table: Table) -> int:
     live = (fragments.physical_rows - fragments.num_deleted)[known]
     if (live < 0).any():
         raise CorruptDataError(
-            f"{table.manifest_file.path}: more rows are deleted than there are in fragment "
-            f"{fragments.ids[known][live.argmin()]}"
+            f"{table.manifest_file.path}: fragment {fragments.ids[known][live.argmin()]} has more deleted "
+            "rows than rows"
         )
     unknown = [fragments[position] for position in np.flatnonzero(~known).tolist()]
     return int(live.sum()) + sum(map_reads(table.live_rows, unknown, where=table.location))

@@ -82,7 +82,7 @@ class VersionListing:
         """Return the versions as text, for messages."""
         numbers = list(self.entries)
         if not numbers:
-            return "there are none"
+            return "there are no versions"
         if len(numbers) == numbers[-1] - numbers[0] + 1 and len(numbers) > 1:
             return f"the versions are {numbers[0]} to {numbers[-1]}"
         shown = ", ".join(map(str, numbers[-20:]))
@@ -220,6 +220,6 @@ def _list_versions_once(table: Location) -> VersionListing:
 
 def _mixed(table: Location) -> CorruptDataError:
     return CorruptDataError(
-        f"{table.uri}/{VERSIONS_DIR}: manifests with names of both schemes, such as 1.manifest and "
-        f"{NamingScheme.V2.file_name(1)}; which version is the latest cannot be told"
+        f"{table.uri}/{VERSIONS_DIR}: manifests have names of both schemes, such as 1.manifest and "
+        f"{NamingScheme.V2.file_name(1)}, so the latest version is ambiguous"
     )

@@ -56,12 +56,12 @@ def read_uint32_column(data: pa.Buffer, *, name: str, max_rows: int, source: str
             f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema
         )
     except (pa.ArrowException, OSError, EOFError, struct.error, ValueError, LookupError) as err:
-        raise CorruptDataError(f"{source}: not an Arrow file of one uint32 column: {err}") from err
+        raise CorruptDataError(f"{source}: not a valid Arrow file with one uint32 column: {err}") from err
     expected = pa.schema([pa.field(name, pa.uint32(), nullable=False)])
     if not schema.equals(expected) or num_batches != 1 or values is None:
         raise CorruptDataError(
-            f"{source}: {num_batches} record batches of ({shown}); "
-            f"one of ({name}: uint32 not null) is expected"
+            f"{source}: the file has {num_batches} record batches with the columns ({shown}), expected one "
+            f"with ({name}: uint32 not null)"
         )
     return values
 
@@ -95,7 +95,7 @@ class _Table:
             return []
         (count,) = struct.unpack_from("<I", self.data, at)
         if count * item.size > len(self.data):
-            raise ValueError("a vector is longer than its message")
+            raise ValueError("a vector extends beyond its message")
         return [item.unpack_from(self.data, at + 4 + item.size * i) for i in range(count)]
 
 
@@ -109,10 +109,10 @@ def _first_batch(data: pa.Buffer) -> pa.Message:
     footer = _root(data.slice(data.size - _TRAILER.size - length, length).to_pybytes())
     offset, metadata_length, body_length = footer.vector(_RECORD_BATCHES, _BLOCK)[0]
     if not 0 <= offset <= offset + metadata_length + body_length <= data.size:
-        raise ValueError("a record batch that is not in the file")
+        raise ValueError("a record batch is not within the file")
     message = pa.ipc.read_message(data.slice(offset, metadata_length + body_length))
     if message.type != "record batch":
-        raise ValueError(f"a {message.type} where a record batch is expected")
+        raise ValueError(f"found a {message.type}, expected a record batch")
     return message
 
 
@@ -120,21 +120,21 @@ def _values(message: pa.Message, max_rows: int) -> npt.NDArray[np.uint32]:
     metadata = bytes(message.metadata)
     header = _root(metadata).follow(_HEADER)
     if header is None:
-        raise ValueError("a record batch without header")
+        raise ValueError("a record batch has no header")
     batch = _Table(metadata, header)
     at = batch.field(_LENGTH)
     num_rows = 0 if at is None else struct.unpack_from("<q", metadata, at)[0]
     nodes, buffers = batch.vector(_NODES, _PAIR), batch.vector(_BUFFERS, _PAIR)
     if len(nodes) != 1 or len(buffers) != 2 or nodes[0][0] != num_rows:
-        raise ValueError(f"{len(nodes)} arrays in {len(buffers)} buffers")
+        raise ValueError(f"the record batch has {len(nodes)} arrays in {len(buffers)} buffers")
     if nodes[0][1] != 0:
-        raise ValueError(f"{nodes[0][1]} nulls")
+        raise ValueError(f"the record batch has {nodes[0][1]} nulls")
     if not 0 <= num_rows <= max_rows:
-        raise ValueError(f"{num_rows} values for at most {max_rows} rows")
+        raise ValueError(f"the record batch has {num_rows} values, expected at most {max_rows}")
     offset, length = buffers[1]
     body = message.body
     if body is None or not 0 <= offset <= offset + length <= body.size:
-        raise ValueError(f"a buffer of {length} bytes at {offset} is not in the file")
+        raise ValueError(f"a buffer of {length} bytes at byte {offset} is not within the file")
     content = _plain(body.slice(offset, length), batch, 4 * num_rows)
     return np.frombuffer(content, dtype="<u4", count=num_rows)
 
@@ -154,7 +154,10 @@ def _plain(buffer: pa.Buffer, batch: _Table, num_bytes: int) -> pa.Buffer:
             with pa.CompressedInputStream(pa.BufferReader(content), codec) as stream:
                 buffer = stream.read_buffer(num_bytes)
         else:
-            raise ValueError(f"{content.size} compressed bytes claim to be {claimed}, not {num_bytes}")
+            raise ValueError(
+                f"a buffer of {content.size} compressed bytes claims to have {claimed} "
+                f"uncompressed bytes, expected {num_bytes}"
+            )
     if buffer.size < num_bytes:
-        raise ValueError(f"{buffer.size} bytes for {num_bytes // 4} values")
+        raise ValueError(f"a buffer has {buffer.size} bytes, too few for {num_bytes // 4} values")
     return buffer

@@ -55,11 +55,12 @@ def read_deletion_vector(location: Location, file: DeletionFile, *, num_rows: in
         deleted = BitMap(values)
     if deleted and deleted.max() >= num_rows:
         raise CorruptDataError(
-            f"{location.uri}: row {deleted.max()} is deleted, the fragment has {num_rows} rows"
+            f"{location.uri}: row {deleted.max()} is deleted, but the fragment has {num_rows} rows"
         )
     if file.num_deleted_rows not in (0, len(deleted)):
         raise CorruptDataError(
-            f"{location.uri}: {len(deleted)} rows are deleted, the manifest says {file.num_deleted_rows}"
+            f"{location.uri}: the file lists {len(deleted)} deleted rows, but the manifest says "
+            f"{file.num_deleted_rows}"
         )
     return deleted
 

@@ -122,7 +122,7 @@ class FragmentReader:
         """Raise `CorruptDataError` if a field that is not nullable has a null in a live row."""
         # engines rely on this; nobody sees deleted rows, which may date from when the column was nullable
         if self._has_live_nulls(array, rows):
-            raise CorruptDataError(f"{self.name}: column {field.name!r} must not be NULL, but is somewhere")
+            raise CorruptDataError(f"{self.name}: column {field.name!r} is not nullable, but contains nulls")
 
     def _file_of(self, fields: tuple[Field, ...]) -> int | None:
         """Return the number of the data file that holds all of the fields, or None."""
@@ -193,7 +193,8 @@ class FragmentReader:
             reader = self._table.open_data_file(self.fragment, self.fragment.files[number])
             if reader.num_rows < self.num_rows:
                 raise CorruptDataError(
-                    f"{reader.path}: the file has {reader.num_rows} rows, its fragment {self.num_rows}"
+                    f"{reader.path}: the file has {reader.num_rows} rows, but its fragment has "
+                    f"{self.num_rows} rows"
                 )
             self._readers[number] = reader
         return reader
@@ -287,7 +288,7 @@ def _merge(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_rows: int,
     if field.is_list:
         return _merge_lists(field, parts, name)
     raise UnsupportedFeatureError(
-        f"{name}: column {field.name!r} of type {field.logical_type} is spread over data files"
+        f"{name}: column {field.name!r} of type {field.logical_type} cannot be read from several data files"
     )
 
 
@@ -312,7 +313,7 @@ def _merge_lists(field: Field, parts: Sequence[tuple[Field, pa.Array]], name: st
     lengths = pc.fill_null(parts[0][1].value_lengths(), 0)
     if any(not pc.fill_null(array.value_lengths(), 0).equals(lengths) for _, array in parts[1:]):
         raise CorruptDataError(
-            f"{name}: the data files disagree on the lengths of the lists of {field.name!r}"
+            f"{name}: the data files have different list lengths for column {field.name!r}"
         )
     (child,) = field.children
     items = [(part.children[0], array.flatten()) for part, array in parts]

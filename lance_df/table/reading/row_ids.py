@@ -142,7 +142,7 @@ class StableIdIndex:
         lasts = self._ids + (self._lengths - 1).astype(np.uint64)
         twice = np.flatnonzero(self._ids[1:] <= lasts[:-1])
         if len(twice):
-            raise CorruptDataError(f"{source}: two rows have row id {int(self._ids[twice[0] + 1])}")
+            raise CorruptDataError(f"{source}: two rows have the row id {int(self._ids[twice[0] + 1])}")
 
     def __len__(self) -> int:
         return int(self._lengths.sum())

@@ -54,7 +54,7 @@ class RowLineage:
             return row_id_range(start, start + num_rows)
         stored, name = fragment.row_ids, self._table.name_of(fragment)
         if stored is None:
-            raise CorruptDataError(f"{name} has no row ids; with stable row ids every fragment has them")
+            raise CorruptDataError(f"{name} has no row ids, although the table uses stable row ids")
 
         def read() -> RunSequence:
             if isinstance(stored, Spilled):
@@ -86,11 +86,12 @@ class RowLineage:
         name, file = _NAMES[field_id], fragment.file_of(field_id)
         if file is None:
             raise CorruptDataError(
-                f"{self._table.name_of(fragment)}: no file has the hidden column {name} (field {field_id})"
+                f"{self._table.name_of(fragment)}: no data file has the hidden column {name} (field "
+                f"{field_id})"
             )
         reader = self._table.open_data_file(fragment, file)
         column = Field(id=field_id, name=name, logical_type="uint64", nullable=False)
         (values,) = reader.read([column], RowRange(0, reader.num_rows))
         if values.null_count:
-            raise CorruptDataError(f"{reader.path}: the hidden column {name} has nulls")
+            raise CorruptDataError(f"{reader.path}: the hidden column {name} contains nulls")
         return values.to_numpy(zero_copy_only=False).astype(np.uint64, copy=False)

@@ -132,8 +132,8 @@ def take_addresses(
         num_rows = int(physical_rows(table, np.array([position]))[0])
         if int(offsets[chosen].max()) >= num_rows:
             raise InvalidInputError(
-                f"{table.uri}: row {int(offsets[chosen].max())} of fragment {table.fragments[position].id} "
-                f"was asked for, which has {num_rows} rows"
+                f"{table.uri}: row {int(offsets[chosen].max())} is out of range, fragment "
+                f"{table.fragments[position].id} has {num_rows} rows"
             )
         live[chosen] = ~np.isin(offsets[chosen], _deleted(table, position))
     return _take(table, positions[live], offsets[live], columns, nested=nested, blobs_as_bytes=blobs_as_bytes)
@@ -160,7 +160,9 @@ def check_row_numbers(numbers: npt.NDArray[np.int64], num_rows: int, uri: str) -
     """
     outside = numbers[(numbers < 0) | (numbers >= num_rows)]
     if len(outside):
-        raise InvalidInputError(f"{uri}: row {int(outside[0])} was asked for, there are {num_rows} rows")
+        raise InvalidInputError(
+            f"{uri}: row {int(outside[0])} is out of range, the table has {num_rows} rows"
+        )
 
 
 def _integers(values: npt.ArrayLike, dtype: type[Integer]) -> npt.NDArray[Integer]:
@@ -173,9 +175,9 @@ def _integers(values: npt.ArrayLike, dtype: type[Integer]) -> npt.NDArray[Intege
         limits = np.iinfo(dtype)
         fits = not numbers.size or (limits.min <= int(numbers.min()) and int(numbers.max()) <= limits.max)
     except (TypeError, ValueError, OverflowError) as err:
-        raise InvalidInputError(f"rows are asked for by a list of integers, not by {values!r:.60}") from err
+        raise InvalidInputError(f"rows must be given as a list of integers, got {values!r:.60}") from err
     if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu") or not fits:
-        raise InvalidInputError(f"rows are asked for by a list of integers from 0, not by {values!r:.60}")
+        raise InvalidInputError(f"rows must be given as a list of non-negative integers, got {values!r:.60}")
     return numbers.astype(dtype)
 
 

@@ -160,7 +160,7 @@ def resolve_columns(
     wanted += appended
     if len(set(wanted)) < len(wanted):
         twice = next(name for name in wanted if wanted.count(name) > 1)
-        raise InvalidInputError(f"column {twice!r} is asked for twice")
+        raise InvalidInputError(f"column {twice!r} is selected twice")
 
     def resolved() -> tuple[Fields, tuple[Column, ...]]:
         plain = (resolve_name(schema, name, blobs_as_bytes=blobs_as_bytes) for name in wanted)
@@ -233,7 +233,7 @@ def resolve_path(schema: Schema, path: tuple[str, ...], *, blobs_as_bytes: bool 
         child = next((child for child in children if child.name == name), None)
         if child is None:
             raise ColumnNotFoundError(
-                f"no column {'.'.join(path)!r}; the fields of {nodes[-1].name!r} are "
+                f"column {'.'.join(path)!r} does not exist; the fields of {nodes[-1].name!r} are "
                 f"{', '.join(repr(child.name) for child in children) or 'none'}"
             )
         nodes.append(child)
@@ -241,7 +241,7 @@ def resolve_path(schema: Schema, path: tuple[str, ...], *, blobs_as_bytes: bool 
     blobs_below = (node.is_blob and node.is_struct for node in nodes[-1].walk())
     if blobs_as_bytes and not is_located and any(blobs_below):
         raise UnsupportedFeatureError(
-            f"column {'.'.join(path)!r} has blobs of 2.2 below it: ask for these by their own names"
+            f"column {'.'.join(path)!r} contains blobs of file version 2.2; select these by their own names"
         )
     leaf = nodes[-1] if blobs_as_bytes and not is_located else blob_description(nodes[-1])
     output = leaf.to_arrow().with_name(".".join(path)).with_nullable(any(node.nullable for node in nodes))

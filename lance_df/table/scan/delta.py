@@ -75,6 +75,6 @@ def _row_ids(table: Table) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 def _check_stable(table: Table) -> None:
     if not table.uses_stable_row_ids:
         raise UnsupportedFeatureError(
-            f"{table.uri}: rows are followed over versions in tables with stable row ids only: "
-            "create the table with enable_stable_row_ids=True"
+            f"{table.uri}: changes between versions require stable row ids; create the table with "
+            "enable_stable_row_ids=True"
         )

@@ -72,7 +72,7 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     _check_rows(request)
     predicate = _simplified(request.predicate)
     if predicate is not None and has_unknown(predicate):
-        raise InvalidInputError("a filter that cannot be evaluated was handed to the scan")
+        raise InvalidInputError("the filter cannot be evaluated")
     scan = _describe(table, request, predicate)
     positions = _positions(table, request.fragment_ids)
     if predicate is None and not scan.columns and not request.include_deleted_rows and request.rows is None:
@@ -221,7 +221,7 @@ def _pruned(scan: Scan, request: ScanRequest, positions: Positions) -> Scan:
 
 def _check_rows(request: ScanRequest) -> None:
     if request.rows is not None and (request.fragment_ids is None or len(request.fragment_ids) != 1):
-        raise InvalidInputError("a range of rows is asked for of one fragment, which fragment_ids names")
+        raise InvalidInputError("a range of rows requires exactly one fragment in fragment_ids")
 
 
 def _plan_count(scan: Scan, promises: Promise, positions: Positions, limit: int | None) -> ScanPlan:

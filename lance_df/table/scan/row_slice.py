@@ -447,4 +447,4 @@ def conform(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:
     try:
         return array.cast(data_type)
     except pa.ArrowException as err:
-        raise CorruptDataError(f"{name}: holds values of type {array.type}, expected {data_type}") from err
+        raise CorruptDataError(f"{name}: values have type {array.type}, expected {data_type}") from err

@@ -37,17 +37,17 @@ def schema_to_write(data: pa.Schema, table: Schema) -> Schema:
 def _matched(table: Sequence[Field], given: Sequence[Field], within: str) -> tuple[Field, ...]:
     by_name = {field.name: field for field in given}
     if len(by_name) != len(given):
-        raise InvalidInputError(f"the data has two columns of one name {within and 'in ' + within}".rstrip())
+        raise InvalidInputError(f"the data has duplicate column names {within and 'in ' + within}".rstrip())
     unknown = by_name.keys() - {field.name for field in table}
     if unknown:
         names = ", ".join(sorted(within + name for name in unknown))
-        raise InvalidInputError(f"the data has columns that the table does not have: {names}")
+        raise InvalidInputError(f"the data has columns that do not exist in the table: {names}")
     matched = []
     for field in table:
         path = within + field.name
         if field.name not in by_name:
             if not field.nullable:
-                raise InvalidInputError(f"column {path!r} must not be null, but the data does not have it")
+                raise InvalidInputError(f"column {path!r} is not nullable, but is missing in the data")
             continue
         matched.append(_matched_field(field, by_name[field.name], path))
     return tuple(matched)
@@ -60,7 +60,7 @@ def _matched_field(table: Field, given: Field, path: str) -> Field:
     # the items of lists may have any name; a blob given as bytes becomes a struct
     if table.logical_type.removesuffix(".struct") != given.logical_type.removesuffix(".struct"):
         raise InvalidInputError(
-            f"column {path!r} is of type {table.logical_type}, the data has {given.logical_type}"
+            f"column {path!r} has type {table.logical_type}, but type {given.logical_type} in the data"
         )
     if table.is_struct:
         return table.with_children(_matched(table.children, given.children, f"{path}."))

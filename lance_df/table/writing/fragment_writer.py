@@ -218,7 +218,7 @@ class FragmentWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; this may begin and finish files."""
         if batch.num_rows and not self._schema.fields:
-            raise InvalidInputError(f"{batch.num_rows} rows without any column cannot be stored")
+            raise InvalidInputError(f"{batch.num_rows} rows without columns cannot be written")
         for part in parts_of_texts(batch):
             self._write_part(part)
 

@@ -21,7 +21,7 @@ def check_location_is_free(table: Location) -> None:
     """
     if (table / NAMESPACE_MANIFEST / VERSIONS_DIR).exists():
         raise AlreadyExistsError(
-            f"{table.uri}: there is a namespace, and no table can be beside its {NAMESPACE_MANIFEST}: write "
-            "to a partitioned namespace with PartitionedNamespace.open(…).append(…), and make a table of a "
-            "directory with DirectoryNamespace(…).create_table(…), or in a folder of its own"
+            f"{table.uri}: a namespace exists here, and a table cannot be beside its {NAMESPACE_MANIFEST}. "
+            "Write to a partitioned namespace with PartitionedNamespace.open(…).append(…), create a table "
+            "of a directory namespace with DirectoryNamespace(…).create_table(…), or use another folder"
         )

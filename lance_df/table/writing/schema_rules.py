@@ -36,7 +36,7 @@ def check_schema(schema: Schema, version: str) -> None:
     for field in schema.walk():
         if "\0" in field.name or not is_text(field.name):
             raise InvalidInputError(
-                f"column name {field.name!r} has a NUL character, or half a surrogate pair"
+                f"column name {field.name!r} contains a NUL character or an unpaired surrogate"
             )
     check_primary_key(schema.fields)
     check_storable(schema, version)
@@ -53,7 +53,7 @@ def check_column_name(name: str) -> None:
     if name in _RESERVED:
         raise InvalidInputError(f"column name {name!r} is reserved")
     if not name or "`" in name:
-        raise InvalidInputError(f"column name {name!r}: pylance cannot read such columns")
+        raise InvalidInputError(f"column name {name!r} is not allowed, because pylance cannot read it")
 
 
 def check_primary_key(fields: Iterable[Field], *, may_be_null: bool = False) -> None:
@@ -73,7 +73,8 @@ def check_primary_key(fields: Iterable[Field], *, may_be_null: bool = False) -> 
         optional = may_be_null or field.nullable
         if optional and field.primary_key_position is not None:
             raise InvalidInputError(
-                f"column {field.name!r} is of the primary key: neither it nor a struct around it may be null"
+                f"column {field.name!r} is part of the primary key; neither it nor a struct around it may "
+                "be nullable"
             )
         check_primary_key(field.children, may_be_null=optional)
 
@@ -90,6 +91,6 @@ def check_complete(part: Schema, table: Schema, version: str) -> None:
     missing = [field.name for field in table.walk() if field.id not in given]
     if version == "0.1" and missing:
         raise InvalidInputError(
-            f"the data does not have the columns {', '.join(map(repr, missing))}; "
-            "rows of file version 0.1 have values in all columns of the table"
+            f"the columns {', '.join(map(repr, missing))} are missing in the data; in tables of file "
+            "version 0.1 rows must have values in all columns"
         )

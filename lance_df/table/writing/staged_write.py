@@ -152,8 +152,8 @@ class StagedWrite:
                 f"({self._claim.uri})"
             )
         raise CommitStateUnknownError(
-            f"{self._table.uri}: another process commits this write, or was ended while it did so; check "
-            f"the table before trying again ({self._claim.uri})"
+            f"{self._table.uri}: another process is committing this write, or was stopped while committing "
+            f"it; check the table before trying again ({self._claim.uri})"
         )
 
     def _holder(self, content: bytes) -> bytes:
@@ -165,7 +165,7 @@ class StagedWrite:
                     return content
             with suppress(NotFoundError):
                 return self._claim.read()
-        raise StorageError(f"{self._claim.uri}: cannot be created, which a commit needs")
+        raise StorageError(f"{self._claim.uri}: cannot create this file, which the commit needs")
 
     def _release(self) -> None:
         if self._is_left:
@@ -188,5 +188,5 @@ def _check_present(file: Location) -> None:
         file.read_start(1)
     except NotFoundError as err:
         raise RetryableConflictError(
-            f"{file.uri}: this file of the write was removed before it was committed; write the rows again"
+            f"{file.uri}: this data file was removed before the write was committed; write the rows again"
         ) from err

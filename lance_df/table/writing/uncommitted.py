@@ -181,7 +181,7 @@ def publishing(
         undisturbed(partial(_look, attempt, is_absent))
         if attempt.is_refused:
             raise
-        state = "it is there" if attempt.is_published else "read it before trying again"
+        state = "it was published" if attempt.is_published else "check the table before trying again"
         unknown = f"{what} was interrupted while it was published; {state}"
         if isinstance(err, Exception):
             raise CommitStateUnknownError(unknown) from err

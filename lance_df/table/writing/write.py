@@ -156,7 +156,7 @@ def publish_staged(
 def _published(
     table: Location, data_schema: pa.Schema, staged: Sequence[StagedRows], mode: Mode, options: WriteOptions
 ) -> ManifestFile:
-    conflict = f"{table.uri}: the schema changed while rows were written; write them again"
+    conflict = f"{table.uri}: the schema changed during the write; write the rows again"
     try:
         plan = plan_write(table, data_schema, mode, options)
     except InvalidInputError as err:

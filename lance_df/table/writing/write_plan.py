@@ -171,7 +171,7 @@ def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: Wri
         check_location_is_free(table)
         return _plan_create(table, data_schema, options)
     if mode == "create":
-        raise AlreadyExistsError(f"{table.uri}: there is a table already; pass mode='append' or 'overwrite'")
+        raise AlreadyExistsError(f"{table.uri}: table already exists; pass mode='append' or 'overwrite'")
     latest.check_readable()
     if mode == "append":
         return _plan_append(table, latest, data_schema, options)
@@ -250,8 +250,8 @@ def _version_to_append(table: Location, manifest: Manifest, options: WriteOption
     version = resolve_version(options.data_storage_version or current)
     if version != current and "0.1" in (version, current):
         raise InvalidInputError(
-            f"{table.uri}: the table is of file version {current}, "
-            f"data_storage_version {options.data_storage_version!r} cannot be appended to it"
+            f"{table.uri}: the table has file version {current}, data with data_storage_version "
+            f"{options.data_storage_version!r} cannot be appended"
         )
     return version
 

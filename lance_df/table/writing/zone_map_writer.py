@@ -250,7 +250,9 @@ def with_zone_maps(
         return zone_maps.builder.commit(table, made, zone_maps.fragments, external_store, options)
     except LanceError as err:
         version = made.manifest.version
-        message = f"{table.uri}: version {version} is committed, but its statistics are not: {err}"
+        message = (
+            f"{table.uri}: version {version} was committed, but its statistics could not be computed: {err}"
+        )
         warnings.warn(message, RuntimeWarning, stacklevel=4)
         return made
 
