@@ -275,7 +275,7 @@ def test_appendix_e_describe(root):
     assert seen == {"v1", "v2"}
     for call in (namespace.describe, directory.describe_namespace):
         for name in ("v3", "v1$nope", row["object_id"]):
-            with pytest.raises(NotFoundError, match="no namespace"):
+            with pytest.raises(NotFoundError, match="namespace '"):
                 call(name)
     with pytest.raises(DatasetNotFoundError, match="no table"):
         namespace.describe_table("v1")
