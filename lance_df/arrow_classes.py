@@ -19,7 +19,7 @@ from lance_df.exits import busy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MESSAGE: Final = "pyarrow cannot read a Lance table by itself: use the method scanner() of the dataset"
+_MESSAGE: Final = "pyarrow cannot read a Lance table by itself; use the method scanner() of the dataset"
 
 
 def _face_of(cls: type, base: type) -> type:

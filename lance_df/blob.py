@@ -54,13 +54,13 @@ class Blob:
 
     def __post_init__(self) -> None:
         if (self.data is None) == (self.uri is None):
-            raise InvalidInputError("a blob is either bytes or a URI; None is a null one")
+            raise InvalidInputError("a blob needs either bytes or a URI; use None for a null blob")
         if self.uri == "":
-            raise InvalidInputError("the URI of a blob is empty")
+            raise InvalidInputError("the URI of a blob must not be empty")
         if (self.position is None) != (self.size is None) or (self.uri is None and self.size is not None):
-            raise InvalidInputError("position and size are given together, for a URI")
+            raise InvalidInputError("position and size must be given together, and only for a URI")
         if self.size == 0:
-            raise InvalidInputError("a range of a URI is not empty")
+            raise InvalidInputError("size must be at least 1, got 0")
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
@@ -133,7 +133,7 @@ def _as_struct(value: object) -> dict[str, object] | None:
     elif isinstance(value, str):
         value = Blob.from_uri(value)
     if not isinstance(value, Blob):
-        raise InvalidInputError(f"a blob is bytes, a URI, a Blob or None, not {type(value).__name__}")
+        raise InvalidInputError(f"a blob must be bytes, a URI, a Blob or None, got {type(value).__name__}")
     return {"data": value.data, "uri": value.uri, "position": value.position, "size": value.size}
 
 
@@ -166,7 +166,7 @@ def blob_field(
             continue
         least = 0 if argument.startswith("inline") else 1
         if type(value) is not int or value < least:
-            raise InvalidInputError(f"{argument} is {value!r:.60}, expected an integer from {least} on")
+            raise InvalidInputError(f"{argument} must be an integer of at least {least}, got {value!r:.60}")
         metadata[key.encode()] = str(value).encode()
     return pa.field(name, BlobType(), nullable, metadata or None)
 
@@ -205,10 +205,10 @@ class BlobFile(io.RawIOBase):
         self._check_open()
         bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
         if whence not in bases:
-            raise InvalidInputError(f"whence is {whence!r}")
+            raise InvalidInputError(f"whence must be 0, 1 or 2, got {whence!r}")
         position = bases[whence] + offset
         if position < 0:
-            raise InvalidInputError(f"seek to {position}, before the start")
+            raise InvalidInputError(f"cannot seek to {position}, before the start of the blob")
         self._position = position
         return position
 
@@ -258,7 +258,7 @@ class BlobFile(io.RawIOBase):
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset + length > stop - start:
                 raise InvalidInputError(
-                    f"bytes {offset} to {offset + length} are asked for, the blob has {stop - start}"
+                    f"bytes {offset} to {offset + length} are out of range, the blob has {stop - start} bytes"
                 )
             wanted.append(ByteRange(start + offset, start + offset + length))
         return [buffer.to_pybytes() for buffer in source.read_ranges(wanted)]
@@ -287,9 +287,9 @@ class BlobColumn:
 
     def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
         if not isinstance(blob_column, pa.Array | pa.ChunkedArray):
-            raise InvalidInputError(f"a pyarrow array is needed, not {type(blob_column).__name__}")
+            raise InvalidInputError(f"expected a pyarrow array, got {type(blob_column).__name__}")
         if blob_column.type not in (pa.binary(), pa.large_binary()):
-            raise InvalidInputError(f"Expected a binary array, not one of type {blob_column.type}")
+            raise InvalidInputError(f"Expected a binary array, got one of type {blob_column.type}")
         self.blob_column = blob_column
 
     def __iter__(self) -> Iterator[io.BytesIO | None]:

@@ -191,12 +191,12 @@ def dataset(
     if namespace_client is not None:
         if uri is not None:
             raise InvalidInputError(
-                "a table is named by its URI, or by namespace_client and table_id, not both"
+                "give either the URI of a table, or namespace_client and table_id, not both"
             )
         uri, namespace_options = table_location(namespace_client, table_id)
         storage_options = {**namespace_options, **(storage_options or {})} or None
     elif table_id is not None:
-        raise InvalidInputError("table_id names a table of a namespace_client, which is not given")
+        raise InvalidInputError("table_id can be given only together with namespace_client")
     if uri is None:
         raise InvalidInputError("a path or URL is needed")
     del block_size, index_cache_size
@@ -422,7 +422,7 @@ class LanceDataset(
         of fragments.
         """
         if not isinstance(filter, pc.Expression | None):
-            raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
+            raise InvalidInputError(f"expected a pyarrow expression, got {type(filter).__name__}")
         indices: Iterable[int] = range(len(self._table.fragments))
         # the columns of a filter are those of the schema, which expressions make
         are_stored = not isinstance((self._default_scan_options or {}).get("columns"), Mapping)
@@ -485,5 +485,5 @@ def _as_time(asof: dt.datetime | dt.date | str | None) -> dt.datetime | None:
         try:
             return dt.datetime.fromisoformat(asof)
         except ValueError as err:
-            raise InvalidInputError(f"asof is {asof!r}, expected a time such as 2025-01-31T12:00:00") from err
-    raise InvalidInputError(f"asof is a time or ISO 8601 text, not {type(asof).__name__}")
+            raise InvalidInputError(f"asof must be a time such as 2025-01-31T12:00:00, got {asof!r}") from err
+    raise InvalidInputError(f"asof must be a datetime or ISO 8601 text, got {type(asof).__name__}")

@@ -110,7 +110,7 @@ def check_exit() -> None:
     if not _closing:
         return
     if is_main() or _is_foreign() or threading.get_ident() in _busy:
-        raise LanceError("the interpreter is going down: nothing is read any more")
+        raise LanceError("the interpreter is shutting down; no more data is read")
     _park()
 
 

@@ -73,8 +73,8 @@ class Origin:
         """
         if os.getpid() != self._pid:
             raise ForkedProcessError(
-                "these batches were begun before this process was forked, and the threads that make them are "
-                "in the parent; begin the read anew in this process"
+                "this read was started before the process was forked, and its threads run in the parent "
+                "process; start the read again in this process"
             )
 
 

@@ -108,7 +108,10 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         """
         if schema is not None:
             if schema.names != self.schema.names:
-                raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")
+                raise InvalidInputError(
+                    "the schema of a scan cannot differ from the schema of its dataset; select columns with "
+                    "columns=…"
+                )
             if self._ds._default_scan_options:
                 return self._scanner_of_result(columns, filter, options)
         return self._ds.scanner(columns=columns, filter=filter, fragments=[self], **options)
@@ -118,8 +121,8 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         defaults = self._ds._default_scan_options or {}
         if defaults.get("limit") is not None or defaults.get("offset") is not None:
             raise InvalidInputError(
-                "the default scan options have a limit or an offset, which hold for a scan of all fragments; "
-                "an engine scans each by itself: have its statement LIMIT rows"
+                "the default scan options have a limit or an offset, which apply to all fragments together, "
+                "but an engine scans each fragment by itself; use LIMIT in the statement instead"
             )
         options.update(fragments=[self], order_by=[], at_once=True)
         if isinstance(defaults.get("columns"), Mapping):

@@ -41,8 +41,8 @@ class NamespaceScanner(LanceScanner):
         for name in _OF_MEMBERS:
             if getattr(options, name):
                 raise UnsupportedFeatureError(
-                    f"scanner option {name!r}: row ids and fragments are those of members; "
-                    "open a member with lance_df.dataset"
+                    f"scanner option {name!r} is not supported for a namespace, because row ids and "
+                    "fragments belong to its members; open a member with lance_df.dataset"
                 )
 
     @property
@@ -137,4 +137,6 @@ class NamespaceFragment(ArrowFragment):
 def check_scan_schema(given: pa.Schema | None, schema: pa.Schema) -> None:
     """Raise `InvalidInputError` if a scan requests columns that a schema does not have."""
     if given is not None and given.names != schema.names:
-        raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")
+        raise InvalidInputError(
+            "the schema of a scan cannot differ from the schema of its dataset; select columns with columns=…"
+        )

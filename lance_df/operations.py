@@ -255,9 +255,11 @@ class Transaction:
 
 def _check_fragments(fragments: object) -> None:
     if not isinstance(fragments, list):
-        raise InvalidInputError(f"fragments are a list of FragmentMetadata, not {type(fragments).__name__}")
+        raise InvalidInputError(
+            f"fragments must be a list of FragmentMetadata, got {type(fragments).__name__}"
+        )
     for fragment in fragments:
         if not isinstance(fragment, FragmentMetadata):
             raise InvalidInputError(
-                f"fragments are a list of FragmentMetadata, not of {type(fragment).__name__}"
+                f"fragments must be a list of FragmentMetadata, got a list with {type(fragment).__name__}"
             )

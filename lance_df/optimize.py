@@ -255,7 +255,9 @@ class Compaction:
             return CompactionMetrics()
         versions = {result.read_version for result in rewrites}
         if len(versions) > 1:
-            raise InvalidInputError(f"the rewrites were planned at several versions: {sorted(versions)}")
+            raise InvalidInputError(
+                f"the rewrites must be planned at the same version, got versions {sorted(versions)}"
+            )
         table = dataset._table.checkout((dataset._table.branch, versions.pop()))
         groups = [
             RewriteGroup(
@@ -283,7 +285,7 @@ def _options_from_json(values: Mapping[str, Any]) -> CompactionOptions:
             **{**values, "excluded_fragment_ids": tuple(values["excluded_fragment_ids"])}
         )
     except (KeyError, TypeError) as err:
-        raise InvalidInputError("these are no options of a compaction") from err
+        raise InvalidInputError("the options are not options of a compaction") from err
 
 
 def _parsed(text: str, *names: str) -> dict[str, Any]:
@@ -291,4 +293,4 @@ def _parsed(text: str, *names: str) -> dict[str, Any]:
         values = json.loads(text)
         return {name: values[name] for name in names}
     except (KeyError, TypeError, ValueError) as err:
-        raise InvalidInputError(f"not what json() returns: {text!r:.80}") from err
+        raise InvalidInputError(f"not a text returned by json(): {text!r:.80}") from err

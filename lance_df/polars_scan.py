@@ -57,12 +57,12 @@ def scan_lance(
             from polars.io.plugins import register_io_source
     except ImportError as err:
         raise MissingDependencyError(
-            "a release of Polars with IO plugins is not installed: pip install -U 'lance_df[polars]'"
+            "no release of Polars with IO plugins is installed; run pip install -U 'lance_df[polars]'"
         ) from err
     opened = _opened(source, version, with_allowed_schemes(storage_options, allowed_base_schemes))
     empty = pl.from_arrow(opened.scanner().projected_schema.empty_table())
     if not isinstance(empty, pl.DataFrame):
-        raise InvalidInputError("a table without columns is no frame")
+        raise InvalidInputError("a table without columns cannot be scanned as a frame")
     return register_io_source(
         functools.partial(_frames, opened), schema=empty.schema, **_if_known(register_io_source)
     )
@@ -94,7 +94,7 @@ def _opened(
         return source.__copy__() if version is None else source.at(_number(version))
     if not isinstance(source, str | os.PathLike):
         raise InvalidInputError(
-            f"a path, a URL, a dataset or a namespace is needed, not {type(source).__name__}"
+            f"expected a path, a URL, a dataset or a namespace, got {type(source).__name__}"
         )
     try:
         return dataset(source, version, storage_options=storage_options)
@@ -111,7 +111,7 @@ def _opened(
 def _number(version: VersionRef) -> int:
     number = as_integer(version)
     if number is None:
-        raise InvalidInputError(f"a namespace has versions by number, not {version!r}")
+        raise InvalidInputError(f"the version of a namespace must be a number, got {version!r}")
     return number
 
 

@@ -124,6 +124,6 @@ class ReportedProgress:
 def _checked(listener: Any) -> Any:
     if not all(callable(getattr(listener, name, None)) for name in ("begin", "complete")):
         raise InvalidInputError(
-            f"progress is an object with the methods begin and complete, not {listener!r:.60}"
+            f"progress must be an object with the methods begin and complete, got {listener!r:.60}"
         )
     return listener

@@ -152,7 +152,7 @@ class LanceScanner(ArrowScanner):
         """
         options = self._options
         if options.limit is not None or options.offset is not None:
-            raise InvalidInputError("rows are counted before limit and offset apply: leave these out")
+            raise InvalidInputError("rows are counted before limit and offset apply; leave these out")
         columns: Columns = (ROW_ADDRESS,) if isinstance(options.filter, str) else ()
         bare = replace(
             options,
@@ -245,7 +245,7 @@ class LanceScanner(ArrowScanner):
     @staticmethod
     def from_batches(*_: object, **__: object) -> None:
         """Raise an error: a scanner reads a table, not batches."""
-        raise UnsupportedFeatureError("a scanner reads a table")
+        raise UnsupportedFeatureError("a scanner cannot be made from batches")
 
     def _start(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
         """Return the schema of the result and its batches, as a user sees them."""
@@ -409,7 +409,7 @@ class ScannerOfResult(LanceScanner):
         self._scanner = scanner
         self._columns = columns
         if not isinstance(filter, pc.Expression | None):
-            raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
+            raise InvalidInputError(f"expected a pyarrow expression, got {type(filter).__name__}")
         self._filter = pc.scalar(True) if filter is None else filter
 
     @property

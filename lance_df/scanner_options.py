@@ -144,25 +144,27 @@ class ScannerOptions:
             number = as_integer(value)
             if number is None or not least <= number <= _MAX_ROWS:
                 if not least and number is not None and number < 0:
-                    raise InvalidInputError(f"{name.capitalize()} must be non-negative, it is {value}")
-                raise InvalidInputError(f"{name} is {value!r}, expected an integer from {least}")
+                    raise InvalidInputError(f"{name.capitalize()} must be non-negative, got {value}")
+                raise InvalidInputError(f"{name} must be an integer of at least {least}, got {value!r}")
             object.__setattr__(self, name, number)
         if self.include_deleted_rows and not self.with_row_id:
             raise InvalidInputError(
-                "include_deleted_rows: with_row_id is false, but a null _rowid is what marks deleted rows"
+                "include_deleted_rows is set but with_row_id is false; a null _rowid marks deleted rows"
             )
         if self.scan_stats_callback is not None and not callable(self.scan_stats_callback):
             raise InvalidInputError(
-                f"scan_stats_callback is a function of ScanStatistics, not {self.scan_stats_callback!r:.60}"
+                "scan_stats_callback must be a function of ScanStatistics, got "
+                f"{self.scan_stats_callback!r:.60}"
             )
         if isinstance(self.columns, str) or not isinstance(self.columns, Sequence | Mapping | None):
             raise InvalidInputError(
-                f"columns are a list of names or a dict of names and expressions, not {self.columns!r:.60}"
+                "columns must be a list of names or a dict of names and expressions, got "
+                f"{self.columns!r:.60}"
             )
         items = self.columns.items() if isinstance(self.columns, Mapping) else zip(self.columns or ())
         for text in itertools.chain.from_iterable(items):
             if not isinstance(text, str):
-                raise InvalidInputError(f"names and expressions of columns are text, not {text!r:.60}")
+                raise InvalidInputError(f"names and expressions of columns must be strings, got {text!r:.60}")
         if not isinstance(self.columns, Mapping) and tuple(self.columns or ()) == _ALL_COLUMNS:
             object.__setattr__(self, "columns", None)
 
@@ -184,7 +186,9 @@ def default_batch_size() -> int | None:
     if not text:
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise InvalidInputError(f"{_BATCH_SIZE_VARIABLE} is {text!r:.60}, expected a number of rows from 1")
+        raise InvalidInputError(
+            f"{_BATCH_SIZE_VARIABLE} must be a number of rows of at least 1, got {text!r:.60}"
+        )
     return int(text)
 
 
@@ -218,7 +222,7 @@ class ScannerBuilder:
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> Self:
         """Set options by name."""
         if not isinstance(default_opts, Mapping):
-            raise InvalidInputError(f"scanner options are a dict, not {type(default_opts).__name__}")
+            raise InvalidInputError(f"scanner options must be a dict, got {type(default_opts).__name__}")
         for key, value in default_opts.items():
             self.option(key, value)
         return self
@@ -236,7 +240,7 @@ class ScannerBuilder:
         if name in _REFUSED:
             if value is not None:
                 raise UnsupportedFeatureError(
-                    f"scanner option {name!r}: vector and text search are not supported"
+                    f"scanner option {name!r} is not supported; vector and text search are not available"
                 )
         elif name == "fragments":
             self.with_fragments(value)
@@ -264,7 +268,7 @@ class ScannerBuilder:
             filter = filter.get("expr_filter")
         if not isinstance(filter, str | pc.Expression | None):
             raise InvalidInputError(
-                f"a filter is SQL text or a pyarrow expression, not {type(filter).__name__}"
+                f"filter must be SQL text or a pyarrow expression, got {type(filter).__name__}"
             )
         self._values["filter"] = filter
         return self
@@ -310,12 +314,16 @@ class ScannerBuilder:
         if fragments is None:
             return self
         if not isinstance(fragments, Iterable):
-            raise InvalidInputError(f"fragments are LanceFragment objects, not {type(fragments).__name__}")
+            raise InvalidInputError(
+                f"fragments must be LanceFragment objects, got {type(fragments).__name__}"
+            )
         ids = []
         for fragment in fragments:
             fragment_id = getattr(fragment, "fragment_id", None)
             if not isinstance(fragment_id, int):
-                raise InvalidInputError(f"fragments are LanceFragment objects, not {type(fragment).__name__}")
+                raise InvalidInputError(
+                    f"fragments must be LanceFragment objects, got {type(fragment).__name__}"
+                )
             ids.append(fragment_id)
         self._values["fragment_ids"] = tuple(ids)
         return self
@@ -329,7 +337,7 @@ class ScannerBuilder:
     def blob_handling(self, blob_handling: str | None) -> Self:
         """Return blobs as ``"blobs_descriptions"`` (the default) or as bytes, with ``"all_binary"``."""
         if blob_handling is not None and blob_handling not in _BLOB_HANDLING:
-            raise InvalidInputError(f"blob_handling is {blob_handling!r}, expected one of {_BLOB_HANDLING}")
+            raise InvalidInputError(f"blob_handling must be one of {_BLOB_HANDLING}, got {blob_handling!r}")
         self._values["blobs_as_bytes"] = blob_handling == "all_binary"
         return self
 

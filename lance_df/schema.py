@@ -121,5 +121,5 @@ class LanceSchema:
             The format cannot hold a type.
         """
         if not isinstance(schema, pa.Schema):
-            raise InvalidInputError(f"a pyarrow schema is needed, not {type(schema).__name__}")
+            raise InvalidInputError(f"expected a pyarrow schema, got {type(schema).__name__}")
         return cls(schema_from_arrow(schema))

@@ -55,7 +55,7 @@ def to_batches(
         A frame or a dict lacks a column of the schema.
     """
     if schema is not None and not isinstance(schema, pa.Schema):
-        raise InvalidInputError(f"a pyarrow schema is needed, not {schema!r:.100}")
+        raise InvalidInputError(f"expected a pyarrow schema, got {schema!r:.100}")
     given = data
     try:
         if isinstance(data, str | os.PathLike) or _are_paths(data):
@@ -67,11 +67,11 @@ def to_batches(
         if isinstance(err, InvalidInputError):
             raise
         raise InvalidInputError(
-            f"this {type(data).__name__} cannot be turned into Arrow data: {err}"
+            f"this {type(data).__name__} cannot be converted to Arrow data: {err}"
         ) from err
     except KeyError as err:  # the error of a frame or a dict that lacks a column of the schema
         raise ColumnNotFoundError(
-            f"this {type(data).__name__} does not have all columns of the schema given: {err.args[0]}"
+            f"this {type(data).__name__} does not have all columns of the given schema: {err.args[0]}"
         ) from err
     if isinstance(source, pa.Table):
         return _cast(source.schema, source.to_batches(), schema)
@@ -82,8 +82,8 @@ def to_batches(
         return _cast(source.schema, _cast_all(batches, source.schema), schema)
     if schema is None:
         raise InvalidInputError(
-            f"this {type(data).__name__} needs its schema: pass a table, a list of dictionaries or a "
-            "RecordBatchReader; where there is an argument schema, batches and that"
+            f"this {type(data).__name__} has no schema; pass a table, a list of dictionaries or a "
+            "RecordBatchReader, or pass batches together with a schema where there is an argument for it"
         )
     return schema, _checked(source, schema)
 
@@ -125,7 +125,7 @@ def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchRea
         return pa.Table.from_batches([pa.record_batch(data)])
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         return data
-    raise InvalidInputError(f"{type(data).__name__} is no Arrow data")
+    raise InvalidInputError(f"{type(data).__name__} is not Arrow data")
 
 
 def _collected(frame: Any) -> pa.Table | pa.RecordBatchReader:
@@ -162,8 +162,8 @@ def _check_columns(given: pa.Schema, schema: pa.Schema) -> None:
     """Refuse to drop columns, which could go unnoticed; the order is that of the schema."""
     if left_out := list(_left_out(given, schema)):
         raise InvalidInputError(
-            f"the schema given does not have all columns of the data: {', '.join(left_out)}; select those to "
-            "write, or add these to the schema"
+            f"the given schema does not have all columns of the data: {', '.join(left_out)}; select the "
+            "columns to write, or add these to the schema"
         )
 
 
@@ -193,7 +193,10 @@ def _checked(batches: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBat
             elif isinstance(item, pa.Table):
                 yield from (_cast_batch(batch, schema) for batch in item.to_batches())
             else:
-                raise InvalidInputError(f"an iterable of batches holds a {type(item).__name__}")
+                raise InvalidInputError(
+                    "an iterable of batches must yield only batches and tables, it has a "
+                    f"{type(item).__name__}"
+                )
 
 
 def _cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -206,7 +209,7 @@ def _cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             _check_exact(field.name, column, field.type)
         return chosen.cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, ValueError) as err:
-        raise InvalidInputError(f"the data cannot be brought to the schema given: {err}") from err
+        raise InvalidInputError(f"the data cannot be cast to the given schema: {err}") from err
 
 
 def _check_exact(name: str, values: pa.Array, wanted: pa.DataType) -> None:
@@ -236,7 +239,7 @@ def _check_exact(name: str, values: pa.Array, wanted: pa.DataType) -> None:
         fits = _are_in_range if kinds.is_floating(wanted) else are_exact
         lost = values.filter(pc.invert(fits(values, wanted)))
         if len(lost):
-            raise InvalidInputError(f"column {name!r}: {scalar_text(lost[0])} does not fit {wanted}")
+            raise InvalidInputError(f"column {name!r}: {scalar_text(lost[0])} does not fit in {wanted}")
 
 
 def _are_in_range(values: pa.Array, wanted: pa.DataType) -> pa.BooleanArray:

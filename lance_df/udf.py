@@ -49,12 +49,13 @@ class BatchUDF:
         result = _as_batch(self.func(batch))
         if result.num_rows != batch.num_rows:
             raise InvalidInputError(
-                f"the function returned {result.num_rows} rows for a batch of {batch.num_rows}"
+                f"the function must return one row for each row, it returned {result.num_rows} rows for a "
+                f"batch of {batch.num_rows}"
             )
         if self.output_schema is not None and not result.schema.equals(self.output_schema):
             raise InvalidInputError(
-                "Output schema of function does not match the expected schema: it is "
-                f"{_one_line(result.schema)}, not {_one_line(self.output_schema)}"
+                "Output schema of function does not match the expected schema: got "
+                f"{_one_line(result.schema)}, expected {_one_line(self.output_schema)}"
             )
         return result
 
@@ -140,7 +141,7 @@ def _as_batch(result: Any) -> pa.RecordBatch:
         return result
     if type(result).__module__.partition(".")[0] == "pandas" and type(result).__name__ == "DataFrame":
         return pa.RecordBatch.from_pandas(result)
-    raise InvalidInputError(f"the function returned a {type(result).__name__}, not a RecordBatch or frame")
+    raise InvalidInputError(f"the function must return a RecordBatch or a frame, got {type(result).__name__}")
 
 
 def _one_line(schema: pa.Schema) -> str:

@@ -20,11 +20,13 @@ def sanitize_ts(ts: dt.datetime | str) -> dt.datetime:
     if isinstance(ts, dt.datetime):  # a pandas Timestamp is one
         return ts.to_pydatetime() if hasattr(ts, "to_pydatetime") else ts
     if not isinstance(ts, str):
-        raise InvalidInputError(f"a time is a datetime or ISO 8601 text, not {type(ts).__name__}")
+        raise InvalidInputError(f"a time must be a datetime or ISO 8601 text, got {type(ts).__name__}")
     try:
         return dt.datetime.fromisoformat(ts)
     except ValueError as err:
-        raise InvalidInputError(f"the time is {ts!r:.60}, expected one such as 2025-01-31 12:00:00") from err
+        raise InvalidInputError(
+            f"a time must have a form such as 2025-01-31 12:00:00, got {ts!r:.60}"
+        ) from err
 
 
 def td_to_micros(td: dt.timedelta) -> int:

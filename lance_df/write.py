@@ -267,7 +267,9 @@ def _properties(message: str | None, properties: Mapping[str, str] | None) -> di
     if message is not None:
         merged[LANCE_COMMIT_MESSAGE_KEY] = message
     if not all(isinstance(text, str) for pair in merged.items() for text in pair):
-        raise InvalidInputError("commit_message is a text, transaction_properties a dict of texts")
+        raise InvalidInputError(
+            "commit_message must be a string, and transaction_properties a dict of strings"
+        )
     return merged
 
 
@@ -279,7 +281,7 @@ def _cleanup_config(options: AutoCleanupConfig | None) -> dict[str, str]:
     interval, seconds = values["interval"], values["older_than_seconds"]
     if not (isinstance(interval, int) and isinstance(seconds, int) and interval >= 0 and seconds >= 0):
         raise InvalidInputError(
-            f"auto_cleanup_options have an interval and older_than_seconds, two numbers, not {options!r}"
+            f"auto_cleanup_options must have two numbers, an interval and older_than_seconds, got {options!r}"
         )
     return {
         "lance.auto_cleanup.interval": str(interval),

@@ -109,7 +109,7 @@ class BlobReading(DatasetBase):
         """
         del io_buffer_size, preserve_order
         if selector not in _TAKES:
-            raise InvalidInputError(f"selector is {selector!r:.60}, expected one of {', '.join(_TAKES)}")
+            raise InvalidInputError(f"selector must be one of {', '.join(_TAKES)}, got {selector!r:.60}")
         rows = [row for row, _, _ in requests]
         row_addresses, blobs = self._find(blob_column, **{selector: rows})
         parts = [(offset, length) for _, offset, length in requests]
@@ -126,7 +126,7 @@ class BlobReading(DatasetBase):
         given = {"ids": ids, "addresses": addresses, "indices": indices}
         chosen = {kind: rows for kind, rows in given.items() if rows is not None}
         if len(chosen) != 1:
-            raise InvalidInputError("exactly one of ids, indices or addresses is needed")
+            raise InvalidInputError("exactly one of ids, indices or addresses must be given")
         ((kind, rows),) = chosen.items()
 
         def take(columns: Sequence[str]) -> pa.Table:
@@ -135,7 +135,7 @@ class BlobReading(DatasetBase):
                 deleted = len(rows) - rows_read.num_rows
                 raise UnsupportedFeatureError(
                     f"{self._table.uri}: A take operation that includes row addresses must not target "
-                    f"deleted rows: of {len(rows)} rows asked for by {kind}, {deleted} are deleted"
+                    f"deleted rows: of the {len(rows)} rows given as {kind}, {deleted} are deleted"
                 )
             return rows_read
 

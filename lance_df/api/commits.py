@@ -114,7 +114,10 @@ class Commits(DatasetBase):
             raise UnsupportedFeatureError(f"commit does not support {refused[0]}")
         if isinstance(operation, Transaction):
             if commit_message is not None:
-                raise InvalidInputError("the message of a transaction belongs into its properties")
+                raise InvalidInputError(
+                    "commit_message cannot be given together with a Transaction; set "
+                    f"{LANCE_COMMIT_MESSAGE_KEY!r} in its transaction_properties"
+                )
             transaction = operation
         else:
             transaction = _transaction(operation, read_version, commit_message)
@@ -170,7 +173,7 @@ class Commits(DatasetBase):
                 raise UnsupportedFeatureError("only appends can be committed together")
             fragments += transaction.operation.fragments
         if not transactions:
-            raise InvalidInputError("there are no transactions to commit")
+            raise InvalidInputError("the list of transactions is empty")
         merged = Transaction(
             min(transaction.read_version for transaction in transactions), LanceOperation.Append(fragments)
         )
@@ -202,8 +205,8 @@ class Commits(DatasetBase):
         latest = table.latest()
         if identity(latest.history.open(table.version)) != identity(table.manifest_file):
             raise IncompatibleConflictError(
-                f"{table.uri}: version {table.version} is another one than the one that was read; the table "
-                "was dropped and created again meanwhile"
+                f"{table.uri}: the table was dropped and created again after it was opened; its version "
+                f"{table.version} is no longer the version that was read"
             )
         operation = ops.Restore(table.version)
         self._follow(commit_change(latest, operation, rows=RowChange.restoring(table)))
@@ -243,9 +246,9 @@ def _transaction(
     operation: LanceOperation.BaseOperation, read_version: int | None, message: str | None
 ) -> Transaction:
     if not isinstance(operation, LanceOperation.BaseOperation):
-        raise InvalidInputError(f"an operation or a transaction is committed, not {type(operation).__name__}")
+        raise InvalidInputError(f"expected a LanceOperation or a Transaction, got {type(operation).__name__}")
     if read_version is None and not isinstance(operation, LanceOperation.Overwrite | LanceOperation.Restore):
-        raise InvalidInputError("read_version is needed for all operations but overwrite and restore")
+        raise InvalidInputError("read_version is required for all operations except Overwrite and Restore")
     properties = {} if message is None else {LANCE_COMMIT_MESSAGE_KEY: message}
     return Transaction(read_version or 0, operation, str(uuid.uuid4()), properties)
 
@@ -257,7 +260,7 @@ def _opened(
     if isinstance(base, DatasetBase):
         return base._uri, base._table.latest(), storage_options or base._storage_options
     if not isinstance(base, str | os.PathLike):
-        raise InvalidInputError(f"base_uri is a path, a URL or a dataset, not {type(base).__name__}")
+        raise InvalidInputError(f"base_uri must be a path, a URL or a dataset, got {type(base).__name__}")
     try:
         return os.fspath(base), open_table(base, storage_options=storage_options), storage_options
     except DatasetNotFoundError:
@@ -275,7 +278,9 @@ def _create(
 ) -> Table:
     operation = transaction.operation
     if not isinstance(operation, LanceOperation.Overwrite):
-        raise DatasetNotFoundError(f"{uri}: there is no table, and only an overwrite makes one")
+        raise DatasetNotFoundError(
+            f"{uri}: table does not exist; only LanceOperation.Overwrite can create it"
+        )
     target = locate_table(uri, storage_options)
     check_location_is_free(target.location)
     model = overwrite_model(operation, checked_bases(operation.initial_bases or (), (), target.location))
@@ -301,7 +306,7 @@ def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> T
     anew = isinstance(operation, LanceOperation.Overwrite | LanceOperation.Restore)
     read_version = transaction.read_version or (table.version if anew else 0)
     if isinstance(operation, LanceOperation.Overwrite) and operation.initial_bases:
-        raise InvalidInputError(f"{table.uri}: initial bases are for new tables; use add_bases")
+        raise InvalidInputError(f"{table.uri}: initial_bases can be set only for a new table; use add_bases")
     read = table if read_version == table.version else table.checkout((table.branch, read_version))
     with _as_input_errors(operation):
         model = to_model(operation, read)
@@ -340,4 +345,4 @@ def _as_input_errors(operation: LanceOperation.BaseOperation) -> Iterator[None]:
     except LanceError:
         raise
     except (AttributeError, TypeError, ValueError, OverflowError) as err:
-        raise InvalidInputError(f"{type(operation).__name__} holds a value of a wrong type: {err}") from err
+        raise InvalidInputError(f"{type(operation).__name__} has a value of the wrong type: {err}") from err

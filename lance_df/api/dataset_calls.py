@@ -115,7 +115,7 @@ class DatasetCalls(ArrowDataset):
             from lance_df.api.filtered_dataset import FilteredDataset
 
         if not isinstance(expression, pc.Expression):
-            raise InvalidInputError(f"a pyarrow expression is needed, not {type(expression).__name__}")
+            raise InvalidInputError(f"expected a pyarrow expression, got {type(expression).__name__}")
         defaults = dict(self._default_scan_options or {})
         before = defaults.get("condition")
         defaults["condition"] = expression if before is None else before & expression
@@ -142,9 +142,7 @@ class DatasetCalls(ArrowDataset):
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
         """Raise an error: only commits change the schema of a table."""
         del schema
-        raise UnsupportedFeatureError(
-            "the schema of a Lance table cannot be replaced: change it by alter_columns"
-        )
+        raise UnsupportedFeatureError("the schema of a Lance table cannot be replaced; use alter_columns")
 
 
 @contextmanager
@@ -153,4 +151,4 @@ def _arrow_errors(done: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, KeyError) as err:
-        raise InvalidInputError(f"the rows cannot be {done} in memory: {err}; SQL may do it") from err
+        raise InvalidInputError(f"the rows cannot be {done} in memory: {err}; try SQL instead") from err

@@ -84,7 +84,7 @@ class FragmentChanges:
         )
         written = cast("list[FragmentMetadata]", described)
         if len(written) != 1:
-            raise InvalidInputError(f"the data makes {len(written)} fragments, not one")
+            raise InvalidInputError(f"the data must make one fragment, it makes {len(written)}")
         written[0].id = fragment_id or 0
         return written[0]
 
@@ -123,7 +123,7 @@ class FragmentChanges:
         num_rows = self._ds._table.fragment_rows(self._fragment)
         if len(rows) and not 0 <= rows[0] <= rows[-1] < num_rows:
             raise InvalidInputError(
-                f"fragment {self._fragment.id} has {num_rows} rows, and no row {rows[-1]}"
+                f"fragment {self._fragment.id} has {num_rows} rows, row {rows[-1]} does not exist"
             )
         return self._without(RowSet.of([rows.astype(np.uint64) + np.uint64(self._fragment.id << 32)]))
 
@@ -154,7 +154,8 @@ class FragmentChanges:
         """
         if isinstance(value_func, BatchUDF) and value_func.cache is not None:
             raise InvalidInputError(
-                "A checkpoint file cannot be used for one fragment: such functions work on whole tables"
+                "A checkpoint file cannot be used for one fragment; functions with a checkpoint file work "
+                "on whole tables"
             )
         transform = open_transform(
             self._ds,

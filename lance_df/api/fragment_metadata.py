@@ -77,7 +77,7 @@ class DataFile:
 
     def _to_format(self) -> fragments.DataFile:
         if not isinstance(self.path, str):
-            raise InvalidInputError(f"the path of a data file is text, not {self.path!r:.60}")
+            raise InvalidInputError(f"path of a data file must be a string, got {self.path!r:.60}")
         return fragments.DataFile(
             path=self.path,
             fields=_integers(self.fields, "fields"),
@@ -136,7 +136,7 @@ class DeletionFile:
         try:
             return cls(**_parsed(text))
         except TypeError as err:
-            raise InvalidInputError(f"no deletion file: {text!r:.80}") from err
+            raise InvalidInputError(f"not a deletion file as JSON: {text!r:.80}") from err
 
     def path(self, fragment_id: int, base_uri: str | None = None) -> str:
         """Return the path, below ``base_uri`` if it is given."""
@@ -234,7 +234,7 @@ class FragmentMetadata:
                 overlays=list(values.get("overlays") or []),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as err:
-            raise InvalidInputError(f"no fragment metadata: {json_data!r:.80}") from err
+            raise InvalidInputError(f"not fragment metadata as JSON: {json_data!r:.80}") from err
 
     @classmethod
     def _of(cls, fragment: Fragment) -> Self:
@@ -264,14 +264,14 @@ class FragmentMetadata:
 
 def _integer(value: object, name: str, *, bits: int) -> int:
     if type(value) is not int or not 0 <= value < 2**bits:
-        raise InvalidInputError(f"{name} is {value!r:.60}, expected an integer of {bits} bits")
+        raise InvalidInputError(f"{name} must be an integer of {bits} bits, got {value!r:.60}")
     return value
 
 
 def _integers(values: object, name: str) -> tuple[int, ...]:
     """Check ids and column numbers, which have 32 bits and a sign."""
     if not isinstance(values, list | tuple):
-        raise InvalidInputError(f"{name} are a list of integers, not {values!r:.60}")
+        raise InvalidInputError(f"{name} must be a list of integers, got {values!r:.60}")
     return tuple(
         _integer(value + 2**31 if type(value) is int else value, name, bits=32) - 2**31 for value in values
     )
@@ -298,7 +298,7 @@ def _parsed(text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except ValueError as err:
-        raise InvalidInputError(f"no JSON: {text!r:.80}") from err
+        raise InvalidInputError(f"not valid JSON: {text!r:.80}") from err
     if not isinstance(values, dict):
-        raise InvalidInputError(f"a JSON object is needed, not {text!r:.80}")
+        raise InvalidInputError(f"expected a JSON object, got {text!r:.80}")
     return values

@@ -199,7 +199,8 @@ class SqlQueryBuilder:
         """
         if blob_handling != "blobs_descriptions":
             raise UnsupportedFeatureError(
-                f"blob_handling={blob_handling!r} in SQL: select row ids, and read blobs with read_blobs()"
+                f"blob_handling={blob_handling!r} is not supported in SQL; select row ids, and read the "
+                "blobs with read_blobs()"
             )
         return self
 
@@ -269,7 +270,7 @@ class Information(DatasetBase):
             begin, end = compared_against, self._table.version
         if begin is None or end is None:
             raise InvalidInputError(
-                "either compared_against or both begin_version and end_version are needed"
+                "either compared_against, or both begin_version and end_version, must be given"
             )
         for number in (begin, end):
             if number != self._table.version:
@@ -329,7 +330,7 @@ class Information(DatasetBase):
         """
         del with_position, index_segments
         if name not in {index.name for index in self._table.indices}:
-            raise IndexNotFoundError(f"{self._table.uri}: no index {name!r}")
+            raise IndexNotFoundError(f"{self._table.uri}: index {name!r} does not exist")
 
     @staticmethod
     def drop(
@@ -365,8 +366,8 @@ class Information(DatasetBase):
         if self._table.history.listing().scheme is NamingScheme.V2:
             return
         raise UnsupportedFeatureError(
-            f"{self._table.uri}: manifests are not renamed in place: that is not safe beside other writers. "
-            "deep_clone() makes a copy with names of the new scheme"
+            f"{self._table.uri}: manifests cannot be renamed in place, because this is not safe while others "
+            "write. deep_clone() makes a copy with names of the new scheme"
         )
 
     def create_index(

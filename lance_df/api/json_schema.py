@@ -38,7 +38,8 @@ def json_to_schema(schema_json: Mapping[str, Any]) -> pa.Schema:
         return pa.schema(fields, schema_json.get("metadata"))
     except (LanceError, KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as err:
         raise InvalidInputError(
-            f"{schema_json!r:.80} is no schema as schema_to_json returns it: {str(err) or type(err).__name__}"
+            f"{schema_json!r:.80} is not a schema as returned by schema_to_json: "
+            f"{str(err) or type(err).__name__}"
         ) from err
 
 
@@ -56,7 +57,7 @@ def _metadata_to_json(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
 def _type_to_json(data_type: pa.DataType) -> dict[str, Any]:
     types = pa.types
     if types.is_map(data_type) or data_type in (pa.string_view(), pa.binary_view()):
-        raise UnsupportedFeatureError(f"a schema as JSON has no type for Arrow's {data_type}")
+        raise UnsupportedFeatureError(f"type {data_type} cannot be written in a JSON schema")
     if types.is_fixed_size_binary(data_type):
         return {"type": "fixed_size_binary", "length": data_type.byte_width}
     if types.is_struct(data_type):

@@ -84,12 +84,12 @@ class Maintenance(DatasetBase):
             return
         if not isinstance(column, str):
             if len(column) != 1:
-                raise InvalidInputError(f"an index is of one column, not of {list(column)!r}")
+                raise InvalidInputError(f"an index must be on one column, got {list(column)!r}")
             column = column[0]
         kind = str(index_type).upper()
         if kind in _OTHER_INDICES:
             raise UnsupportedFeatureError(
-                f"this release builds no {kind} index; it builds {', '.join(BUILDERS)}"
+                f"{kind} indices are not supported; use one of {', '.join(BUILDERS)}"
             )
         if kind not in BUILDERS:
             raise InvalidInputError(f"index_type {index_type!r} is unknown; use one of {', '.join(BUILDERS)}")
@@ -97,7 +97,7 @@ class Maintenance(DatasetBase):
         if rows_per_zone is not None and kind != "ZONEMAP":
             unknown.append("rows_per_zone")
         if unknown:
-            raise UnsupportedFeatureError(f"a {kind} index is built without the option {unknown[0]!r} here")
+            raise UnsupportedFeatureError(f"option {unknown[0]!r} is not supported for a {kind} index")
         self._follow(
             create_index(
                 self._table,
@@ -237,6 +237,6 @@ def _policy(*, versions: Iterable[int] | None, **conditions: object) -> CleanupP
     try:
         chosen = None if versions is None else frozenset(map(plain, versions))
     except TypeError as err:
-        raise InvalidInputError(f"versions must be some version numbers, got {versions!r}") from err
+        raise InvalidInputError(f"versions must be a list of version numbers, got {versions!r}") from err
     values: dict[str, Any] = {name: plain(value) for name, value in conditions.items()}
     return CleanupPolicy(versions=chosen, **values)  # it checks them itself

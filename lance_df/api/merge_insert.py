@@ -215,7 +215,7 @@ class MergeInsertBuilder:
         table_version = self._dataset._table.manifest.data_format
         if version != table_version:
             raise UnsupportedFeatureError(
-                f"the table is of file version {table_version}, and so are all its new files"
+                f"the file version cannot be changed by a merge; the table has file version {table_version}"
             )
         return self
 
@@ -238,7 +238,7 @@ class MergeInsertBuilder:
         from lance_df.sources import to_batches
 
         if self._clauses.does_nothing:
-            raise InvalidInputError("the merge would change nothing: add a when_… clause")
+            raise InvalidInputError("the merge would change nothing; add a when_… clause")
         data_schema, batches = to_batches(data, schema)
         with source_closed(batches):
             rows = pa.Table.from_batches(list(batches), data_schema)
@@ -288,7 +288,9 @@ def key_columns(schema: Schema, on: str | Iterable[str] | None) -> tuple[str, ..
             field.name for field in sorted(keyed, key=lambda field: (field.primary_key_position, field.id))
         ]
         if not names:
-            raise InvalidInputError("a merge needs keys: name columns, or give the schema a primary key")
+            raise InvalidInputError(
+                "a merge needs key columns; name them with on, or give the schema a primary key"
+            )
     return tuple(dict.fromkeys(_key(schema, name) for name in names))
 
 
@@ -298,13 +300,15 @@ def _key(schema: Schema, name: Any) -> str:
     if name in matches:
         return str(name)
     if len(matches) != 1:
-        raise ColumnNotFoundError(f"no key column {name!r}; the columns are {', '.join(schema.names)}")
+        raise ColumnNotFoundError(
+            f"key column {name!r} does not exist; the columns are {', '.join(schema.names)}"
+        )
     return matches[0]
 
 
 def _text(expression: Any, name: str) -> str | None:
     if expression is not None and not isinstance(expression, str):
-        raise InvalidInputError(f"{name} is an SQL expression, not {expression!r:.60}")
+        raise InvalidInputError(f"{name} must be an SQL expression, got {expression!r:.60}")
     if expression is not None:
         check_meaning(expression)
     return expression
@@ -329,7 +333,9 @@ def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCo
             columns |= {name: rows.column(name) for name in alone if name not in (_SOURCE, _TARGET)}
         (fulfilled,) = compute_columns(pa.table(columns), {"fulfilled": condition}, for_change=True).columns
         if not pa.types.is_boolean(fulfilled.type):
-            raise InvalidInputError(f"the condition {condition!r} is of type {fulfilled.type}, not boolean")
+            raise InvalidInputError(
+                f"the condition {condition!r} must be boolean, its type is {fulfilled.type}"
+            )
         mask: npt.NDArray[np.bool_] = fulfilled.fill_null(False).to_numpy()
         return mask
 

@@ -109,7 +109,7 @@ def schema_model(schema: LanceSchema | pa.Schema) -> Schema:
         return schema._schema
     if isinstance(schema, pa.Schema):
         return schema_from_arrow(schema)
-    raise InvalidInputError(f"a LanceSchema or a pyarrow schema is needed, not {type(schema).__name__}")
+    raise InvalidInputError(f"expected a LanceSchema or a pyarrow schema, got {type(schema).__name__}")
 
 
 def _fragments(given: Sequence[FragmentMetadata], read: Table | None = None) -> tuple[Fragment, ...]:
@@ -119,7 +119,7 @@ def _fragments(given: Sequence[FragmentMetadata], read: Table | None = None) -> 
 
 def _fragment(given: FragmentMetadata, read: Table | None) -> Fragment:
     if given.overlays:
-        raise UnsupportedFeatureError(f"fragment {given.id} has overlays, which this release does not write")
+        raise UnsupportedFeatureError(f"fragment {given.id} has overlays; writing overlays is not supported")
     fragment = given._to_format()
     position = None if read is None else read.fragments.position(fragment.id)
     return fragment if read is None or position is None else _like(fragment, read.fragments[position])
@@ -176,7 +176,9 @@ def _with_updated_rows(fragment: Fragment, offsets: bytes | None, read: Table) -
     versions = read.row_version_sequences(fragment)[1].to_numpy().copy()
     rows = np.asarray(updated.to_array(), np.int64)
     if len(rows) and rows[-1] >= len(versions):
-        raise InvalidInputError(f"fragment {fragment.id} has {len(versions)} rows, and no row {rows[-1]}")
+        raise InvalidInputError(
+            f"fragment {fragment.id} has {len(versions)} rows, row {rows[-1]} does not exist"
+        )
     versions[rows] = read.version + 1
     return dataclasses.replace(fragment, last_updated_at=serialize_versions(versions_of(versions)))
 
@@ -221,7 +223,7 @@ def _uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except (ValueError, AttributeError, TypeError) as err:
-        raise InvalidInputError(f"{text!r:.60} is no uuid") from err
+        raise InvalidInputError(f"{text!r:.60} is not a UUID") from err
 
 
 def _update_config(operation: LanceOperation.UpdateConfig) -> ops.UpdateConfig:

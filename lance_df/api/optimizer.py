@@ -128,7 +128,7 @@ class DatasetOptimizer:
         values = [auto_cleanup_config.get(name) for name in ("interval", "older_than_seconds")]
         if any(not isinstance(value, int) or isinstance(value, bool) or value < 0 for value in values):
             raise InvalidInputError(
-                f"interval and older_than_seconds must be numbers from 0 on, got {auto_cleanup_config!r}"
+                f"interval and older_than_seconds must be numbers of at least 0, got {auto_cleanup_config!r}"
             )
         interval, seconds = values
         self._dataset.update_config({_INTERVAL: str(interval), _OLDER_THAN: f"{seconds}s"})

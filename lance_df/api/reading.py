@@ -157,7 +157,7 @@ class Reading(DatasetBase, DatasetCalls):
         """Return random rows, each at most once."""
         total = self._table.count_rows()
         if not 0 <= integer(num_rows, "num_rows") <= total:
-            raise InvalidInputError(f"{num_rows} rows cannot be drawn from {total}")
+            raise InvalidInputError(f"cannot sample {num_rows} rows from {total}")
         indices = random.sample(range(total), num_rows)
         return self.take(indices if randomize_order else sorted(indices), columns)
 

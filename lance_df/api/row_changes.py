@@ -221,8 +221,8 @@ def text_hint(
             raise
         name, text = unquoted
         raise type(err)(
-            f"no column {text!r}, which column {name!r} was to be set to: values are SQL expressions. "
-            f"For the text itself quote it: {{{name!r}: \"'{text}'\"}}"
+            f"column {text!r} does not exist; column {name!r} cannot be set to it, because values are SQL "
+            f"expressions. To set the text itself, quote it: {{{name!r}: \"'{text}'\"}}"
         ) from err
 
 
@@ -253,7 +253,7 @@ def updated_fields(schema: Schema, names: Iterable[str]) -> dict[str, Field]:
     for name, field in fields.items():
         if not field.is_json and any(each.is_json for each in field.walk()):
             raise UnsupportedFeatureError(
-                f"column {name!r} has JSON within it, which updates do not compute: use merge_insert"
+                f"column {name!r} has JSON in a nested field, which cannot be updated; use merge_insert"
             )
     return fields
 
@@ -280,10 +280,10 @@ def checked_updates(updates: Any) -> dict[str, str]:
     Raises `InvalidInputError` for anything else.
     """
     if not isinstance(updates, Mapping) or not updates:
-        raise InvalidInputError(f"updates are a dict of columns and SQL expressions, not {updates!r:.60}")
+        raise InvalidInputError(f"updates must be a dict of columns and SQL expressions, got {updates!r:.60}")
     for text in (*updates, *updates.values()):
         if not isinstance(text, str):
-            raise InvalidInputError(f"columns and expressions of an update are text, not {text!r:.60}")
+            raise InvalidInputError(f"columns and expressions of an update must be strings, got {text!r:.60}")
     for text in updates.values():
         check_meaning(text)
     return dict(updates)

@@ -100,7 +100,8 @@ def check_addressable(table: Table) -> None:
     """
     if ROW_ADDRESS in table.schema.names:
         raise UnsupportedFeatureError(
-            f"{table.uri}: a column is called {ROW_ADDRESS!r}; rename it before rows are changed"
+            f"{table.uri}: the column name {ROW_ADDRESS!r} is reserved; rename the column before you change "
+            "rows"
         )
 
 
@@ -110,7 +111,7 @@ def checked_filter(where: Any, name: str) -> str | pc.Expression:
     Raises `InvalidInputError` for anything but SQL text and pyarrow expressions.
     """
     if not isinstance(where, str | pc.Expression):
-        raise InvalidInputError(f"{name} is an SQL or pyarrow expression, not {where!r:.60}")
+        raise InvalidInputError(f"{name} must be an SQL or pyarrow expression, got {where!r:.60}")
     if isinstance(where, str):
         check_meaning(where)
     return where
@@ -135,7 +136,7 @@ def retry_options(conflict_retries: Any, retry_timeout: Any) -> RetryOptions:
     """Return the retry options for pylance's arguments. Raises `InvalidInputError` for other types."""
     if not isinstance(conflict_retries, int) or not isinstance(retry_timeout, dt.timedelta):
         raise InvalidInputError(
-            "conflict_retries is an integer and retry_timeout a timedelta, "
-            f"not {conflict_retries!r:.60} and {retry_timeout!r:.60}"
+            "conflict_retries must be an integer and retry_timeout a timedelta, got "
+            f"{conflict_retries!r:.60} and {retry_timeout!r:.60}"
         )
     return RetryOptions(retries=conflict_retries, timeout=retry_timeout.total_seconds())

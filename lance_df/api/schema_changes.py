@@ -124,7 +124,7 @@ class SchemaChanges(DatasetBase):
             No column would remain.
         """
         if isinstance(columns, str):
-            raise InvalidInputError(f"columns are a list of names, not {columns!r:.60}")
+            raise InvalidInputError(f"columns must be a list of names, got {columns!r:.60}")
         with columns_dropped(self._table, list(columns)) as operation:
             self._commit(operation)
 
@@ -270,11 +270,15 @@ def as_alteration(given: Any) -> Alteration:
     """Return the alteration that a dict like `AlterColumn` describes."""
     known = AlterColumn.__annotations__.keys()
     if not isinstance(given, Mapping) or "path" not in given:
-        raise InvalidInputError(f"an alteration is a dict of {', '.join(known)}, not {given!r:.80}")
+        raise InvalidInputError(
+            f"an alteration must be a dict with the keys {', '.join(known)}, got {given!r:.80}"
+        )
     if unknown := sorted(given.keys() - known, key=str):
-        raise InvalidInputError(f"Unknown key: {unknown[0]}; an alteration has {', '.join(known)}")
+        raise InvalidInputError(
+            f"Unknown key: {unknown[0]}; the keys of an alteration are {', '.join(known)}"
+        )
     if not isinstance(given.get("nullable"), bool | None):
-        raise InvalidInputError(f"nullable is True or False, not {given['nullable']!r:.60}")
+        raise InvalidInputError(f"nullable must be True or False, got {given['nullable']!r:.60}")
     return Alteration(**given)
 
 

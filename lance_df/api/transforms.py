@@ -65,7 +65,7 @@ def open_transform(
     """
     if isinstance(read_columns, Mapping | str):
         raise InvalidInputError(
-            f"the columns that a function reads are a list of names, not {read_columns!r:.60}: "
+            f"the columns that a function reads must be a list of names, got {read_columns!r:.60}; "
             "compute others in the function"
         )
     if isinstance(transforms, Mapping) and all(isinstance(text, str) for text in transforms.values()):
@@ -82,7 +82,7 @@ class _Sql:
 
     def __init__(self, ds: LanceDataset, expressions: Mapping[str, str], batch_size: int | None) -> None:
         if not expressions or not all(isinstance(name, str) for name in expressions):
-            raise InvalidInputError("new columns are a dict of names and SQL expressions, and not empty")
+            raise InvalidInputError("new columns must be a non-empty dict of names and SQL expressions")
         self._ds, self._expressions, self._batch_size = ds, expressions, batch_size
         self.schema = self._scan(()).schema
 
@@ -124,7 +124,7 @@ class _Function:
     def _sample(self) -> pa.RecordBatch:
         batch = next(self._scan(limit=1), None)
         if batch is None:
-            raise InvalidInputError("the table is empty: the function needs an output_schema")
+            raise InvalidInputError("the function needs an output_schema, because the table is empty")
         return batch
 
     def rows_of(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:

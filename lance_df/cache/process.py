@@ -31,7 +31,7 @@ def set_cache_bytes(max_bytes: int) -> None:
     except TypeError:
         number = -1
     if number < 0 or isinstance(max_bytes, bool):
-        raise InvalidInputError(f"a cache takes a number of bytes from 0, not {max_bytes!r}")
+        raise InvalidInputError(f"the cache size must be a number of bytes of at least 0, got {max_bytes!r}")
     BUDGET.resize(number)
 
 

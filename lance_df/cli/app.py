@@ -88,11 +88,11 @@ def _report(error: Exception, *, debug: bool) -> int:
         text = f"{error.filename or 'the output'}: {error.strerror}"
     elif isinstance(error, UnicodeEncodeError):
         text = (
-            f"{error.object[error.start : error.end]:.60} cannot be written as {error.encoding}; "
-            "set the environment variable PYTHONUTF8=1, or a locale of UTF-8"
+            f"{error.object[error.start : error.end]:.60} cannot be written as {error.encoding}; set the "
+            "environment variable PYTHONUTF8=1, or use a UTF-8 locale"
         )
     elif not isinstance(error, LanceError):
-        text = f"{type(error).__name__}: {text} (--debug shows where)"
+        text = f"{type(error).__name__}: {text} (use --debug to see the traceback)"
     print(f"lance-df: error: {text}", file=sys.stderr)
     return MISUSED if isinstance(error, UsageError) else FAILED
 

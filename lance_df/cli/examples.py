@@ -54,4 +54,4 @@ def load_examples(folder: Path | None = None) -> list[Example]:
     for each in folders:
         if files := sorted(each.glob("*.sql")):
             return [Example.parse(path.stem, path.read_text(encoding="utf-8")) for path in files]
-    raise NotFoundError(f"no SQL examples in {folders[-1]}")
+    raise NotFoundError(f"{folders[-1]}: no SQL examples found")

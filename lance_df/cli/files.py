@@ -142,7 +142,7 @@ class FileTables:
         except InvalidInputError as err:
             listed = ", ".join(paths[:_MAX_LISTED]) + (", …" if len(paths) > _MAX_LISTED else "")
             raise InvalidInputError(
-                f"{name}: these tables are not of one form, so that they cannot be read as one: {listed}"
+                f"{name}: these tables cannot be read as one, because their columns differ: {listed}"
             ) from err
 
 
@@ -167,7 +167,9 @@ def _paths(name: str, kind: _FileKind) -> list[str]:
     """
     if "://" in name:
         if kind.kind != "lance":
-            raise UnsupportedFeatureError(f"{name}: of remote stores FROM takes Lance tables only")
+            raise UnsupportedFeatureError(
+                f"{name}: {kind.kind} files of remote stores are not supported in FROM, only Lance tables"
+            )
         return [name]
     path = os.path.expanduser(name)
     if os.path.exists(path):
@@ -175,15 +177,15 @@ def _paths(name: str, kind: _FileKind) -> list[str]:
     if glob.has_magic(path):
         if matches := sorted(glob.glob(path, recursive=True)):
             return matches
-        raise DatasetNotFoundError(f"{name}: no file matches")
+        raise DatasetNotFoundError(f"{name}: no file matches the pattern")
     folder = os.path.dirname(path)
     try:
         others = os.listdir(folder or ".")
     except OSError:
-        raise DatasetNotFoundError(f"{name}: there is no folder {folder!r}") from None
+        raise DatasetNotFoundError(f"{name}: folder {folder!r} does not exist") from None
     close = difflib.get_close_matches(os.path.basename(path), others, 1)
     hint = f"; did you mean {os.path.join(folder, close[0])!r}?" if close else ""
-    raise DatasetNotFoundError(f"{name}: no such file{hint}")
+    raise DatasetNotFoundError(f"{name}: file does not exist{hint}")
 
 
 def _location(name: str, paths: Sequence[str]) -> str:
@@ -227,9 +229,7 @@ def _json_array(path: str) -> pa.Table:
     with pa.input_stream(path) as stream:
         rows = json.loads(stream.read())
     if not all(isinstance(row, dict) for row in rows):
-        raise InvalidInputError(
-            f"{path}: the array has other values than objects, so that there are no columns"
-        )
+        raise InvalidInputError(f"{path}: every value of the JSON array must be an object")
     names = dict.fromkeys(name for row in rows for name in row)  # the first row may lack some columns
     return pa.table({name: [row.get(name) for row in rows] for name in names})
 

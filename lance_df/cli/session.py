@@ -64,7 +64,7 @@ def pairs(texts: list[str], form: str) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not (key and equals and value):
-            raise UsageError(f"{form} is expected, got {text!r}" if not equals else f"{form} is expected")
+            raise UsageError(f"expected {form}, got {text!r}" if not equals else f"expected {form}")
         if key in values:
             raise UsageError(f"{form}: {key!r} is given twice")
         values[key] = value

@@ -83,7 +83,7 @@ def check_process() -> None:
         _owner = pid if not is_inherited("datafusion") or _answers() else _NOBODY
         return check_process()
     raise ForkedProcessError(
-        "DataFusion has run statements before this process was forked, and its threads do not survive that; "
+        "DataFusion ran statements before this process was forked, and its threads do not survive a fork; "
         "start processes that use SQL or filters with the start method 'spawn' or 'forkserver' "
         "(multiprocessing.get_context('spawn')), or fork before the first statement"
     )

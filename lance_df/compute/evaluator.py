@@ -132,7 +132,7 @@ class ExpressionEvaluator:
         except LanceError:
             raise
         except Exception as err:
-            raise InvalidInputError(f"the expressions {listed!r:.500} fail: {err}") from err
+            raise InvalidInputError(f"the expressions {listed!r:.500} cannot be evaluated: {err}") from err
 
     def _evaluate(self, expression: str, columns: Sequence[pa.Array] | Mapping[str, pa.Array]) -> pa.Array:
         if not isinstance(columns, Mapping):
@@ -149,11 +149,13 @@ class ExpressionEvaluator:
             raise
         except Exception as err:
             types = ", ".join(map(str, rows.schema.types))
-            raise InvalidInputError(f"the expression {expression!r} fails for ({types}): {err}") from err
+            raise InvalidInputError(
+                f"the expression {expression!r} cannot be evaluated for values of type ({types}): {err}"
+            ) from err
         finally:
             self._ctx.deregister_table(table)
         if len(values) != rows.num_rows:
-            raise InvalidInputError(f"the expression {expression!r} does not give one value for each row")
+            raise InvalidInputError(f"the expression {expression!r} does not return one value for each row")
         return (
             values.chunk(0)
             if values.num_chunks == 1

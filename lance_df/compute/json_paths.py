@@ -137,7 +137,7 @@ class _Reader:
         if self._text.startswith("?", self._at):
             return self._unsupported("a filter")
         return InvalidInputError(
-            f"{self._text!r:.100} is no path of a JSON document: unexpected "
+            f"{self._text!r:.100} is not a valid JSON path: unexpected "
             f"{self._text[self._at : self._at + 10]!r}; examples are $.a.b, $.items[0] and $.items[*].name"
         )
 

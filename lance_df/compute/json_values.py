@@ -138,7 +138,8 @@ def _converted(
             return convert(member)
         except ValueError as err:
             raise InvalidInputError(
-                f"the JSON value {document_text(member):.100} of {key!r:.100} is no {data_type}"
+                f"the JSON value {document_text(member):.100} of key {key!r:.100} cannot be converted to "
+                f"{data_type}"
             ) from err
 
     return _computed(value, data_type, documents, keys)

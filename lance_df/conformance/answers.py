@@ -50,7 +50,7 @@ class Answers:
         """Return ``{"result": …}``, or ``{"error": {"kind": …, "message": …}}``."""
         method = getattr(self, f"op_{operation}", None)
         if method is None:
-            return _error("not implemented", f"there is no operation {operation!r}")
+            return _error("not implemented", f"operation {operation!r} does not exist")
         try:
             return {"result": method(**arguments)}
         except LanceError as err:

@@ -35,7 +35,7 @@ def load_runner(corpus: Path) -> ModuleType:
     path = corpus / "runner.py"
     spec = importlib.util.spec_from_file_location("conformance_runner", path)
     if spec is None or spec.loader is None or not path.is_file():
-        sys.exit(f"{corpus}: no corpus, there is no runner.py; say where it is with --corpus FOLDER")
+        sys.exit(f"{corpus}: not a corpus, runner.py does not exist; give its folder with --corpus FOLDER")
     runner = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(runner)
     return runner

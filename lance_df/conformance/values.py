@@ -39,7 +39,7 @@ def to_array(column: Mapping[str, Any]) -> pa.Array:
     try:
         return _array(column["values"], data_type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError) as err:
-        raise InvalidInputError(f"values of the type {data_type}: {err}") from err
+        raise InvalidInputError(f"values cannot be converted to type {data_type}: {err}") from err
 
 
 def to_table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

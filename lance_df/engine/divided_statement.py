@@ -95,7 +95,10 @@ class DividedStatement:
             not_in = holds_in_subquery(plan_of(frame))
         self.schema: pa.Schema = frame.schema()
         if len(set(self.schema.names)) < len(self.schema.names):
-            raise InvalidInputError(f"the result has a name twice: {', '.join(self.schema.names)}")
+            raise InvalidInputError(
+                f"the result has columns of the same name: {', '.join(self.schema.names)}; rename them with "
+                "AS"
+            )
         self.merged_depth: int | None = None
         self._part: Part | None = None
         if isinstance(plan, EmptyRelation) and not plan.has_row:
@@ -109,8 +112,8 @@ class DividedStatement:
         elif part is None or part.path:
             reasons = [f"{join}: {why}" for join, why in analysis.refused]
             reasons += [f"{_above(plan, part.path)} needs rows of all partitions" for part in analysis.parts]
-            why = "; ".join(reasons) or "there is no join"
-            raise UnsupportedFeatureError(f"this cannot be joined partition by partition: {why}")
+            why = "; ".join(reasons) or "it has no join"
+            raise UnsupportedFeatureError(f"the statement cannot be computed partition by partition: {why}")
         self._part = part
 
     def groups(self) -> list[MemberGroup]:
@@ -222,7 +225,7 @@ def _aggregate(ctx: SessionContext, plan: PlanNode, depth: int) -> PartialAggreg
     part = node_at(plan, (0,) * depth)
     aggregate = PartialAggregate.of(ctx, part)
     if aggregate is None:
-        raise NotRebuiltError(f"{part.shown} is no aggregate of what its parts give")
+        raise NotRebuiltError(f"{part.shown} does not aggregate the results of its parts")
     return aggregate
 
 

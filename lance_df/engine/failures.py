@@ -32,8 +32,8 @@ _MAX_STATEMENT = 200
 # an error message; DataFusion 51 also gives the name of an error inside another error
 _EXHAUSTED: Final = ("Resources exhausted", "ResourcesExhausted(", "Not enough memory to continue")
 _MORE_MEMORY: Final = (
-    "Raise the limit, as with SET datafusion.runtime.memory_limit = '4G': sorts and groups spill to disk, "
-    "the smaller side of a hash join has to fit"
+    "Raise the limit, such as SET datafusion.runtime.memory_limit = '4G'. Sorts and groups spill to disk, "
+    "but the smaller side of a hash join must fit in memory"
 )
 
 R = TypeVar("R")

@@ -38,21 +38,21 @@ _UNSUPPORTED: Final = (
             r"Physical plan does not support logical expression (InSubquery|Exists|ScalarS)"
             r"|subquery can only be used in|ScalarSubqueryExpr evaluated before the subquery was executed"
         ),
-        "a subquery is not supported in this place; join its query, or select it as a column",
+        "a subquery is not supported here; join its query, or select it as a column",
     ),
     (
         re.compile("Insert into not implemented for this table"),
-        'the table does not take rows in this way: use lance_df.write_dataset(frame, …, mode="append"), or '
-        "INSERT INTO a stored table or a namespace of a connected folder",
+        'the table does not support INSERT; use lance_df.write_dataset(frame, …, mode="append"), or INSERT '
+        "INTO a stored table or a namespace of a connected folder",
     ),
     (
         re.compile(r"(?:DELETE|UPDATE) not supported for|Unsupported logical plan: Dml\((?:Delete|Update)\)"),
-        "the table is only read under this name: DELETE and UPDATE change stored tables and namespaces of a "
-        "connected folder, or given a name as a whole",
+        "the table is read-only under this name; DELETE and UPDATE need a stored table or a namespace of a "
+        "connected folder, or one that is registered as a whole",
     ),
     (
         re.compile("currently only supports a single SQL statement"),
-        "SessionContext.sql runs one statement; call it for each, or use the command lance-df sql",
+        "SessionContext.sql runs one statement at a time; call it for each, or use the command lance-df sql",
     ),
 )
 _NO_SCHEMA: Final = re.compile(r'^(?:Plan\(")?failed to resolve schema: ([^"]*)(?:"\))?$')
@@ -69,7 +69,9 @@ def readable(message: str) -> str:
     if syntax is not None:
         reason = syntax[1].replace('\\"', '"').replace("\\'", "'").replace("\\n", " ")
         text = f"{text[: syntax.start()]}syntax error: {reason}{text[syntax.end() :]}"
-    text = _NO_SCHEMA.sub(r"no schema '\1'; CREATE SCHEMA makes one", _POSITION.sub("", text))
+    text = _NO_SCHEMA.sub(
+        r"schema '\1' does not exist; use CREATE SCHEMA to create it", _POSITION.sub("", text)
+    )
     before, fields, listed = _SYSTEM_COLUMN_MEANT.sub("", text).partition("Valid fields are ")
     text = before + fields + _SYSTEM_COLUMNS.sub("", listed)
     return _EACH_SIGNATURE.sub("", _REPORT_IT.sub(".", text))
@@ -137,5 +139,5 @@ def with_similar_table(message: str, names_in: Callable[[str], tuple[str, Iterab
     hint = f"; did you mean {by_lowered[close[0]]!r}?" if close else ""
     at_version = f" at {version}" if mark else ""
     if mark and (not close or by_lowered[close[0]] == name):
-        hint = "; stored tables and namespaces have versions"
+        hint = "; only stored tables and namespaces have versions"
     return message.replace(f"table {whole!r} not found", f"table {name!r}{at_version} not found{hint}", 1)

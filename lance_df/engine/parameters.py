@@ -28,7 +28,7 @@ def parameter_values(given: object) -> dict[str, Any]:
         given = dict(enumerate(given, 1))
     if not isinstance(given, Mapping):
         raise InvalidInputError(
-            f"param_values are a dict, or a list of the values of $1, $2 and so on, not {given!r:.60}"
+            f"param_values must be a dict, or a list of the values of $1, $2 and so on, got {given!r:.60}"
         )
     return {str(name): _value(value, name) for name, value in given.items()}
 
@@ -44,4 +44,6 @@ def _value(value: object, name: object) -> Any:
     try:
         return pa.array(np.array([value.astype(f"datetime64[{_UNITS.get(unit, unit)}]")]))[0]
     except pa.ArrowException as err:
-        raise InvalidInputError(f"the value of ${name}, {value!r}, cannot be one of Arrow: {err}") from err
+        raise InvalidInputError(
+            f"the value of ${name}, {value!r}, cannot be converted to Arrow: {err}"
+        ) from err

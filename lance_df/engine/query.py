@@ -114,7 +114,7 @@ def scan_with_sql(
     """
     for name, value in (("limit", limit), ("offset", offset), ("batch_size", batch_size)):
         if value is not None and value < (name == "batch_size"):
-            raise InvalidInputError(f"{name} is {value}, which is too small")
+            raise InvalidInputError(f"{name} must be at least {int(name == 'batch_size')}, got {value}")
     selected = _Selection(table, columns, with_row_id=with_row_id, with_row_address=with_row_address)
     request = ScanRequest(
         columns=(*table.arrow_schema.names, *selected.extra_columns),
@@ -295,13 +295,15 @@ class _Selection:
         ]
         self._expressions = dict(columns) if isinstance(columns, Mapping) else {}
         if any("\0" in name for name in self._expressions):
-            raise InvalidInputError(f"names of columns have no NUL character, got {list(self._expressions)}")
+            raise InvalidInputError(
+                f"names of columns must not contain a NUL character, got {list(self._expressions)}"
+            )
         if isinstance(columns, Mapping):
             listed: list[str] = []
         else:
             listed = list(stored if columns is None else columns)
         if len(set(listed)) < len(listed):
-            raise InvalidInputError(f"a column is asked for twice: {', '.join(listed)}")
+            raise InvalidInputError(f"a column is given twice: {', '.join(listed)}")
         self._names = [*(name for name in (*self._expressions, *listed) if name not in appended), *appended]
         system = [name for name in SYSTEM_COLUMNS if name not in stored]
         paths = [name for name in listed if name not in stored and name not in system]
@@ -399,7 +401,7 @@ def _check_rowwise(plan: PlanNode) -> None:
     for node in nodes(plan):
         if node.kind in _CHANGES_ROWS:
             raise InvalidInputError(
-                f"expressions are computed row by row; {node.kind.lower()}s are not possible here"
+                f"expressions are computed row by row; {node.kind.lower()}s are not supported here"
             )
 
 

@@ -123,9 +123,9 @@ class LanceSession:
             A table cannot be opened.
         """
         if not isinstance(query, str):
-            raise InvalidInputError(f"a statement is text, not {type(query).__name__}")
+            raise InvalidInputError(f"a statement must be a string, got {type(query).__name__}")
         if options is not None and not isinstance(options, SQLOptions):
-            raise InvalidInputError(f"options are datafusion.SQLOptions, not {type(options).__name__}")
+            raise InvalidInputError(f"options must be datafusion.SQLOptions, got {type(options).__name__}")
         values = _values_of(param_values)
         statement = Statement(query, self.scan_options)
         query = with_selects(bounded(query))
@@ -177,7 +177,7 @@ class LanceSession:
             try:
                 frame = PlainSessionContext.table(self, name)
             except KeyError as err:
-                raise NotFoundError(f"no table {name!r}") from err
+                raise NotFoundError(f"table {name!r} not found") from err
         return LanceDataFrame(frame.df, (statement,), self)
 
     def register_table(self, name: str, table: Any) -> None:
@@ -367,7 +367,9 @@ class LanceSession:
         if not schema.table_exist(name) or external.or_replace:
             schema.add(name, external_source(external, self._storage_options))
         elif not external.if_not_exists:
-            raise AlreadyExistsError(f"table {name!r} exists; CREATE OR REPLACE EXTERNAL TABLE replaces it")
+            raise AlreadyExistsError(
+                f"table {name!r} already exists; use CREATE OR REPLACE EXTERNAL TABLE to replace it"
+            )
         return LanceDataFrame(nothing.df, (statement,), self)
 
 
@@ -409,9 +411,9 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
     ) -> None:
         JoinOptions(partitioned_joins, join_memory_limit)
         if not isinstance(scan_options, ScanOptions):
-            raise InvalidInputError(f"scan_options is {scan_options!r}, expected a lance_df.ScanOptions")
+            raise InvalidInputError(f"scan_options must be a lance_df.ScanOptions, got {scan_options!r}")
         if runtime is not None and not isinstance(runtime, RuntimeEnvBuilder):
-            raise InvalidInputError(f"runtime is {runtime!r}, expected a datafusion.RuntimeEnvBuilder")
+            raise InvalidInputError(f"runtime must be a datafusion.RuntimeEnvBuilder, got {runtime!r}")
         config = (config or SessionConfig()).with_information_schema(True)
         construct = super().__init__
         # native code makes a SystemError of a KeyboardInterrupt
@@ -426,9 +428,11 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
             ]
             exists, is_file, is_table = map_reads(lambda ask: ask(), questions, where=location)
             if not exists:
-                raise NotFoundError(f"{location.uri}: no such folder")
+                raise NotFoundError(f"{location.uri}: folder does not exist")
             if is_file:
-                raise InvalidInputError(f"{location.uri}: a file; the folder of the tables is needed")
+                raise InvalidInputError(
+                    f"{location.uri}: not a folder but a file; give the folder of the tables"
+                )
             names_of(self).use_folder(self, TableFolder(location, storage_options))
             if is_table:  # the folder is a table itself
                 source = TableSource(location.uri, storage_options=storage_options)

@@ -44,8 +44,8 @@ def _cast_type(given: pa.Field, field: Field) -> pa.DataType:
     if given.type in _BINARIES:
         return field.arrow_type()
     raise InvalidInputError(
-        f"column {field.name!r} holds JSON: expected JSON text, or the value of a JSON column, "
-        f"got {given.type}"
+        f"column {field.name!r} holds JSON; expected JSON text or the value of a JSON column, got "
+        f"{given.type}"
     )
 
 

@@ -122,6 +122,6 @@ def _check_literals(text: str, schemas: Iterable[pa.Schema]) -> None:
 
 def _cut(what: str, unit: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"the comparison of {what}, which DataFusion cuts to the unit of the timestamps, {unit}, is not "
-        "supported in a change; use a time of that unit"
+        f"the comparison of {what} is not supported in a change, because DataFusion truncates times to the "
+        f"unit of the timestamps, {unit}; use a time of that unit"
     )

@@ -80,7 +80,7 @@ def gather_columns(
             column = batch.column(path[0])
             gathered[path] = pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
         except (KeyError, pa.ArrowException) as err:
-            raise ColumnNotFoundError(f"no column {'.'.join(path)!r}") from err
+            raise ColumnNotFoundError(f"column {'.'.join(path)!r} does not exist") from err
     return gathered
 
 
@@ -127,7 +127,7 @@ class _Evaluation:
         if plain is None:
             name = ".".join(column.path)
             if (values := self._columns.get(column.path)) is None:
-                raise ColumnNotFoundError(f"the filter needs column {name!r}, which is not there")
+                raise ColumnNotFoundError(f"the filter needs column {name!r}, which the data does not have")
             if len(values) != self._num_rows:
                 raise InvalidInputError(f"column {name!r} has {len(values)} rows, expected {self._num_rows}")
             plain = self._plain[column.path] = _one_array(values)
@@ -166,7 +166,7 @@ def _leaf(predicate: Comparison | In | Truth | IsNull, values: pa.Array) -> pa.B
                 return values.cast(pa.bool_())
             if not pa.types.is_boolean(values.type):
                 raise InvalidInputError(
-                    f"column {'.'.join(column.path)!r} of type {values.type} is no condition"
+                    f"column {'.'.join(column.path)!r} of type {values.type} is not a condition"
                 )
             return values
         case Comparison(_, operator, value) if value.type == values.type:
@@ -181,7 +181,7 @@ def _coerced(predicate: Comparison | In, values: pa.Array) -> pa.BooleanArray:
     """Evaluate a comparison whose literal has another type than the column."""
     same = bind_literals(predicate, values.type)
     if isinstance(same, Unknown):
-        raise InvalidInputError(f"{to_text(predicate)}: the value does not compare with {values.type}")
+        raise InvalidInputError(f"{to_text(predicate)}: the value cannot be compared with {values.type}")
     return _Evaluation({predicate.column.path: values}, len(values)).value(same)
 
 

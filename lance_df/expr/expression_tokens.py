@@ -71,7 +71,7 @@ def serialized(expression: pc.Expression) -> pa.Buffer:
         buffer: pa.Buffer = expression.__reduce__()[1][0]
     except pa.ArrowException as err:
         raise InvalidInputError(
-            f"the expression {expression} cannot be read: give columns by their names, as pc.field('a')"
+            f"the expression {expression} cannot be read; name the columns, such as pc.field('a')"
         ) from err
     return buffer
 

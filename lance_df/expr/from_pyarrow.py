@@ -106,7 +106,7 @@ def to_predicate(
         return Unknown(str(expression))
     predicate = _Builder(schema).build(given)
     if (depth := depth_of(predicate)) > MAX_DEPTH:
-        raise InvalidInputError(f"a filter is {depth:,} conditions deep; {MAX_DEPTH} are supported")
+        raise InvalidInputError(f"a filter is {depth:,} conditions deep; at most {MAX_DEPTH} are supported")
     return predicate
 
 
@@ -127,7 +127,8 @@ def check_with_arrow(expression: pc.Expression, schema: pa.Schema) -> None:
         reason = str(err).splitlines()[0]
         if reason.startswith("No match for"):
             raise ColumnNotFoundError(
-                f"{expression}: no such column; there are {len(schema)}, {', '.join(schema.names)}"
+                f"{expression}: column does not exist; the {len(schema)} columns are "
+                f"{', '.join(schema.names)}"
             ) from err
         raise InvalidInputError(f"{expression}: {reason}") from err
 
@@ -268,7 +269,9 @@ def _as_predicate(term: _Term, schema: pa.Schema) -> Predicate:
 def _type_of(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
     index = schema.get_field_index(path[0])
     if index < 0:
-        raise ColumnNotFoundError(f"no column {path[0]!r}; there are {', '.join(schema.names)}")
+        raise ColumnNotFoundError(
+            f"column {path[0]!r} does not exist; the columns are {', '.join(schema.names)}"
+        )
     data_type = schema.field(index).type
     for name in path[1:]:
         data_type = storage_type(data_type)

@@ -361,6 +361,6 @@ def may_give_json(field: pa.Field) -> bool:
 def json_comparison_error(name: str) -> InvalidInputError:
     """Return the error of a condition that compares a JSON column with what is no JSON."""
     return InvalidInputError(
-        f"column {name!r} holds JSON, stored as JSONB, which is compared with JSON only: compare its text, "
+        f"column {name!r} holds JSON, stored as JSONB, and can be compared only with JSON; compare its text, "
         f"json_extract({name}, '$'), or a value, such as json_get_string({name}, 'key')"
     )

@@ -44,8 +44,8 @@ def as_texts(views: pa.Array, data_type: pa.DataType) -> pa.Array:
     """
     if data_type in _SHORT_OFFSETS and (num_bytes := text_bytes(views)) > _MAX_BYTES:
         raise InvalidInputError(
-            f"{num_bytes} bytes of text in one batch, of which {data_type} holds {_MAX_BYTES} at most: "
-            "hand over smaller batches"
+            f"a batch has {num_bytes} bytes of text, but {data_type} can hold at most {_MAX_BYTES}; use "
+            "smaller batches"
         )
     return views.cast(data_type)
 

@@ -47,7 +47,7 @@ def type_name(data_type: pa.DataType) -> str:
         return f"FixedSizeBinary({data_type.byte_width})"
     name = _NAMES.get(data_type) if kinds.is_primitive(data_type) or data_type in _NAMES else None
     if name is None:
-        raise UnsupportedFeatureError(f"values of type {data_type} have no SQL literal")
+        raise UnsupportedFeatureError(f"values of type {data_type} cannot be written as an SQL literal")
     return name
 
 

@@ -52,7 +52,7 @@ def murmur3_multi(columns: Sequence[pa.Array]) -> pa.Int32Array:
         There is no column, the lengths differ, or a type has no canonical bytes.
     """
     if not columns or len({len(column) for column in columns}) != 1:
-        raise InvalidInputError("murmur3_multi needs columns of equal length, at least one")
+        raise InvalidInputError("murmur3_multi needs at least one column, and columns of equal length")
     empty = pa.scalar(b"", pa.large_binary())
     # not null_handling="skip": with it pyarrow 26 drops rows in which all are null
     parts = [pc.fill_null(canonical_bytes(column), empty) for column in columns]

@@ -66,7 +66,7 @@ class ScanOptions:
         for name in self.__slots__:
             value = getattr(self, name)
             if not isinstance(value, bool):
-                raise InvalidInputError(f"ScanOptions.{name} is True or False, not {value!r:.60}")
+                raise InvalidInputError(f"ScanOptions.{name} must be True or False, got {value!r:.60}")
 
     def allows(self, name: str) -> bool:
         """Return whether an optimizer rule may apply. Rules without a switch here always may."""

@@ -154,7 +154,9 @@ class PartialAggregate:
         if self.has_extremes and (
             self.keys or any(call.function is not AggregateFunction.EXTREMES for call in self.calls)
         ):
-            raise InvalidInputError("extremes are computed without keys and without other functions")
+            raise InvalidInputError(
+                "extremes cannot be combined with keys or other functions in a partial aggregate"
+            )
 
 
 Output: TypeAlias = Rows | PartialAggregate
@@ -245,12 +247,14 @@ class ScanRequest:
                 promises |= Promise.COMPLETE
         if missing := self.requires & ~promises:
             names = " and ".join(str(each.name) for each in missing)
-            raise InvalidInputError(f"a scan that is to be {names} is asked for what excludes that")
+            raise InvalidInputError(
+                f"the scan cannot be {names}, because another part of the request excludes it"
+            )
         return promises
 
     def _check_aggregate(self, output: PartialAggregate) -> None:
         output.check()
         if self.columns is not None or self.with_row_id or self.with_row_address:
-            raise InvalidInputError("the columns of a partial aggregate are its own: no others can be named")
+            raise InvalidInputError("a partial aggregate has its own columns; no others can be selected")
         if self.limit is not None:
-            raise InvalidInputError("a partial aggregate is of all rows: it has no limit")
+            raise InvalidInputError("a partial aggregate reads all rows and cannot have a limit")

@@ -37,7 +37,7 @@ def condition_to_datafusion(condition: str, columns: Sequence[str]) -> str:
     except TokenError as err:
         raise InvalidInputError(f"the filter {condition!r} is malformed: {err}") from err
     if any(token.token_type is TokenType.DAMP for token in tokens):
-        raise InvalidInputError(f"the filter {condition!r} has the operator &&, which SQL has not: use AND")
+        raise InvalidInputError(f"the filter {condition!r} has the operator &&, which is not SQL; use AND")
     return splice(text, list(_matches_as_conditions(text, tokens)))
 
 

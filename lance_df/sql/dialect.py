@@ -76,4 +76,4 @@ def tokens_of(text: str, dialect: Dialect) -> list[Token]:
 
 def _check_text(text: object) -> None:
     if not isinstance(text, str):
-        raise InvalidInputError(f"SQL is text, not {type(text).__name__}")
+        raise InvalidInputError(f"SQL must be a string, got {type(text).__name__}")

@@ -59,9 +59,9 @@ def check_distinct_from(text: str) -> None:
             continue
         if (operator := _operator_after(words, start)) is not None:
             raise UnsupportedFeatureError(
-                f"{' '.join(filter(None, words[index:start]))} with {operator} after its right side, which "
-                "DataFusion takes for a part of that, is not supported; use brackets: "
-                "(a IS DISTINCT FROM b) AND …"
+                f"{' '.join(filter(None, words[index:start]))} with {operator} after its right side is not "
+                "supported, because DataFusion reads it as part of that side; use brackets: (a IS DISTINCT "
+                "FROM b) AND …"
             )
 
 

@@ -40,13 +40,13 @@ def query_to_explain(text: str) -> str:
         if isinstance(change, Merge):
             joined = f"{_table(change.name, change.alias)} JOIN {change.source} ON {change.condition}"
             raise InvalidInputError(
-                f"explain_scan takes no MERGE; explain the join that it reads: SELECT * FROM {joined}"
+                f"explain_scan does not support MERGE; explain the join that it reads: SELECT * FROM {joined}"
             )
     elif verb not in _WITHOUT_QUERY:
         return text
     raise InvalidInputError(
-        f"explain_scan takes queries, INSERT, UPDATE and DELETE; this {verb} statement was not run. "
-        "Explain the query in it, or run it with sql"
+        f"explain_scan supports queries, INSERT, UPDATE and DELETE; this {verb} statement was not run. "
+        "Explain its query, or run the statement with sql"
     )
 
 

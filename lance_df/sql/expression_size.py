@@ -47,11 +47,11 @@ def check_text_size(expression: str) -> None:
         The expression is not text, is too long, or is nested too deeply.
     """
     if not isinstance(expression, str):
-        raise InvalidInputError(f"an expression is text, not {type(expression).__name__}")
+        raise InvalidInputError(f"an expression must be a string, got {type(expression).__name__}")
     if len(expression) > MAX_CHARACTERS:
         raise InvalidInputError(
-            f"the expression {expression[:60]!r}… has {len(expression):,} characters; {MAX_CHARACTERS:,} are "
-            "supported"
+            f"the expression {expression[:60]!r}… has {len(expression):,} characters; at most "
+            f"{MAX_CHARACTERS:,} are supported"
         )
     bounded(expression)
 
@@ -67,15 +67,16 @@ def check_growth(expression: str, tokens: list[Token]) -> None:
     """
     if len(tokens) > MAX_TOKENS:
         raise InvalidInputError(
-            f"the expression {expression[:60]!r}… has {len(tokens):,} parts; {MAX_TOKENS:,} are supported"
+            f"the expression {expression[:60]!r}… has {len(tokens):,} parts; at most {MAX_TOKENS:,} are "
+            "supported"
         )
     growth = 1
     for index, token in enumerate(tokens):
         growth *= _growth(tokens, index, token)
         if growth > MAX_GROWTH:
             raise InvalidInputError(
-                f"the expression {expression[:200]!r} may enlarge a value more than {MAX_GROWTH:,} times: "
-                "counts must be small numbers"
+                f"the expression {expression[:200]!r} may enlarge a value more than {MAX_GROWTH:,} times; "
+                "use small numbers as counts"
             )
 
 

@@ -72,7 +72,7 @@ def to_datafusion(expression: str, columns: Sequence[str]) -> str:
         tokens = tokenize(expression)
     except TokenError as err:
         raise InvalidInputError(
-            f"the expression {expression!r} is malformed: a quote or a comment in it does not end"
+            f"the expression {expression!r} is malformed: a quote or a comment is not closed"
         ) from err
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         expression = expression[: tokens.pop().start]
@@ -120,10 +120,10 @@ def _check_shape(expression: str, tokens: list[Token]) -> None:
         elif kind in _CLOSING and (not opened or opened.pop() is not _CLOSING[kind]):
             raise InvalidInputError(f"the parentheses in {expression!r} do not match")
         elif kind is TokenType.SEMICOLON:
-            raise InvalidInputError(f"one expression is expected, but {expression!r} goes on after a ;")
+            raise InvalidInputError(f"expected one expression, but {expression!r} goes on after a ;")
     if opened or not tokens:
-        problem = "the parentheses do not match" if opened else "there is nothing in it"
-        raise InvalidInputError(f"{expression!r} is no expression: {problem}")
+        problem = "the parentheses do not match" if opened else "it is empty"
+        raise InvalidInputError(f"{expression!r} is not an expression: {problem}")
 
 
 def _edits(expression: str, tokens: list[Token], columns: Sequence[str]) -> Iterator[Edit]:

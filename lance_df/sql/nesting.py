@@ -246,7 +246,7 @@ class _Walk:
             self._count_table()
         limit = MAX_TABLES if self._has_differences else MAX_SETS
         if self._num_sets > limit:
-            what = "set operations, EXCEPT or INTERSECT among them" if self._has_differences else "unions"
+            what = "set operations, including EXCEPT or INTERSECT" if self._has_differences else "unions"
             raise InvalidInputError(f"the statement has more than {limit:,} {what}")
 
     def _count_table(self) -> None:
@@ -290,8 +290,8 @@ class _Walk:
         level.depth = max(level.depth, depth)
         if level.depth > MAX_DEPTH:
             raise InvalidInputError(
-                f"an expression is {level.depth:,} operators deep; {MAX_DEPTH} are supported: use IN for "
-                "long lists of values, or compute in several steps"
+                f"an expression is {level.depth:,} operators deep; at most {MAX_DEPTH} are supported; use IN "
+                "for long lists of values, or compute in several steps"
             )
         level.deepest_operand = 0
         level.operands = [_Operand()]

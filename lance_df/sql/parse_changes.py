@@ -108,7 +108,7 @@ def parse_change(text: str) -> Change:
     reader = token_reader(text)
     header = None if reader is None else _header(reader)
     if reader is None or header is None:
-        raise InvalidInputError("no statement that changes a table")
+        raise InvalidInputError("the statement does not change a table")
     if header.unsupported is not None:
         _unsupported(*header.unsupported)
     verb, name, flags = header.verb, header.name, header.flags
@@ -131,7 +131,7 @@ def parse_change(text: str) -> Change:
             if reader.at(","):
                 _unsupported("DROP TABLE of several tables", "one DROP TABLE for each")
             if reader.take("CASCADE") or reader.take("RESTRICT"):
-                _unsupported("DROP TABLE … CASCADE", "DROP TABLE without it")
+                _unsupported("DROP TABLE … CASCADE", "DROP TABLE without CASCADE or RESTRICT")
         case Verb.ALTER:
             change = _alter(reader, name)
     reader.end()
@@ -152,7 +152,7 @@ def _check_meaning(change: Delete | Update | Merge, reader: TokenReader, text: s
 
     if any(map(has_negated_subquery, _queries_and_conditions(change))):
         _unsupported(
-            "IN (SELECT …) below NOT, or NOT IN (SELECT …) below OR, which takes NULL for false,",
+            "IN (SELECT …) below NOT, or NOT IN (SELECT …) below OR, where DataFusion reads NULL as false,",
             "NOT EXISTS (SELECT … WHERE …), or NOT IN joined by AND",
         )
 
@@ -320,7 +320,9 @@ def _assignments(reader: TokenReader, name: Name, alias: str, *stops: str) -> tu
             path.append(reader.identifier())
         if len(path) > 1 and path[-2] != alias:
             if path[-2] == name[-1]:
-                raise InvalidInputError(f"the table is called {alias!r} in SET, not {name[-1]!r}")
+                raise InvalidInputError(
+                    f"SET must use the alias {alias!r} of the table, not its name {name[-1]!r}"
+                )
             _unsupported(f"SET of a field of a struct ({'.'.join(path)})", "SET of the whole column")
         if path[-1] in pairs:
             raise InvalidInputError(f"column {path[-1]!r} is set twice")
@@ -346,7 +348,7 @@ def _merge(reader: TokenReader, name: Name) -> Merge:
         source = f"({reader.bracketed()})"
         source_alias = _alias(reader, ("",), "ON")
         if not source_alias:
-            raise InvalidInputError("the source of a MERGE needs an alias: USING (SELECT …) AS s")
+            raise InvalidInputError("the source of a MERGE needs an alias, such as USING (SELECT …) AS s")
         source = f"{source} AS {quote_identifier(source_alias)}"
     else:
         parts = reader.name()
@@ -355,7 +357,9 @@ def _merge(reader: TokenReader, name: Name) -> Merge:
     if reader.at("("):
         source += f" ({', '.join(map(quote_identifier, _columns(reader)))})"
     if source_alias == alias:
-        raise InvalidInputError(f"the table and the source of a MERGE are both called {alias!r}; use AS")
+        raise InvalidInputError(
+            f"the table and the source of a MERGE are both called {alias!r}; rename one with AS"
+        )
     reader.need("ON")
     condition = reader.text_until(("WHEN",))
     clauses = []
@@ -363,7 +367,7 @@ def _merge(reader: TokenReader, name: Name) -> Merge:
         clauses.append(_clause(reader, name, alias))
     _no_returning(reader)
     if not clauses:
-        raise InvalidInputError("a MERGE needs a WHEN")
+        raise InvalidInputError("a MERGE needs at least one WHEN clause")
     return Merge(name, alias, source, source_alias, condition, tuple(clauses))
 
 
@@ -403,7 +407,7 @@ def _inserting(reader: TokenReader, condition: str | None) -> MergeClause:
         return MergeClause(rows, condition, action, values=values)
     if len(columns) != len(values) or len(set(columns)) < len(columns):
         raise InvalidInputError(
-            f"INSERT of a MERGE names {len(set(columns))} columns and gives {len(values)} values"
+            f"INSERT of a MERGE names {len(set(columns))} columns, but has {len(values)} values"
         )
     return MergeClause(rows, condition, action, tuple(zip(columns, values, strict=True)))
 
@@ -420,9 +424,11 @@ def _create(reader: TokenReader, name: Name, flags: frozenset[str]) -> CreateTab
     if reader.take("AS"):
         query = reader.text_until()
     if definitions is not None and query is not None:
-        _unsupported("CREATE TABLE (columns) AS query", "CREATE TABLE AS query with the columns of the query")
+        _unsupported(
+            "CREATE TABLE (columns) AS query", "CREATE TABLE AS query, with the columns of the query"
+        )
     if definitions is None and query is None:
-        raise InvalidInputError("CREATE TABLE needs columns, or AS and a query")
+        raise InvalidInputError("CREATE TABLE needs column definitions, or AS and a query")
     return CreateTable(
         name, definitions, partition_by, query, "OR REPLACE" in flags, "IF NOT EXISTS" in flags
     )
@@ -438,7 +444,7 @@ def _check_definitions(reader: TokenReader) -> None:
 def _partition_terms(reader: TokenReader) -> tuple[PartitionTerm, ...]:
     reader.need("(")
     if reader.at(")"):
-        raise InvalidInputError("a partition spec has at least one field, such as year(at) or city")
+        raise InvalidInputError("a partition spec needs at least one field, such as year(at) or city")
     terms = [_partition_term(reader)]
     while reader.take(","):
         terms.append(_partition_term(reader))
@@ -470,8 +476,8 @@ def _partition_term(reader: TokenReader) -> PartitionTerm:
     reader.need(")")
     if not columns or len(numbers) != (word in _NUMBERED):
         raise InvalidInputError(
-            f"a partition field {word!r} has columns {columns} and numbers {numbers}; "
-            "examples are year(at), bucket(4, user), truncate(3, name) and city"
+            f"invalid partition field {word!r} with columns {columns} and numbers {numbers}; examples are "
+            "year(at), bucket(4, user), truncate(3, name) and city"
         )
     if word == "bucket" and len(columns) > 1:
         word = "multi_bucket"

@@ -52,7 +52,7 @@ def predicate_sql(
 def column_sql(path: tuple[str, ...]) -> str:
     """Return a column as SQL. Plain lower-case names are not quoted."""
     if len(path) != 1:
-        raise UnsupportedFeatureError(f"{'.'.join(path)} is no column of the table")
+        raise UnsupportedFeatureError(f"{'.'.join(path)} is not a column of the table")
     (name,) = path
     is_plain = name.isascii() and name.isidentifier() and name.islower()
     return name if is_plain else quote_identifier(name)
@@ -97,7 +97,7 @@ class _Writer:
                 return self._joined(operands, " OR ", And) or _TRUTH[False]
             case Unknown(text, term):
                 if term is None:
-                    raise UnsupportedFeatureError(f"what {text} computes is not known")
+                    raise UnsupportedFeatureError(f"{text} cannot be translated to SQL")
                 return term_sql(term, self._term_column)
             case _:
                 assert_never(predicate)

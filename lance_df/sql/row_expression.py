@@ -67,10 +67,10 @@ def check_row_expression(expression: str, functions: Collection[str]) -> None:
         tokens = tokenize(expression)
     except TokenError as err:
         raise InvalidInputError(
-            f"the expression {expression!r} is malformed: a quote or a comment in it does not end"
+            f"the expression {expression!r} is malformed: a quote or a comment is not closed"
         ) from err
     if not tokens:
-        raise InvalidInputError("an expression is needed, but there is nothing in it")
+        raise InvalidInputError("the expression is empty")
     check_growth(expression, tokens)
     for index, token in enumerate(tokens):
         following = tokens[index + 1].token_type if index + 1 < len(tokens) else None
@@ -84,11 +84,11 @@ def _problem(token: Token, following: TokenType | None, functions: Collection[st
     if token.token_type in STRINGS or token.token_type is TokenType.NUMBER:
         return None
     if token.token_type in _STATEMENTS and not (name == "with" and following is TokenType.TIME):
-        return f"has {_STATEMENTS[token.token_type]} in it; it must depend on its own row only"
+        return f"contains {_STATEMENTS[token.token_type]}; it must depend only on its own row"
     if name in _STATE and token.token_type is not TokenType.IDENTIFIER:
-        return f"reads {name}; it must give the same whenever and wherever it is evaluated"
+        return f"reads {name}; its value must not depend on when and where it is evaluated"
     if following is not TokenType.L_PAREN or not name.isidentifier() or name in _NO_CALLS:
         return None
     if name in _ABOUT_THE_ENGINE or name not in functions:
-        return f"calls {name}, which is no deterministic function of one row"
+        return f"calls {name}, which is not a deterministic function of one row"
     return None

@@ -66,7 +66,7 @@ def parse_name(text: str) -> tuple[str, ...]:
         reader.end()
     except (TokenError, InvalidInputError) as err:
         raise InvalidInputError(
-            f"{text!r} is not a table name; quote parts that are no plain words, as in '\"my-table\"'"
+            f"{text!r} is not a table name; quote parts that are not plain words, such as '\"my-table\"'"
         ) from err
     return name
 

@@ -97,7 +97,7 @@ def _edits(
         literal = tokens[after] if after < len(tokens) else None
         if literal is None or literal.token_type not in (TokenType.STRING, TokenType.NUMBER):
             given = "the end of the text" if literal is None else text[literal.start :].split()[0]
-            raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, not {given}")
+            raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, got {given}")
         table = tokens[last]
         name = table.text if table.token_type in _QUOTED_NAMES else names.plain(table.text)
         new = name_of(name, _kind(kind, literal), literal.text)
@@ -113,12 +113,12 @@ def _kind(kind: str, literal: Token) -> str:
     is_text = literal.token_type is TokenType.STRING
     if kind == "TIMESTAMP":
         if not is_text:
-            raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, not {literal.text}")
+            raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, got {literal.text}")
         return "time"
     if is_text:
         return "tag"
     if not literal.text.isdecimal() or len(literal.text) > 18:
-        raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, not {literal.text}")
+        raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, got {literal.text}")
     return "version"
 
 

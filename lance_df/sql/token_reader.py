@@ -113,7 +113,7 @@ class TokenReader:
             self._nest(word, opened, token.text)
             self._next += 1
         if opened:
-            raise InvalidInputError("a bracket or a CASE does not end")
+            raise InvalidInputError("a bracket or a CASE is not closed")
         if self._next == first:
             raise InvalidInputError(f"something is missing before {self._next_text()}")
         return self._text[self._tokens[first].start : self._tokens[self._next - 1].end + 1]
@@ -125,7 +125,7 @@ class TokenReader:
         elif opened and word == opened[-1]:
             opened.pop()
         elif word in _CLOSES:
-            raise InvalidInputError(f"a {text!r} closes nothing")
+            raise InvalidInputError(f"unexpected {text!r}, which closes no bracket or CASE")
 
     def _end_of_type_parts(self) -> int | None:
         """Return the index after the ``<…>`` of a type; None if the ``<`` is a comparison."""

@@ -44,7 +44,7 @@ def test_formats(cli, root, style):
 @pytest.mark.parametrize(
     ("closed", "code", "said"),
     [
-        (">&-", 1, "lance-df: error: stdout is closed; --output writes to a file"),
+        (">&-", 1, "lance-df: error: stdout is closed; use --output to write to a file"),
         ("2>&-", 0, ""),
         ("<&-", 0, "(1 row"),
         ("> /dev/full", 1, "lance-df: error: the output: No space left on device"),
@@ -142,11 +142,11 @@ def test_errors_are_one_line_and_code_1(cli, root, arguments, found):
         (["sql", "SELECT 1", "{root}", "--table", "name"], "NAME=PATH"),
         (["sql", "SELECT 1", "{root}", "--table", "a=x", "--table", "a=y"], "'a' is given twice"),
         (["sql", "SELECT 1", "{root}", "--storage-option", "secret"], "KEY=VALUE"),
-        (["sql", "SELECT 1", "{root}", "-o", "rows.unknown"], ".unknown is the suffix of no format"),
+        (["sql", "SELECT 1", "{root}", "-o", "rows.unknown"], ".unknown is not the suffix of a known format"),
         (["repair", "{root}", "--older-than-days", "nan"], "--older-than-days"),
         (["ingest"], "an ingest needs a target"),
         (["ingest", "t.lance"], "an ingest needs a source"),
-        (["ingest", "a.csv", "t.lance", "--source", "a"], "--source NAME=PATH is expected, got 'a'"),
+        (["ingest", "a.csv", "t.lance", "--source", "a"], "expected --source NAME=PATH, got 'a'"),
         (["ingest", "a.csv", "t.lance", "--mode", "replace"], "mode must be one of"),
         (["ingest", "a.csv", "t.lance", "--max-rows-per-file", "0"], "max_rows_per_file must be at least 1"),
     ],
@@ -206,7 +206,7 @@ def test_errors_that_are_no_lance_errors_say_so(cli, root, monkeypatch):
     monkeypatch.setattr("lance_df.cli.running.render", lambda *args, **kwargs: 1 / 0)
     code, _, err = cli("sql", "SELECT 1", root)
     assert code == 1
-    assert err == "lance-df: error: ZeroDivisionError: division by zero (--debug shows where)\n"
+    assert err == "lance-df: error: ZeroDivisionError: division by zero (use --debug to see the traceback)\n"
 
 
 def test_a_closed_pipe_ends_quietly(root):
@@ -350,7 +350,7 @@ def test_shell_says_what_of_a_pipe_is_no_text(cli, root, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"SELECT '\xff';\n"), encoding="utf-8"))
     code, out, err = cli("shell", root)
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == "lance-df: error: stdin: not UTF-8 text (byte 8)"
+    assert err.splitlines()[-1] == "lance-df: error: stdin: not valid UTF-8 text (byte 8)"
 
 
 def test_shell_history_without_prompt_toolkit(root, tmp_path, monkeypatch):

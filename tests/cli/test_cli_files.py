@@ -187,15 +187,15 @@ def test_a_table_of_that_name_comes_first(cli, folder):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("cc.csv", "cc.csv: no such file; did you mean 'c.csv'?"),
-        ("nowhere/d.csv", "there is no folder 'nowhere'"),
+        ("cc.csv", "cc.csv: file does not exist; did you mean 'c.csv'?"),
+        ("nowhere/d.csv", "folder 'nowhere' does not exist"),
         ("raw/*.csv", "no file matches"),
         ("bad.parquet", "bad.parquet: cannot be read as parquet"),
         ("bad.csv", "bad.csv: cannot be read as csv"),
         ("bad.arrow", "bad.arrow: cannot be read as arrow"),
-        ("numbers.json", "the array has other values than objects"),
+        ("numbers.json", "every value of the JSON array must be an object"),
         ("empty.lance", "empty.lance"),
-        ("s3://bucket/x.parquet", "of remote stores FROM takes Lance tables only"),
+        ("s3://bucket/x.parquet", "parquet files of remote stores are not supported in FROM"),
     ],
 )
 def test_what_cannot_be_read_is_named(cli, folder, name, reason):

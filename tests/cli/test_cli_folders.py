@@ -72,4 +72,4 @@ def test_a_namespace_that_has_lost_its_manifest_is_reported(cli, folder):
         for command in ("verify", "inspect"):
             code, out, _ = cli(command, path)
             assert code == 1
-            assert "without its folder __manifest" in out
+            assert "whose folder __manifest is missing" in out

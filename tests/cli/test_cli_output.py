@@ -51,7 +51,7 @@ def test_statements_from_stdin_options_and_files(process, root, tmp_path):
     assert process("sql", root, "--format", "csv", text=sql)[:2] == (0, "n\n990\n")
     code, out, err = process("sql")
     assert (code, out) == (2, "")
-    assert "SQL is needed" in err
+    assert "SQL is missing" in err
 
 
 def test_files_are_written_whole_or_not_at_all(process, root, tmp_path):
@@ -138,7 +138,7 @@ def test_options_of_statements_are_checked(root):
     from lance_df.engine.session import connect
     from lance_df.errors import InvalidInputError
 
-    with pytest.raises(InvalidInputError, match="SQLOptions, not int"):
+    with pytest.raises(InvalidInputError, match="SQLOptions, got int"):
         connect().sql("SELECT 1", 1)
 
 
@@ -161,7 +161,7 @@ def test_a_file_that_is_no_format_is_not_written(process, root, tmp_path, name):
     target = tmp_path / name
     code, _, err = process("sql", "SELECT 1 AS a", root, "--output", str(target))
     assert code == 2
-    assert "give one with --format" in err
+    assert "choose a format with --format" in err
     assert not target.exists()
     assert process("sql", "SELECT 1 AS a", root, "--output", str(target), "--format", "csv")[0] == 0
     assert target.read_text() == "a\n1\n"
@@ -182,7 +182,7 @@ def test_a_type_that_parquet_does_not_have(process, tmp_path):
     lance_df.write_dataset(pa.table({"d": decimals}), tmp_path / "neg.lance")
     code, _, err = process("sql", "-o", "neg.parquet", "SELECT d FROM neg", ".")
     assert (code, (tmp_path / "neg.parquet").exists()) == (1, False)
-    assert "Parquet cannot hold the rows: Scale must be" in err
+    assert "the rows cannot be written as Parquet: Scale must be" in err
 
 
 def test_links_stay_and_what_they_lead_to_is_written(process, tmp_path):
@@ -219,5 +219,5 @@ def test_links_stay_and_what_they_lead_to_is_written(process, tmp_path):
 def test_results_without_columns(process, tmp_path):
     (tmp_path / "e.json").write_text("[]")
     code, _, err = process("sql", "FROM 'e.json'", "-o", "e.parquet")
-    assert (code, "there is none with columns" in err) == (1, True)
+    assert (code, "needs a result with columns" in err) == (1, True)
     assert not (tmp_path / "e.parquet").exists()

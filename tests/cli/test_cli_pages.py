@@ -105,7 +105,7 @@ def test_a_query_is_a_page(cli: Run, evil: Path) -> None:
 def test_a_page_never_takes_the_place_of_a_table(cli: Run, evil: Path) -> None:
     code, out, err = cli("inspect", "--html", evil / "t.lance", evil / "n")
     assert (code, out) == (2, "")
-    assert "the file ends with .html" in err
+    assert "the name of the file must end with .html" in err
     assert lance_df.dataset(evil / "t.lance").count_rows() == 3
     code, _, err = cli("inspect", evil / "t.lance", "--html", "--format", "json")
     assert code == 2

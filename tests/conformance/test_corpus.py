@@ -198,7 +198,7 @@ def test_the_module_runs_a_corpus(corpus: Path, tmp_path: Path) -> None:
         [*command, str(tmp_path / "none")], capture_output=True, text=True, check=False, cwd=ROOT, timeout=120
     )
     assert done.returncode == 1
-    assert "say where it is with --corpus FOLDER" in done.stderr
+    assert "give its folder with --corpus FOLDER" in done.stderr
 
 
 COMMANDS = {

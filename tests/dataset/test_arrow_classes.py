@@ -128,7 +128,7 @@ def test_engines_filter_what_default_scan_options_make_by_expressions(
     assert scanner.projected_schema.names == [name]
     assert scanner.to_table()[name].to_pylist() == scanner.head(99)[name].to_pylist() == expected
     assert scanner.count_rows() == len(expected)
-    with pytest.raises(InvalidInputError, match="a pyarrow expression is needed"):
+    with pytest.raises(InvalidInputError, match="expected a pyarrow expression"):
         ds.get_fragments()[0].scanner(ds.schema, filter="b < 10")
 
 

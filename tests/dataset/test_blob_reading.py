@@ -94,7 +94,7 @@ def test_wrong_requests(folder: Path) -> None:
         dataset.take_blobs("zz", indices=[0])
     with pytest.raises(InvalidInputError, match="exactly one"):
         dataset.take_blobs("b", indices=[0], ids=[0])
-    with pytest.raises(NotImplementedError, match="of 2 rows asked for by addresses, 1 are deleted"):
+    with pytest.raises(NotImplementedError, match="of the 2 rows given as addresses, 1 are deleted"):
         dataset.read_blobs("b", addresses=[5, 0])
     with pytest.raises(InvalidInputError, match="selector"):
         dataset.read_blob_ranges("b", [(0, 0, 1)], selector="rows")

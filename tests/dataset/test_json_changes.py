@@ -62,7 +62,7 @@ def test_updates_of_json(table: object, expression: str, expected: list[str | No
     ("expression", "message"),
     [
         ("'{bad'", "column 'doc' holds JSON"),
-        ("5", "column 'doc' holds JSON: expected JSON text, or the value of a JSON column, got int64"),
+        ("5", "column 'doc' holds JSON; expected JSON text or the value of a JSON column, got int64"),
         ("raw", "column 'doc' holds JSON"),
         ("X'7b7d'", "column 'doc' holds JSON"),
     ],
@@ -84,7 +84,7 @@ def test_json_within_other_columns_is_not_computed(tmp_path: Path) -> None:
     )
     table = lance_df.write_dataset(rows, tmp_path / "t.lance")
     for name, expression in (("of_struct", "named_struct('n', '[7]')"), ("of_list", "['3']")):
-        with pytest.raises(UnsupportedFeatureError, match=f"'{name}' has JSON within it"):
+        with pytest.raises(UnsupportedFeatureError, match=f"'{name}' has JSON in a nested field"):
             table.update({name: expression})
     table.update({"id": "id + 1"})
     assert table.to_table().to_pylist() == [{"id": 2, "of_struct": {"n": "1"}, "of_list": ["2"]}]
@@ -149,7 +149,7 @@ def test_json_is_compared_with_json_only(table: object, condition: str) -> None:
         lambda: table.delete(condition),  # type: ignore[attr-defined]
         lambda: table.update({"id": f"CASE WHEN {condition} THEN 0 ELSE 1 END"}),  # type: ignore[attr-defined]
     ):
-        with pytest.raises(InvalidInputError, match=r"column 'doc' holds JSON.*compared with JSON only"):
+        with pytest.raises(InvalidInputError, match=r"column 'doc' holds JSON.*compared only with JSON"):
             call()
     assert documents(table) == ['{"a":1}', None, '"x"']
 

@@ -399,7 +399,7 @@ def test_appends_are_committed_together(tmp_path: Path) -> None:
     assert len(result["merged"].operation.fragments) == 3
     with pytest.raises(UnsupportedFeatureError, match="only appends"):
         lance_df.LanceDataset.commit_batch(uri, [lance_df.Transaction(2, OURS.Restore(1))])
-    with pytest.raises(InvalidInputError, match="no transactions"):
+    with pytest.raises(InvalidInputError, match="transactions is empty"):
         lance_df.LanceDataset.commit_batch(uri, [])
 
 

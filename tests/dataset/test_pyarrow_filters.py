@@ -176,7 +176,7 @@ def test_positions_that_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("expression", "message"), [(N + 1, "type int64"), (pc.divide(N, 0) > 1, "divide by zero")]
+    ("expression", "message"), [(N + 1, "type is int64"), (pc.divide(N, 0) > 1, "divide by zero")]
 )
 def test_what_is_no_condition_is_refused(uri: str, expression: pc.Expression, message: str) -> None:
     with pytest.raises(lance_df.InvalidInputError, match=message):

@@ -103,27 +103,27 @@ def test_iterables_need_a_schema(tmp_path: Path) -> None:
     for number, data in enumerate((iter(TABLE.to_batches()), [TABLE, *TABLE.to_batches()], [])):
         made = lance_df.write_dataset(data, tmp_path / str(number), wider)
         assert made.schema.equals(wider)
-    with pytest.raises(InvalidInputError, match="needs its schema"):
+    with pytest.raises(InvalidInputError, match="has no schema"):
         lance_df.write_dataset(iter(TABLE.to_batches()), tmp_path / "new")
 
 
 @pytest.mark.parametrize(
     ("data", "schema", "message"),
     [
-        (5, None, "int is no Arrow data"),
-        (None, None, "NoneType is no Arrow data"),
+        (5, None, "int is not Arrow data"),
+        (None, None, "NoneType is not Arrow data"),
         ("rows", TABLE.schema, "end in .parquet or .csv"),
-        ([], None, "needs its schema"),
-        ([1, 2], TABLE.schema, "holds a int"),
-        ({"a": [1, "x"]}, None, "cannot be turned into Arrow data"),
-        ({"a": [1], "b": [1, 2]}, None, "cannot be turned into Arrow data"),
+        ([], None, "has no schema"),
+        ([1, 2], TABLE.schema, "it has a int"),
+        ({"a": [1, "x"]}, None, "cannot be converted to Arrow data"),
+        ({"a": [1], "b": [1, 2]}, None, "cannot be converted to Arrow data"),
         (
             TABLE.select(["a"]),
             pa.schema([("a", pa.int64()), ("z", pa.int64())]),
-            "cannot be brought to the schema",
+            "cannot be cast to the given schema",
         ),
-        (TABLE, pa.schema([("a", pa.int64()), ("s", pa.int64())]), "cannot be brought to the schema"),
-        (TABLE, "a", "a pyarrow schema is needed, not 'a'"),
+        (TABLE, pa.schema([("a", pa.int64()), ("s", pa.int64())]), "cannot be cast to the given schema"),
+        (TABLE, "a", "expected a pyarrow schema, got 'a'"),
     ],
 )
 def test_sources_that_are_refused(tmp_path: Path, data: Any, schema: Any, message: str) -> None:
@@ -187,7 +187,7 @@ def test_columns_of_frames_and_dicts_are_chosen_by_the_schema_as_by_pyarrow(tmp_
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({"a": [6]}, "cannot be brought to the schema"),
+        ({"a": [6]}, "cannot be cast to the given schema"),
         ({"x": [6], "y": ["q"]}, "does not have all columns of the data: x, y"),
         ({"a": [6], "s": ["q"], "c": [1]}, "does not have all columns of the data: c"),
     ],
@@ -401,10 +401,10 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "pack": ({"blob_pack_file_size_threshold": 0}, InvalidInputError, "blob_pack_file_size_threshold"),
     "namespace": ({"namespace_client": object()}, UnsupportedFeatureError, "namespace_client"),
     "table id": ({"table_id": ["t"]}, UnsupportedFeatureError, "table_id"),
-    "cleanup": ({"auto_cleanup_options": {"interval": "x"}}, InvalidInputError, "two numbers, not"),
-    "negative": ({"auto_cleanup_options": {"interval": -1}}, InvalidInputError, "two numbers, not"),
-    "property": ({"transaction_properties": {"a": 1}}, InvalidInputError, "a dict of texts"),
-    "message": ({"commit_message": 5}, InvalidInputError, "commit_message is a text"),
+    "cleanup": ({"auto_cleanup_options": {"interval": "x"}}, InvalidInputError, "must have two numbers"),
+    "negative": ({"auto_cleanup_options": {"interval": -1}}, InvalidInputError, "must have two numbers"),
+    "property": ({"transaction_properties": {"a": 1}}, InvalidInputError, "a dict of strings"),
+    "message": ({"commit_message": 5}, InvalidInputError, "commit_message must be a string"),
     "blobs": ({"external_blob_mode": "x"}, InvalidInputError, "'reference' or 'ingest'"),
     "outside": (
         {"external_blob_mode": "ingest", "allow_external_blob_outside_bases": True},
@@ -482,9 +482,9 @@ LOSSY = [
     (pa.array([[0.5], None, [1e39]]), pa.large_list(pa.float32()), "'c.item': 1e"),
     (pa.array([{"a": 1e39}, None]), pa.struct([("a", pa.float32())]), "'c.a': 1e"),
     (pa.array([0.5, 1e39]).dictionary_encode(), pa.float32(), "'c': 1e"),
-    (pa.array([{"a": 1}]), pa.list_(pa.int8()), "cannot be brought"),
-    (pa.array([[1]]), pa.struct([("a", pa.int8())]), "cannot be brought"),
-    (pa.array(["x"]), pa.int8(), "cannot be brought"),
+    (pa.array([{"a": 1}]), pa.list_(pa.int8()), "cannot be cast"),
+    (pa.array([[1]]), pa.struct([("a", pa.int8())]), "cannot be cast"),
+    (pa.array(["x"]), pa.int8(), "cannot be cast"),
 ]
 
 

@@ -112,10 +112,10 @@ def test_what_is_empty_has_no_groups(tables):
             UnsupportedFeatureError,
             "rows of all partitions",
         ),
-        ("SELECT v FROM l", UnsupportedFeatureError, "there is no join"),
-        ("SELECT 1 AS one", UnsupportedFeatureError, "there is no join"),
+        ("SELECT v FROM l", UnsupportedFeatureError, "it has no join"),
+        ("SELECT 1 AS one", UnsupportedFeatureError, "it has no join"),
         ("SELECT z FROM l JOIN r ON l.k = r.k", ColumnNotFoundError, "z"),
-        ("SELECT l.k, r.k FROM l JOIN r ON l.k = r.k", InvalidInputError, "a name twice"),
+        ("SELECT l.k, r.k FROM l JOIN r ON l.k = r.k", InvalidInputError, "columns of the same name"),
         ("DELETE FROM l", InvalidInputError, "DML"),
     ],
 )

@@ -88,7 +88,7 @@ def test_a_table_as_the_root(root):
     write(root / "plain", 5)
     assert count(lance_df.connect(root / "plain"), "plain") == 5
     assert count(lance_df.connect(root / "trips.lance"), "trips") == 4
-    with pytest.raises(InvalidInputError, match=r"notes\.txt: a file"):
+    with pytest.raises(InvalidInputError, match=r"notes\.txt: not a folder but a file"):
         lance_df.connect(root / "notes.txt")
 
 
@@ -397,6 +397,6 @@ def test_no_other_data_gets_the_name_of_a_stored_table(tmp_path, give):
     (tmp_path / "x.csv").write_text("a\n1\n")
     lance_df.write_dataset(pa.table({"id": [7]}), tmp_path / "trips.lance")
     ctx = lance_df.connect(tmp_path)
-    with pytest.raises(InvalidInputError, match="the name 'trips' belongs to a Lance table; choose another"):
+    with pytest.raises(InvalidInputError, match="a Lance table named 'trips' already exists"):
         give(ctx, tmp_path)
     assert ctx.sql("SELECT * FROM trips").to_pylist() == [{"id": 7}]

@@ -37,7 +37,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         ("New York", "Expected: the end of the text, found: York"),
         ("id in ()", "Expected: an expression, found: ) (in the expression: id in ())"),
         ("id && city", "use AND"),
-        ("city = 'x", "a quote or a comment in it does not end"),
+        ("city = 'x", "a quote or a comment is not closed"),
         ("nope > 1", "Valid fields are id, city"),
         ("id", "the filter 'id' does not return a boolean, but Int64"),
         pytest.param(
@@ -58,7 +58,7 @@ def test_filters_are_quoted_as_they_are_written(source: Any, expression: str, sa
 
 @pytest.mark.parametrize("text", ["Oslo", " New York "])
 def test_updates_to_bare_words_say_to_quote_them(source: Any, text: str) -> None:
-    with pytest.raises(lance_df.LanceError, match=r"are SQL expressions\. For the text itself quote it"):
+    with pytest.raises(lance_df.LanceError, match=r"are SQL expressions\. To set the text itself, quote it"):
         source.update({"city": text})
     assert source.count_rows("city IS NULL") == 1
 
@@ -93,7 +93,7 @@ def test_statements_that_need_more_memory_than_they_may_take(tmp_path: Path, que
     ctx = lance_df.connect(tmp_path)
     before = ctx.sql(query).to_arrow_table()
     ctx.sql(LIMITED)
-    with pytest.raises(lance_df.ResourcesExhaustedError, match="Raise the limit, as with SET") as raised:
+    with pytest.raises(lance_df.ResourcesExhaustedError, match="Raise the limit, such as SET") as raised:
         ctx.sql(query).to_arrow_table()
     assert isinstance(raised.value, MemoryError)
     ctx.sql(LIMITED.replace("1M", "2G"))
@@ -102,7 +102,7 @@ def test_statements_that_need_more_memory_than_they_may_take(tmp_path: Path, que
 
 @pytest.mark.parametrize("wrong", ["4G", 4, datafusion.SessionConfig()])
 def test_a_runtime_is_one_of_datafusion(tmp_path: Path, wrong: Any) -> None:
-    with pytest.raises(lance_df.LanceError, match=r"expected a datafusion\.RuntimeEnvBuilder"):
+    with pytest.raises(lance_df.LanceError, match=r"must be a datafusion\.RuntimeEnvBuilder"):
         lance_df.connect(tmp_path, runtime=wrong)
     runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(1 << 30)
     assert lance_df.connect(tmp_path, runtime=runtime).sql("SELECT 1 AS n").to_pylist() == [{"n": 1}]

@@ -144,7 +144,7 @@ def test_groups_by_what_partitions_tell_apart(check, query, by):
     ("query", "why"),
     [
         ("SELECT name, count(*) FROM by_user GROUP BY name", "v1 of by_user has none"),
-        ('SELECT "user" % 3, count(*) FROM by_user GROUP BY 1', "it groups by no column"),
+        ('SELECT "user" % 3, count(*) FROM by_user GROUP BY 1', "none of the columns that it groups by"),
         ('SELECT "user", count(*) FROM by_user GROUP BY ROLLUP ("user")', "grouping sets"),
         ("SELECT id, sum(x) OVER (PARTITION BY name ORDER BY id) FROM by_user", "v1 of by_user has none"),
         (
@@ -208,17 +208,17 @@ def test_few_rows_and_few_groups_are_made_as_a_whole(root, monkeypatch):
     query = 'SELECT "user", count(*) FROM by_user GROUP BY "user"'
     [step] = ctx.explain_scan(query).joins
     assert step.join.startswith("Aggregate: ")
-    assert "rows are grouped sooner as a whole" in step.effect
+    assert "rows are grouped faster as a whole" in step.effect
     monkeypatch.setattr(partitioned_join_gain, "_WORTH_GROUPED_ROWS", 200)
     [step] = ctx.explain_scan(query).joins
-    assert "groups are made sooner as a whole" in step.effect
+    assert "groups are computed faster as a whole" in step.effect
     [step] = ctx.explain_scan('SELECT count(*) OVER (PARTITION BY "user") FROM by_user').joins
     assert step.effect.startswith("by partition: "), step.effect
     monkeypatch.setattr(partitioned_join_gain, "_WORTH_GROUPS", 15)
     [step] = ctx.explain_scan(query).joins
     assert step.effect.startswith("by partition: "), step.effect
     [step] = ctx.explain_scan("SELECT weight, count(*) FROM by_weight GROUP BY weight").joins
-    assert "groups are made sooner as a whole" in step.effect
+    assert "groups are computed faster as a whole" in step.effect
     ctx.join_memory_limit = 1 << 30
     [step] = ctx.explain_scan(query).joins
     assert step.effect.startswith("by partition: "), step.effect
@@ -244,7 +244,7 @@ def test_groups_that_are_joined_are_left_to_the_sizes_of_tables(root, memory, mo
 
     joined = f'SELECT id, x FROM by_weight WHERE "user" IN ({groups})'
     [effect] = effects(joined)
-    assert effect.endswith("the sizes of what is joined decide how")
+    assert effect.endswith("how they are joined depends on their sizes")
     # a union joins nothing
     both = effects(f"{groups} UNION ALL {groups}")
     assert [effect.startswith("by partition: ") for effect in both] == [True, True]

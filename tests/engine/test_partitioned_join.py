@@ -579,9 +579,9 @@ def test_views_parameters_and_moments(ctx, check):
 
 def test_small_joins_are_ordinary_unless_asked_for(ctx):
     [join] = ctx.explain_scan(f"SELECT o.id FROM {ON.format('')}").joins
-    assert "joined sooner as a whole" in join.effect
+    assert "joined faster as a whole" in join.effect
     [join] = ctx.explain_scan(f"SELECT c.id, count(*) FROM {ON.format('')} GROUP BY c.id").joins
-    assert "grouped sooner as a whole" in join.effect
+    assert "grouped faster as a whole" in join.effect
     ctx.partitioned_joins = "never"
     [join] = ctx.explain_scan(f"SELECT o.id FROM {ON.format('')}").joins
     assert "switched off" in join.effect

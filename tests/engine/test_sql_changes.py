@@ -128,8 +128,8 @@ def test_insert_keeps_the_order_of_its_query(tmp_path):
 @pytest.mark.parametrize(
     ("sql", "error", "match"),
     [
-        ("INSERT INTO t VALUES (1, 'a')", InvalidInputError, "5 columns .* gives 2"),
-        ("INSERT INTO t (id, city) VALUES (1)", InvalidInputError, "2 columns .* gives 1"),
+        ("INSERT INTO t VALUES (1, 'a')", InvalidInputError, "5 columns .* returns 2"),
+        ("INSERT INTO t (id, city) VALUES (1)", InvalidInputError, "2 columns .* returns 1"),
         ("INSERT INTO t (id, id) VALUES (1, 2)", InvalidInputError, "named twice"),
         ("INSERT INTO t (id, nothing) VALUES (1, 2)", ColumnNotFoundError, "nothing"),
         ("INSERT INTO t (id, small) VALUES (7, 70000)", InvalidInputError, "70000"),
@@ -232,7 +232,7 @@ def test_errors_show_the_statement_and_nothing_internal(store, sql):
 
 
 def test_frames_do_not_write_to_stored_tables_by_write_table(store):
-    with pytest.raises(UnsupportedFeatureError, match=r"in this way: use lance_df.write_dataset"):
+    with pytest.raises(UnsupportedFeatureError, match=r"does not support INSERT; use lance_df.write_dataset"):
         store.ctx.sql("SELECT * FROM t").write_table("t")
 
 

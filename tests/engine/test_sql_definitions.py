@@ -200,7 +200,7 @@ def test_what_links_lead_to_is_not_dropped(tmp_path):
     ctx = lance_df.connect(root)
     for name in ("lake.t", '"sea/deep".t'):
         assert ctx.sql(f"SELECT a FROM {name}").to_pydict() == {"a": [1]}
-        with pytest.raises(InvalidInputError, match="is a symbolic link"):
+        with pytest.raises(InvalidInputError, match="a symbolic link"):
             ctx.sql(f"DROP TABLE {name}")
     ctx.sql("DROP TABLE linked")
     assert not (root / "linked.lance").is_symlink()
@@ -310,7 +310,7 @@ def test_quoted_schemas_mean_no_folder_of_another_case(ctx, tmp_path):
             f"CREATE TABLE {schema}.u (a INT)",
             f"CREATE OR REPLACE TABLE {schema}.t (a INT)",
         ):
-            with pytest.raises(DatasetNotFoundError, match="no schema 's"):
+            with pytest.raises(DatasetNotFoundError, match="schema 's"):
                 ctx.sql(statement)
     assert ctx.sql("SELECT a FROM s.t").to_pylist() == [{"a": 1}]
     assert count(ctx, 'INSERT INTO "S".t VALUES (2)') == 1
@@ -368,7 +368,7 @@ def test_an_empty_folder_may_become_a_namespace(ctx, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
     assert count(ctx, "CREATE TABLE e PARTITIONED BY (a) AS SELECT 1 AS a") == 1
-    with pytest.raises(AlreadyExistsError, match="there is a folder already"):
+    with pytest.raises(AlreadyExistsError, match="folder already exists"):
         ctx.sql("CREATE TABLE full PARTITIONED BY (a) AS SELECT 1 AS a")
     assert [each.name for each in (tmp_path / "full").iterdir()] == ["notes.txt"]
 
@@ -439,5 +439,5 @@ def test_what_columns_do_not_have_is_refused(ctx, tmp_path, column):
     ctx.sql("CREATE TABLE t (options INT, identity INT, s STRUCT<invisible INT>)")
     with pytest.raises(UnsupportedFeatureError, match="of a column is not supported"):
         ctx.sql(f"ALTER TABLE t ADD COLUMN {column}")
-    with pytest.raises(InvalidInputError, match="has no IF NOT EXISTS"):
+    with pytest.raises(InvalidInputError, match="IF NOT EXISTS cannot be combined"):
         ctx.sql("CREATE OR REPLACE TABLE IF NOT EXISTS t AS SELECT 1 AS b")

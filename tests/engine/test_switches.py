@@ -169,7 +169,7 @@ def test_options_are_scan_options(wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [None, "no", 0])
 def test_switches_are_on_or_off(wrong: Any) -> None:
-    with pytest.raises(InvalidInputError, match=r"ScanOptions\.statistics is True or False, not"):
+    with pytest.raises(InvalidInputError, match=r"ScanOptions\.statistics must be True or False, got"):
         lance_df.ScanOptions(statistics=wrong)
 
 

@@ -82,7 +82,7 @@ def test_times_of_finer_units_are_refused(target: object, tmp_path: Path, condit
     ]
     calls += [lambda text=text: ctx.sql(text) for text in statements]
     errors: tuple[type[Exception], ...] = (UnsupportedFeatureError,)
-    message = r"cuts to the unit of the timestamps, (s|ms|us)\b"
+    message = r"to the unit of the timestamps, (s|ms|us)\b"
     if "nullif" in condition and RELEASE < 55:  # where some plans of it compare no values of two types
         errors, message = (*errors, InvalidInputError), rf"{message}|nullif.* is not comparable"
     for call in calls:
@@ -102,7 +102,7 @@ def test_times_that_the_unit_holds_are_taken(target: object, tmp_path: Path, con
 def test_subqueries(target: object, tmp_path: Path, query: str) -> None:
     ctx = lance_df.connect(tmp_path)
     for condition in (_CUT[0], _CUT[2]):
-        with pytest.raises(UnsupportedFeatureError, match="unit of the timestamps, s,"):
+        with pytest.raises(UnsupportedFeatureError, match="unit of the timestamps, s;"):
             ctx.sql(f"DELETE FROM t WHERE {query.format(condition)}")
     ctx.sql(f"DELETE FROM t WHERE {query.format(_EXACT[0])} AND CAST(id AS VARCHAR) <> '06:59:59.5'")
     assert lance_df.connect(tmp_path).sql("SELECT id FROM t").count() == 2
@@ -110,7 +110,7 @@ def test_subqueries(target: object, tmp_path: Path, query: str) -> None:
 
 def test_values_of_placeholders(target: object, tmp_path: Path) -> None:
     ctx = lance_df.connect(tmp_path)
-    with pytest.raises(UnsupportedFeatureError, match="unit of the timestamps, s,"):
+    with pytest.raises(UnsupportedFeatureError, match="unit of the timestamps, s;"):
         ctx.sql("DELETE FROM t WHERE s < $1", param_values=[_HALF])
     assert ctx.sql("DELETE FROM t WHERE s <= $1", param_values=[_TIME]).to_pylist() == [{"count": 1}]
 
@@ -125,6 +125,6 @@ def test_conditions_of_merge_insert(tmp_path: Path) -> None:
     by_match = dataset.merge_insert("id").when_matched_update_all(f"target.{_CUT[2]}")
     by_source = dataset.merge_insert("id").when_not_matched_by_source_delete(_CUT[2])
     for builder in (by_match, by_source):
-        with pytest.raises(UnsupportedFeatureError, match="unit of the timestamps, s,"):
+        with pytest.raises(UnsupportedFeatureError, match="unit of the timestamps, s;"):
             builder.execute(_ROWS.slice(0, 1))
     assert dataset.count_rows() == 2

@@ -69,7 +69,7 @@ def test_a_scan_that_is_planned_out_of_turn_is_an_error():
         thread.start()
         thread.join()
     assert seen == [2]
-    with pytest.raises(RuntimeError, match="nobody said of which"):
+    with pytest.raises(RuntimeError, match="without knowing which partitions"):
         _ = turns.current.number
 
 

@@ -356,7 +356,7 @@ def test_wrong_changes_leave_nothing(namespace, tmp_path):
         (lambda: namespace.rename_column("nope", "a"), ColumnNotFoundError, "nope"),
         (lambda: namespace.rename_column("id", "country"), InvalidInputError, "duplicate column name"),
         (lambda: namespace.rename_column("id", ""), InvalidInputError, "invalid column name"),
-        (lambda: namespace.alter_columns(), InvalidInputError, "nothing"),
+        (lambda: namespace.alter_columns(), InvalidInputError, "at least one alteration"),
         (lambda: namespace.alter_columns({"path": "id"}), InvalidInputError, "At least one of name"),
         (lambda: namespace.alter_columns("id"), InvalidInputError, "dict"),
     ):

@@ -115,7 +115,7 @@ def test_keys_are_the_primary_key_or_those_given(namespace):
     with pytest.raises(InvalidInputError, match="primary key"):
         namespace.alter_columns({"path": "key", "nullable": True})
     namespace.drop_columns(["key"])
-    with pytest.raises(InvalidInputError, match="keys"):
+    with pytest.raises(InvalidInputError, match="key columns"):
         namespace.upsert(rows([1]).drop_columns(["id"]))
 
 
@@ -198,7 +198,7 @@ def test_what_does_not_fit_leaves_nothing(namespace):
         ({"x": "'a'"}, None, InvalidInputError, "Cannot cast"),
         ({"id": "NULL"}, "id = 1", InvalidInputError, "null"),
         ({}, None, InvalidInputError, "dict"),
-        ({"x": 1}, None, InvalidInputError, "text"),
+        ({"x": 1}, None, InvalidInputError, "strings"),
         ({"x": "1"}, 5, InvalidInputError, "SQL"),
     ):
         with pytest.raises(error, match=words):

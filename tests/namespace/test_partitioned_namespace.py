@@ -183,7 +183,7 @@ def test_other_things_are_no_filter(root, wrong):
         lambda given: namespace.to_table(filter=given),
         lambda given: table.scanner(filter=given),
     ):
-        with pytest.raises(InvalidInputError, match="a filter is SQL text or a pyarrow expression, not"):
+        with pytest.raises(InvalidInputError, match="filter must be SQL text or a pyarrow expression, got"):
             call(wrong)
 
 

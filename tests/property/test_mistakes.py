@@ -113,7 +113,7 @@ def test_single_files(root: Path):
 
 
 def test_folders_of_tables(root: Path):
-    with pytest.raises(NotFoundError, match="no such folder"):
+    with pytest.raises(NotFoundError, match="folder does not exist"):
         lance_df.connect(root / "nowhere")
 
 
@@ -245,7 +245,7 @@ def test_fragments_that_are_not_there(root: Path):
         ("SELECT * FROM lance_scan(5)", InvalidInputError, "path in quotes"),
         ("CREATE EXTERNAL TABLE z STORED AS LANCE LOCATION '/nowhere'", DatasetNotFoundError, "/nowhere"),
         ("CREATE EXTERNAL TABLE z STORED AS LANCE", InvalidInputError, "LOCATION"),
-        ("INSERT INTO t VALUES (1)", InvalidInputError, "its query gives 1"),
+        ("INSERT INTO t VALUES (1)", InvalidInputError, "its query returns 1"),
         ("INSERT INTO t VALUES ('a', 'a')", InvalidInputError, "INSERT INTO t"),
         ('SELECT * FROM "zero"', DatasetNotFoundError, "zero"),
         ("SELECT '\ud800'", InvalidInputError, "surrogates"),
@@ -282,7 +282,7 @@ def test_register(root: Path, ctx: Any, name: Any, source: Any):
 
 @pytest.mark.engine
 def test_enable_what_is_no_context():
-    with pytest.raises(InvalidInputError, match=r"datafusion\.SessionContext is needed, not NoneType"):
+    with pytest.raises(InvalidInputError, match=r"expected a datafusion\.SessionContext, got NoneType"):
         lance_df.enable(None)  # type: ignore[arg-type]
 
 

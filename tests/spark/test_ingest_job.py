@@ -431,7 +431,7 @@ def test_summaries_say_what_was_done():
         "time      1.2 s",
     ]
     repeated = summary_text(replace(SUMMARY, is_repeated=True))
-    assert "those of this id are there already: none were added" in repeated
+    assert "an ingest with this id is already there: no rows were added" in repeated
     assert "version 4, 10 added" in repeated
     plain = summary_text(replace(SUMMARY, partitions=None, rejects=None, rejects_version=None))
     assert "written   3 files, 2.0 KiB\n" in plain

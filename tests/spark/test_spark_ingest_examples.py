@@ -84,7 +84,7 @@ def test_flights_arrive(spark, raw, tmp_path, capsys):
     assert (rejected[1]["source"], rejected[1]["row"]) == ("flights", "2013,13")
 
     assert main(command) == 0
-    assert "are there already: none were added" in capsys.readouterr().out
+    assert "is already there: no rows were added" in capsys.readouterr().out
     assert lance_df.PartitionedNamespace.open(root / "flights").version == namespace.version
 
 

@@ -158,7 +158,7 @@ def test_mistakes_in_appends_are_typed(spark, root, tmp_path):
     with pytest.raises(InvalidInputError, match="runId must not be empty"):
         lance_df.spark.append(frame(spark, rows(1)), root, run_id="")
     lance_df.write_dataset(rows(1), tmp_path / "table")
-    with pytest.raises(AlreadyExistsError, match="there is a table"):
+    with pytest.raises(AlreadyExistsError, match="a table already exists"):
         lance_df.spark.append(frame(spark, rows(1)), tmp_path / "table", partition_by=["month(ts)"])
     assert not (tmp_path / "no").exists()
 

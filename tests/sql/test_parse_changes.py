@@ -231,7 +231,7 @@ def test_comparisons_with_all_rows_of_a_query_are_refused(statement: str, condit
 )
 def test_conditions_that_take_null_for_false(change, condition, is_refused):
     if is_refused:
-        with pytest.raises(UnsupportedFeatureError, match=r"takes NULL for false, is .*use NOT EXISTS"):
+        with pytest.raises(UnsupportedFeatureError, match=r"reads NULL as false, is .*use NOT EXISTS"):
             parse_change(change.format(condition))
     else:
         parse_change(change.format(condition))

@@ -45,10 +45,10 @@ def test_expressions_of_one_row(expression):
         ("$1", "parameter"),
         ("col0 = ?", "parameter"),
         ("col0; SELECT 1", "another statement"),
-        ("", "nothing in it"),
-        ("-- nothing", "nothing in it"),
+        ("", "is empty"),
+        ("-- nothing", "is empty"),
         ("'open", "malformed"),
-        (5, "text"),
+        (5, "string"),
     ],
 )
 def test_expressions_that_are_refused(expression, problem):

@@ -70,5 +70,5 @@ def test_names_in_double_quotes_are_put_in_backquotes(text, found):
 
 
 def test_what_is_no_text_is_refused():
-    with pytest.raises(InvalidInputError, match="SQL is text, not NoneType"):
+    with pytest.raises(InvalidInputError, match="SQL must be a string, got NoneType"):
         tokenize_spark(None)

@@ -236,7 +236,7 @@ def test_results_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
         Compaction.commit(ours, [result, result])
     ours.delete("a = 5")
     (other,) = Compaction.plan(ours).tasks
-    with pytest.raises(InvalidInputError, match="several versions"):
+    with pytest.raises(InvalidInputError, match="at the same version"):
         Compaction.commit(ours, [result, other.execute(ours)])
     with pytest.raises(RetryableConflictError):
         Compaction.commit(ours, [result])
@@ -246,7 +246,7 @@ def test_results_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"tasks": 1}', "null"])
 def test_other_texts_are_refused(text: str) -> None:
     for kind in (CompactionPlan, CompactionTask, RewriteResult):
-        with pytest.raises(InvalidInputError, match="not what json"):
+        with pytest.raises(InvalidInputError, match="not a text returned by json"):
             kind.from_json(text)
 
 

@@ -190,7 +190,7 @@ def test_pandas_index_is_left_out_and_schema_is_followed(tmp_path: Path) -> None
 
 def test_iterables_need_a_schema(tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
-    with pytest.raises(InvalidInputError, match="needs its schema"):
+    with pytest.raises(InvalidInputError, match="has no schema"):
         lance_df.write_dataset(iter(_TABLE.to_batches()), uri)
     batches = (batch for start in range(5) for batch in _TABLE.slice(start * 10, 10).to_batches())
     lance_df.write_dataset(batches, uri, schema=_TABLE.schema)
@@ -349,7 +349,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         UnsupportedFeatureError,
         "of size 0",
     ),
-    "no data": (7, {}, InvalidInputError, "int is no Arrow data"),
+    "no data": (7, {}, InvalidInputError, "int is not Arrow data"),
     "schema": (_TABLE, {"schema": pa.schema({"other": pa.int8()})}, InvalidInputError, "does not have all"),
 }
 

@@ -130,7 +130,7 @@ def checked_properties(properties: Any) -> Mapping[str, str] | None:
         return None
     is_mapping = isinstance(properties, Mapping)
     if not is_mapping or not all(isinstance(text, str) for pair in properties.items() for text in pair):
-        raise InvalidInputError(f"properties are texts by name, not {properties!r:.100}")
+        raise InvalidInputError(f"properties must be a dict of strings, got {properties!r:.100}")
     return dict(properties) or None
 
 
@@ -138,14 +138,14 @@ def one_of(value: Any, *known: str) -> str:
     """Return an option in its normalized spelling. pylance accepts several spellings."""
     option = value.replace("_", "").lower() if isinstance(value, str) else value
     if option not in known:
-        raise InvalidInputError(f"{value!r} is not offered here; there is {', '.join(map(repr, known))}")
+        raise InvalidInputError(f"{value!r} is not supported; use one of {', '.join(map(repr, known))}")
     return str(option)
 
 
 def page(names: list[str], token: str | None, limit: int | None) -> tuple[list[str], str | None]:
     """Return at most ``limit`` names after a token, and the token for the rest."""
     if limit is not None and limit <= 0:
-        raise InvalidInputError(f"a limit is 1 or more, not {limit}")
+        raise InvalidInputError(f"limit must be at least 1, got {limit}")
     rest = [name for name in names if token is None or name > token]
     if limit is None or len(rest) <= limit:
         return rest, None
@@ -173,7 +173,7 @@ def ipc_or_data(data: Any) -> Any:
     try:
         return pa.ipc.open_stream(data).read_all()
     except pa.ArrowException as err:
-        raise InvalidInputError(f"these bytes are no Arrow IPC stream: {err}") from err
+        raise InvalidInputError(f"the bytes are not an Arrow IPC stream: {err}") from err
 
 
 def written_version(folder: Location, data: Any, mode: Mode) -> int:

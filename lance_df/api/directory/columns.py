@@ -118,10 +118,12 @@ def _changed(dataset: LanceDataset) -> responses.VersionResponse:
 def _expression(entry: Any) -> tuple[str, str]:
     name = member(entry, "name")
     if member(entry, "virtual_column") is not None or member(entry, "computed") is not None:
-        raise UnsupportedFeatureError(f"no service computes column {name!r} here; give it an expression")
+        raise UnsupportedFeatureError(
+            f"column {name!r} cannot be computed by a service; give it an expression"
+        )
     expression = member(entry, "expression")
     if not isinstance(name, str) or not isinstance(expression, str):
-        raise InvalidInputError(f"a new column has a name and an expression: {entry!r:.100}")
+        raise InvalidInputError(f"a new column needs a name and an expression, got {entry!r:.100}")
     return name, expression
 
 
@@ -129,9 +131,9 @@ def _alteration(entry: Any) -> AlterColumn:
     """Return an alteration as `LanceDataset.alter_columns` takes it."""
     path = member(entry, "path")
     if not isinstance(path, str):
-        raise InvalidInputError(f"an alteration has the path of a column: {entry!r:.100}")
+        raise InvalidInputError(f"an alteration needs the path of a column, got {entry!r:.100}")
     if member(entry, "virtual_column") is not None:
-        raise UnsupportedFeatureError(f"no service computes column {path!r} here")
+        raise UnsupportedFeatureError(f"column {path!r} cannot be computed by a service")
     alteration: AlterColumn = {"path": path}
     if (name := member(entry, "rename")) is not None:
         alteration["name"] = name

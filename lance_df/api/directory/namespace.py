@@ -294,7 +294,7 @@ class DirectoryNamespace(
         parts, (properties, location) = arguments(id, properties=properties, location=location)
         if location is not None:
             raise InvalidInputError(
-                "the namespace chooses the location of a table: leave it out, or register it"
+                "location cannot be given, the namespace chooses it; leave it out, or use register_table"
             )
         table_entry = self._tables.declare_table(parts, checked_properties(properties))
         return responses.DeclareTableResponse(
@@ -332,7 +332,7 @@ class DirectoryNamespace(
         )
         one_of(mode, "create")
         if not isinstance(location, str):
-            raise InvalidInputError("the location of the table is needed")
+            raise InvalidInputError("location of the table must be given")
         table_entry = self._tables.register_table(parts, location, checked_properties(properties))
         return responses.RegisterTableResponse(
             location=table_entry.location, properties=table_entry.properties

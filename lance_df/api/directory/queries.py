@@ -181,7 +181,9 @@ class DirectoryQueries(DirectoryCalls):
     def _scanner(self, parts: Parts, query: Mapping[str, Any]) -> LanceScanner:
         for name in ("vector", "full_text_query"):
             if _is_given(query.get(name)):
-                raise UnsupportedFeatureError(f"a query with {name}: there is no vector or text search here")
+                raise UnsupportedFeatureError(
+                    f"a query with {name} is not supported; vector and text search are not available"
+                )
         dataset = self._opened(parts, query.get("branch"), query.get("version"))
         return dataset.scanner(
             columns=_columns(query.get("columns")),

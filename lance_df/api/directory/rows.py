@@ -122,7 +122,7 @@ class DirectoryRows(DirectoryCalls):
             timeout=timeout,
             branch=branch,
         )
-        keys = needed(on, "the columns of the key, on,")
+        keys = needed(on, "the key columns (on)")
         with CountedRows(needed(data, "the data to merge")) as rows:
             if inserts and branch is None and self._is_declared_only(parts):
                 return responses.MergeInsertIntoTableResponse(
@@ -179,10 +179,10 @@ class DirectoryRows(DirectoryCalls):
             id, updates=updates, predicate=predicate, properties=properties, branch=branch
         )
         if properties:
-            raise UnsupportedFeatureError("an update keeps no properties; set those of the table")
+            raise UnsupportedFeatureError("properties are not supported in an update; set those of the table")
         expressions: dict[str, str] = dict(updates or ())  # type: ignore[arg-type]
         if not expressions:
-            raise InvalidInputError("an update needs one column with an expression, or more")
+            raise InvalidInputError("an update needs at least one column with an expression")
         dataset = self._to_change(parts, branch)
         result = dataset.update(expressions, where=predicate)
         return responses.UpdateTableResponse(
@@ -230,5 +230,7 @@ class DirectoryRows(DirectoryCalls):
 def _duration(text: object) -> dt.timedelta:
     match = _DURATION.fullmatch(str(text))
     if match is None:
-        raise InvalidInputError(f"a timeout is a number of ms, s, m or h such as '30s', not {text!r:.40}")
+        raise InvalidInputError(
+            f"timeout must be a number with the unit ms, s, m or h, such as '30s', got {text!r:.40}"
+        )
     return dt.timedelta(**{_UNITS[match[2]]: float(match[1])})

@@ -44,7 +44,7 @@ class DirectoryVersions(DirectoryCalls):
             id, branch=branch, descending=descending, page_token=page_token, limit=limit
         )
         if limit is not None and limit < 1:
-            raise InvalidInputError(f"a limit is 1 or more, not {limit}")
+            raise InvalidInputError(f"limit must be at least 1, got {limit}")
         versions = _versions(self._opened(parts, branch))
         if descending:
             versions.reverse()
@@ -160,7 +160,10 @@ class DirectoryVersions(DirectoryCalls):
         """
         (*parts, wanted), _ = arguments(id)
         if not parts:
-            raise InvalidInputError("the id of a transaction is that of its table, and its own after it")
+            raise InvalidInputError(
+                "the id of a transaction must be the id of its table followed by the id of the transaction "
+                "itself"
+            )
         dataset = self._opened(id_parts(parts))
         for number in reversed(dataset._table.history.numbers()):
             transaction = dataset.read_transaction(number)
@@ -172,7 +175,7 @@ class DirectoryVersions(DirectoryCalls):
                     "operation": type(transaction.operation).__name__,
                 }
                 return responses.DescribeTransactionResponse(status=_SUCCEEDED, properties=properties)
-        raise NotFoundError(f"{dataset.uri}: no transaction {wanted!r}")
+        raise NotFoundError(f"{dataset.uri}: transaction {wanted!r} does not exist")
 
 
 def _versions(dataset: LanceDataset) -> list[responses.TableVersion]:
@@ -203,7 +206,7 @@ def _millis(time: dt.datetime) -> int:
 
 def _number(token: str) -> int:
     if not token.isdecimal():
-        raise InvalidInputError(f"{token!r:.40} is no token of a page of versions")
+        raise InvalidInputError(f"{token!r:.40} is not a page token of a list of versions")
     return int(token)
 
 
@@ -214,7 +217,9 @@ def _bounds(given: Any) -> tuple[float, float]:
     else:
         start, end = member(given, "start_version"), member(given, "end_version")
     if not isinstance(start, int) or not isinstance(end, int):
-        raise InvalidInputError(f"a range of versions has a start_version and an end_version: {given!r:.100}")
+        raise InvalidInputError(
+            f"a range of versions needs a start_version and an end_version, got {given!r:.100}"
+        )
     return start, float("inf") if end == -1 else end
 
 

@@ -93,7 +93,7 @@ class NamespaceTransaction(ColumnMethods):
     ) -> Upsert | PartialUpsert:
         if duplicates not in list(Duplicates):
             known = ", ".join(repr(each.value) for each in Duplicates)
-            raise InvalidInputError(f"duplicates is {duplicates!r}; use {known}")
+            raise InvalidInputError(f"duplicates must be one of {known}, got {duplicates!r}")
         stages = self._open()
         columns = stages.snapshot.manifest.schema.columns
         names = key_columns(columns, on)

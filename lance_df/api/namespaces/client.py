@@ -36,13 +36,13 @@ def storage_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
             options[name.removeprefix(_STORAGE)] = value
         elif name.startswith("credential_vendor."):
             raise UnsupportedFeatureError(
-                f"property {name!r}: no temporary credentials are handed out; pass those that readers need "
-                "as storage options"
+                f"property {name!r} is not supported: temporary credentials cannot be issued; pass the "
+                "credentials of readers as storage options"
             )
         elif name not in _TUNING and not name.startswith("dynamic_context_provider."):
             raise InvalidInputError(
-                f"there is no property {name!r}; there are root, manifest_enabled, dir_listing_enabled and "
-                "storage.*"
+                f"unknown property {name!r}; the properties are root, manifest_enabled, dir_listing_enabled "
+                "and storage.*"
             )
     return options
 

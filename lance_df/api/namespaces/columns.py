@@ -83,8 +83,8 @@ class ColumnMethods(ABC):
             )
         else:
             raise UnsupportedFeatureError(
-                "columns of a namespace are computed from its rows, by SQL expressions or a function: rows "
-                f"of several partitions have no order in which {type(transforms).__name__} could give values"
+                f"columns of a namespace cannot be added from a {type(transforms).__name__}, because rows of "
+                "several partitions have no common order; use SQL expressions or a function"
             )
 
     def drop_columns(self, columns: Sequence[str]) -> None:
@@ -103,7 +103,7 @@ class ColumnMethods(ABC):
             See `add_columns`.
         """
         if isinstance(columns, str) or not isinstance(columns, Iterable):
-            raise InvalidInputError(f"columns are a list of names, not {columns!r:.60}")
+            raise InvalidInputError(f"columns must be a list of names, got {columns!r:.60}")
         self._change_columns(lambda _: DroppedColumns(tuple(columns)))
 
     def rename_column(self, old: str, new: str) -> None:
@@ -145,7 +145,7 @@ class ColumnMethods(ABC):
             See `add_columns`.
         """
         if not alterations:
-            raise InvalidInputError("there is nothing to alter")
+            raise InvalidInputError("alter_columns needs at least one alteration")
         change = AlteredColumns(tuple(as_alteration(each) for each in alterations))
         self._change_columns(lambda _: change)
 
@@ -169,7 +169,7 @@ def _of_expressions(
     snapshot: NamespaceSnapshot, expressions: Mapping[str, str], batch_size: int | None
 ) -> ComputedColumns:
     if not all(isinstance(text, str) for each in expressions.items() for text in each):
-        raise InvalidInputError("new columns are a dict of names and SQL expressions")
+        raise InvalidInputError("new columns must be a dict of names and SQL expressions")
     names = snapshot.arrow_schema.names
     expressions = {name: with_quoted_columns(text, names) for name, text in expressions.items()}
     with scan_with_sql(NumberedMembers(snapshot, ()), columns=expressions) as reader:
@@ -187,17 +187,19 @@ def _of_function(
 ) -> ComputedColumns:
     udf = function if isinstance(function, BatchUDF) else BatchUDF(function)
     if udf.cache is not None:
-        raise UnsupportedFeatureError("a checkpoint_file is of one table; a namespace has many")
+        raise UnsupportedFeatureError(
+            "a checkpoint_file is not supported for a namespace, only for a single table"
+        )
     if udf.output_schema is None and snapshot.version & DETACHED:
         raise InvalidInputError(
-            "the columns are changed before in this transaction, so that there are no rows yet to try the "
-            "function on: it needs an output_schema"
+            "the function needs an output_schema: this transaction has changed the columns before, and the "
+            "function cannot be tried on rows that do not exist yet"
         )
     if udf.output_schema is None:
         with scan_with_sql(snapshot, columns=read_columns, limit=1) as reader:
             sample = next((batch for batch in reader if batch.num_rows), None)
         if sample is None:
-            raise InvalidInputError("the namespace is empty: the function needs an output_schema")
+            raise InvalidInputError("the function needs an output_schema, because the namespace is empty")
         udf = udf.with_schema_of(sample)
     schema = udf.output_schema or pa.schema([])
     return ComputedColumns(

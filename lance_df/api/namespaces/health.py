@@ -123,7 +123,7 @@ class NamespaceHealth:
             return DescribeNamespaceResponse(properties=manifest.root_properties)
         entry = manifest.find(joined(parts))
         if entry is None or not entry.is_namespace:
-            raise NotFoundError(f"{self._table.uri}: no namespace {joined(parts)!r}")
+            raise NotFoundError(f"{self._table.uri}: namespace {joined(parts)!r} does not exist")
         computed = manifest.runtime_properties(entry.object_id)
         return DescribeNamespaceResponse(properties={**(entry.properties or {}), **computed} or None)
 
@@ -146,7 +146,7 @@ class NamespaceHealth:
         name = joined(parts)
         entry = DirectoryManifest(self._table.manifest.table).find(name) if parts else None
         if entry is None or not entry.is_table or entry.location is None:
-            raise DatasetNotFoundError(f"{self._table.uri}: no table {name!r}")
+            raise DatasetNotFoundError(f"{self._table.uri}: table {name!r} does not exist")
         folder = folder_at(self._table.root, entry.location)
         manifest = self._table.manifest
         is_named = pc.equal(manifest.members["object_id"], name)

@@ -48,7 +48,8 @@ class PartitionedNamespace(
     def __init__(self, snapshot: NamespaceSnapshot) -> None:
         if isinstance(snapshot, str | os.PathLike):
             raise InvalidInputError(
-                "PartitionedNamespace.open(root) opens a namespace, and PartitionedNamespace.create makes one"
+                "use PartitionedNamespace.open(root) to open a namespace, or PartitionedNamespace.create to "
+                "create one"
             )
         super().__init__(snapshot)
 
@@ -92,16 +93,19 @@ class PartitionedNamespace(
         check_schema(columns.columns, FILE_VERSION)
         specs = PartitionSpecs((PartitionSpec(1, resolve_all(partition_by, columns)),))
         if holds_namespace(location):
-            raise AlreadyExistsError(f"{location.uri}: there is a partitioned namespace already")
+            raise AlreadyExistsError(f"{location.uri}: a partitioned namespace already exists")
         if (location / VERSIONS_DIR).exists():
-            raise AlreadyExistsError(f"{location.uri}: there is a table, which would be hidden")
+            raise AlreadyExistsError(
+                f"{location.uri}: a table already exists here, and a namespace would hide it"
+            )
         try:
             made = NamespaceManifest.create(location, columns, specs)
         except AlreadyExistsError as err:
             raise AlreadyExistsError(
-                f"{location.uri}: there is a directory of tables, whose {MANIFEST_FOLDER} has no partition "
-                "specs, and would lose them when a program that does not know them changes it; create the "
-                f"partitioned namespace in a folder of its own, such as {location.uri}/events"
+                f"{location.uri}: a directory of tables already exists here; its {MANIFEST_FOLDER} has no "
+                "partition specs, and programs that do not know them would lose them with their next "
+                "change. Create the partitioned namespace in a folder of its own, such as "
+                f"{location.uri}/events"
             ) from err
         return cls(NamespaceSnapshot(location, made))
 

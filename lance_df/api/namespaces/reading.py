@@ -133,7 +133,7 @@ class NamespaceReading(DatasetCalls):
         list of fragments.
         """
         if filter is not None and not isinstance(filter, pc.Expression):
-            raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
+            raise InvalidInputError(f"expected a pyarrow expression, got {type(filter).__name__}")
         condition = (self._default_scan_options or {}).get("condition")
         if filter is not None and condition is not None:
             filter = condition & filter
@@ -159,7 +159,7 @@ class NamespaceReading(DatasetCalls):
         """
         if not isinstance(filter, str | pc.Expression | None):
             raise InvalidInputError(
-                f"a filter is SQL text or a pyarrow expression, not {type(filter).__name__}"
+                f"filter must be SQL text or a pyarrow expression, got {type(filter).__name__}"
             )
         if isinstance(filter, str):
             filter = with_quoted_columns(filter, self._table.arrow_schema.names)

@@ -30,11 +30,11 @@ def table_location(client: Any, table_id: Sequence[str] | None) -> tuple[str, di
         raise InvalidInputError("namespace_client needs table_id, such as ['sales', 'orders']")
     if not hasattr(client, "describe_table"):
         raise InvalidInputError(
-            f"a namespace client has describe_table(), which {type(client).__name__} has not"
+            f"namespace_client must have a method describe_table(), {type(client).__name__} has none"
         )
     described = client.describe_table(_request(list(table_id)))
     if described.location is None:
-        raise DatasetNotFoundError(f"the table {list(table_id)} of the namespace has no location")
+        raise DatasetNotFoundError(f"table {list(table_id)} of the namespace has no location")
     options: Mapping[str, Any] = getattr(described, "storage_options", None) or {}
     return described.location, dict(options)
 

@@ -205,7 +205,7 @@ def _sources(options: argparse.Namespace, paths: list[str]) -> dict[str, dict[st
     }
     given = [flag for flag, value in flags.items() if value]
     if given and not sources:
-        raise UsageError(f"{given[0]} is for paths in flags, and there are none")
+        raise UsageError(f"{given[0]} applies to source paths on the command line, and none is given")
     for each in sources.values():
         if options.source_format is not None:
             each["format"] = options.source_format
@@ -234,7 +234,7 @@ def summary_text(summary: IngestSummary) -> str:
         files += f", in {number_text(summary.partitions, 'partition')}"
     lines = [f"ingest    {summary.id}", f"target    {summary.target}, version {summary.version}"]
     if summary.is_repeated:
-        lines.append("rows      those of this id are there already: none were added")
+        lines.append("rows      an ingest with this id is already there: no rows were added")
     else:
         lines += [f"rows      {rows}", f"written   {files}"]
     if summary.rejects_version is not None:

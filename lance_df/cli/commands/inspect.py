@@ -62,17 +62,19 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the sections."""
     if options.limit < 0:
-        options.parser.error(f"--limit is 0 or more, not {options.limit}")
+        options.parser.error(f"--limit must be at least 0, got {options.limit}")
     storage = session.storage_options(options)
     location = open_location(options.path, storage)
     is_file = location.is_file()
     if options.pages and not is_file:
-        options.parser.error("--pages lists those of a single file")
+        options.parser.error("--pages can be used only with a single file")
     if is_file and options.version is not None:
-        options.parser.error("--version is one of a table or a namespace, not of a file")
+        options.parser.error("--version can be used only with a table or a namespace, not with a file")
     is_folder = not is_file and is_folder_of_tables(location)
     if is_folder and options.version is not None:
-        options.parser.error("--version is one of a table or a namespace, not of a folder of tables")
+        options.parser.error(
+            "--version can be used only with a table or a namespace, not with a folder of tables"
+        )
     opens = True
     with Progress(what=f"reading {options.path}"):
         if is_file:

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     except (OverflowError, ValueError) as err:
         raise UsageError(f"--older-than-days: {err}") from err
     if age < dt.timedelta(0):
-        raise UsageError(f"--older-than-days is 0 or more, not {options.older_than_days:g}")
+        raise UsageError(f"--older-than-days must be at least 0, got {options.older_than_days:g}")
     chosen = RepairOptions(
         dry_run=options.dry_run,
         publish_newer=options.publish_newer,

@@ -85,13 +85,13 @@ class _Text(argparse.Action):
 def run(options: argparse.Namespace) -> int:
     """Run all statements, in order."""
     if options.max_rows is not None and options.max_rows < 0:
-        options.parser.error("--max-rows is a number of rows, or 0 for all")
+        options.parser.error("--max-rows must be a number of rows, or 0 for all")
     texts, words = _texts(options)
     if len(words) > 1:
-        options.parser.error(f"one ROOT is expected, got {' '.join(words)}")
+        options.parser.error(f"expected one ROOT, got {' '.join(words)}")
     statements = [statement for text in texts for statement in split_statements(text)]
     if not statements:
-        raise InvalidInputError("there is no SQL statement in the text")
+        raise InvalidInputError("the text has no SQL statement")
     style = options.format or _format_of_output(options.output) or "table"
     ctx = session.open_session(words[0] if words else ".", options)
     files = FileTables(ctx, session.storage_options(options))
@@ -103,10 +103,14 @@ def run(options: argparse.Namespace) -> int:
         for statement in statements:
             if num_results and is_single:
                 where = "" if options.output is None else f"{options.output}: "
-                raise InvalidInputError(f"{where}--format {style} takes one result, and there are several")
+                raise InvalidInputError(
+                    f"{where}--format {style} can hold only one result, and the statements have several"
+                )
             num_results += run_statement(ctx, statement, style=style, out=out, files=files, max_rows=max_rows)
         if not num_results and style in ("parquet", "arrow"):
-            raise InvalidInputError(f"--format {style} takes one result, and there is none with columns")
+            raise InvalidInputError(
+                f"--format {style} needs a result with columns, and the statements have none"
+            )
     return 0
 
 
@@ -123,7 +127,8 @@ def _format_of_output(name: str | None) -> str | None:
     style, suffix = format_of_file(name), Path(name).suffix
     if style is None and suffix not in ("", ".txt"):
         raise UsageError(
-            f"{name}: {suffix} is the suffix of no format; give one with --format: {', '.join(FORMATS)}"
+            f"{name}: {suffix} is not the suffix of a known format; choose a format with --format: "
+            f"{', '.join(FORMATS)}"
         )
     return style
 
@@ -139,7 +144,7 @@ def _texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
         return words[:1], words[1:]
     text = "" if sys.stdin is None or sys.stdin.isatty() else _read("-")
     if not text:
-        options.parser.error("SQL is needed, -c or --file")
+        options.parser.error("SQL is missing; give it as an argument, or with -c or --file")
     return [text], words
 
 
@@ -154,4 +159,4 @@ def _read(name: str) -> str:
             return ""
         raise StorageError(f"{name}: {err.strerror or 'cannot be read'}") from err
     except UnicodeDecodeError as err:
-        raise InvalidInputError(f"{name}: not UTF-8 text (byte {err.start})") from err
+        raise InvalidInputError(f"{name}: not valid UTF-8 text (byte {err.start})") from err

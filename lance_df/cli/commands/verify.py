@@ -53,7 +53,7 @@ def _verify_all(
     entries: list[FolderEntry], options: argparse.Namespace, storage: dict[str, Any] | None
 ) -> int:
     if not entries:
-        raise DatasetNotFoundError(f"{options.path}: there is no Lance table below this folder")
+        raise DatasetNotFoundError(f"{options.path}: no Lance tables found in this folder")
     values: list[dict[str, Any]] = []
     num_damaged = 0
     with Progress() as progress:

@@ -26,7 +26,7 @@ def inspect_folder(root: Location, storage: Mapping[str, Any] | None) -> tuple[l
     """
     entries = tables_below(root)
     if not entries:
-        raise DatasetNotFoundError(f"{root.uri}: there is no Lance table below this folder")
+        raise DatasetNotFoundError(f"{root.uri}: no Lance tables found in this folder")
     rows, errors = [], []
     for entry in entries:
         try:

@@ -30,7 +30,7 @@ def inspect_namespace(root: Location, version: int | str | None, *, limit: int) 
         How many partitions and versions to describe.
     """
     if isinstance(version, str):
-        raise UsageError(f"{root.uri}: a version of a namespace is a number, not {version!r}")
+        raise UsageError(f"{root.uri}: the version of a namespace must be a number, got {version!r}")
     snapshot = NamespaceSnapshot.open(root, version)
     schema = snapshot.manifest.schema
     partitions, history = PartitionsTable(snapshot), HistoryTable(snapshot)

@@ -58,8 +58,8 @@ def _below(location: Location, prefix: str, depth: int) -> Iterator[FolderEntry]
         return
     if MANIFEST_FOLDER not in names and any(map(is_member_folder, names)):
         error = CorruptDataError(
-            f"{location.uri}: tables of a partitioned namespace without its folder {MANIFEST_FOLDER}, which "
-            "says what is in it; restore that folder"
+            f"{location.uri}: this is a partitioned namespace whose folder {MANIFEST_FOLDER} is missing, "
+            "which lists its tables; restore that folder"
         )
         yield FolderEntry(prefix.rstrip("/") or ".", location, is_namespace=True, error=error)
     for name in names:

@@ -28,17 +28,17 @@ def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[
             for batch in batches:
                 writer.write_batch(batch)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as err:
-        raise InvalidInputError(f"Parquet cannot hold the rows: {err}") from err
+        raise InvalidInputError(f"the rows cannot be written as Parquet: {err}") from err
     except OSError as err:
         if err.errno is not None:
             raise
         # pyarrow reports types that Parquet does not support
-        raise InvalidInputError(f"Parquet cannot hold the rows: {err}") from err
+        raise InvalidInputError(f"the rows cannot be written as Parquet: {err}") from err
 
 
 def _bytes_below(out: IO[str], style: str) -> Any:
     if out.isatty():
         raise InvalidInputError(
-            f"--format {style} writes bytes: send the output to a file (--output) or another program"
+            f"--format {style} writes binary data; send it to a file with --output, or to another program"
         )
     return out.buffer  # type: ignore[attr-defined]

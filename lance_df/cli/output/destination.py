@@ -46,7 +46,7 @@ def opened_output(path: str | None) -> Iterator[IO[str]]:
     """
     if path is None:
         if sys.stdout is None:
-            raise StorageError("stdout is closed; --output writes to a file")
+            raise StorageError("stdout is closed; use --output to write to a file")
         yield sys.stdout
         return
     try:

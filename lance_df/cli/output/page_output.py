@@ -37,6 +37,6 @@ def _file_name(text: str) -> str:
     # the word after --html may be meant as the next argument: a table, which must not be overwritten
     if text != _STDOUT and not text.lower().endswith((".html", ".htm")):
         raise argparse.ArgumentTypeError(
-            f"the file ends with .html, got {text!r}; without a file, --html comes last"
+            f"the name of the file must end with .html, got {text!r}; to write to stdout, put --html last"
         )
     return text

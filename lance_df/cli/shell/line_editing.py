@@ -42,7 +42,7 @@ def plain_reader(prompt: str) -> str:  # noqa: ARG001 - no user to prompt
     try:
         line = "" if sys.stdin is None else sys.stdin.readline()
     except UnicodeDecodeError as err:
-        raise InvalidInputError(f"stdin: not {err.encoding.upper()} text (byte {err.start})") from err
+        raise InvalidInputError(f"stdin: not valid {err.encoding.upper()} text (byte {err.start})") from err
     if not line:
         raise EOFError
     return line.rstrip("\n")

@@ -82,7 +82,7 @@ def optimized(planned: Planned, context: Context, rules: tuple[Rule, ...] = RULE
             continue
         if changed.read.blocked:  # see `LogicalScan.is_blocked`
             context.statement.forget_units()
-            _skipped(rule, context, "a condition of a scan would be a literal")
+            _skipped(rule, context, "a condition of a scan would become a literal")
             continue
         lost = _lost(given, planned, changed, context)
         if lost is None:
@@ -119,4 +119,4 @@ def _applied(rule: Rule, planned: Planned, context: Context) -> Planned | None:
 def _skipped(rule: Rule, context: Context, why: str, *, is_expected: bool = True) -> None:
     context.statement.rules.append(RuleReport(rule.name, f"skipped: {why}"))
     if not is_expected:
-        warnings.warn(f"the rule {rule.name} is left out: {why}", RewriteWarning, stacklevel=2)
+        warnings.warn(f"the optimizer rule {rule.name} was not applied: {why}", RewriteWarning, stacklevel=2)

@@ -33,11 +33,13 @@ class JoinOptions:
     def __post_init__(self) -> None:
         if self.partitioned_joins not in get_args(PartitionedJoins):
             raise InvalidInputError(
-                f"partitioned_joins is {self.partitioned_joins!r}, expected 'auto', 'always' or 'never'"
+                f"partitioned_joins must be 'auto', 'always' or 'never', got {self.partitioned_joins!r}"
             )
         limit = self.join_memory_limit
         if limit is not None and (type(limit) is not int or limit < 1):
-            raise InvalidInputError(f"join_memory_limit is {limit!r}, expected a number of bytes or None")
+            raise InvalidInputError(
+                f"join_memory_limit must be a positive number of bytes or None, got {limit!r}"
+            )
 
 
 class JoinSettings:

@@ -111,7 +111,7 @@ class PartialAggregate:
             ``node`` is not an aggregate.
         """
         if not isinstance(node, Aggregate):
-            raise NotRebuiltError(f"{node.shown} is no aggregate")
+            raise NotRebuiltError(f"{node.shown} is not an aggregate")
         parts = [
             part
             for call, stored in zip(self.calls, node.calls, strict=True)

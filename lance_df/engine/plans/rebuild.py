@@ -61,7 +61,7 @@ def columns_of(frame: DataFrame, node: PlanNode | None = None) -> list[Qualified
     node = plan_of(frame) if node is None else node
     while isinstance(node, Distinct):  # it has the columns of its input, but does not show them
         if not node.is_of_all_columns:
-            raise NotRebuiltError("it has a DISTINCT ON, whose columns are not known")
+            raise NotRebuiltError("it has a DISTINCT ON, whose columns are unknown")
         (node,) = node.inputs
     shown = node.columns
     return [QualifiedColumn.of(each, name) for each, name in zip(shown, frame.schema().names, strict=True)]
@@ -174,7 +174,7 @@ def _node(
             return reduce(DataFrame.union, others, first)
         case Join(), [left, right]:
             return _joined(left, right, node)
-    raise NotRebuiltError(f"above it is {node.shown!r:.80}, which cannot be built anew")
+    raise NotRebuiltError(f"above it is {node.shown!r:.80}, which cannot be rebuilt")
 
 
 def _with_alias(ctx: PlainSessionContext, frame: DataFrame, alias: SubqueryAlias) -> DataFrame:
@@ -221,7 +221,7 @@ def _joined(left: DataFrame, right: DataFrame, join: Join) -> DataFrame:
     how = _HOW.get(join.how)
     # frames have no anti join in which NULL keys matter
     if how is None or join.may_be_null_aware(holds_in=True):
-        raise NotRebuiltError(f"above it is a join, {join.how}, which cannot be built anew")
+        raise NotRebuiltError(f"above it is a {join.how} join, which cannot be rebuilt")
     conditions = _null_safe(left, right, join) if join.null_equals_null else conditions_of(join)
     return left.join_on(right, *(conditions or [Expr.literal(True)]), how=how)
 
@@ -230,7 +230,9 @@ def _null_safe(left: DataFrame, right: DataFrame, join: Join) -> list[Expr]:
     """Return the conditions of a join in which NULL equals NULL, as in INTERSECT and EXCEPT."""
     # DataFusion uses these as keys if there are no other conditions
     if join.filter is not None or not join.is_by_columns:
-        raise NotRebuiltError("above it is a join by more than columns, in which NULL equals NULL")
+        raise NotRebuiltError(
+            "above it is a join with more conditions than equal columns, in which NULL equals NULL"
+        )
     # Python has no expression for the operator, so it is parsed from text, over the columns of both sides
     both = left.join_on(right, Expr.literal(True), how="inner")
     return [

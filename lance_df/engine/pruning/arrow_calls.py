@@ -30,11 +30,11 @@ def call_arrow(function: str, terms: Sequence[Term], options: pa.StructScalar | 
     """
     try:
         if pc.get_function(function).kind != "scalar" and function != "cast":
-            raise InvalidInputError(f"the function {function!r} does not compute one value for each row")
+            raise InvalidInputError(f"the function {function!r} does not return one value for each row")
         return pc.call_function(function, list(terms), _options(options))
     except (KeyError, pa.ArrowException) as err:
         types = ", ".join(str(term.type) for term in terms)
-        raise InvalidInputError(f"{function}({types}) in a filter: {err}") from err
+        raise InvalidInputError(f"{function}({types}) in a filter cannot be evaluated: {err}") from err
 
 
 def _options(given: pa.StructScalar | None) -> pc.FunctionOptions | None:

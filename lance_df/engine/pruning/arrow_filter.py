@@ -63,7 +63,7 @@ class ArrowFilter:
         try:
             selected = numbered.filter(self._expression).column(len(columns))
         except pa.ArrowException as err:
-            raise InvalidInputError(f"the filter {self._expression}: {err}") from err
+            raise InvalidInputError(f"the filter {self._expression} cannot be evaluated: {err}") from err
         return batch.take(pa.array(np.sort(selected.to_numpy())))
 
 

@@ -87,7 +87,7 @@ class ResidualFilter:
         columns = {path: plain_array(_contiguous(array)) for path, array in gathered.items()}
         mask = self._evaluate(columns)
         if not (pa.types.is_boolean(mask.type) or pa.types.is_null(mask.type)):
-            raise InvalidInputError(f"the filter is of type {mask.type}, expected a condition, of type bool")
+            raise InvalidInputError(f"the filter must be of type bool, its type is {mask.type}")
         if isinstance(mask, pa.Scalar):
             return batch if mask.as_py() is True else batch.slice(0, 0)
         if pa.types.is_null(mask.type):
@@ -132,7 +132,7 @@ def _call(function: str, terms: list[Term], options: pa.StructScalar | None) -> 
         return implementation(*terms)
     except (ValueError, pa.ArrowException) as err:  # ValueError: decimals with more digits than any type has
         types = ", ".join(str(term.type) for term in terms)
-        raise InvalidInputError(f"{function}({types}) in a filter: {err}") from err
+        raise InvalidInputError(f"{function}({types}) in a filter cannot be evaluated: {err}") from err
 
 
 def _counts_nan(function: str, options: pa.StructScalar | None) -> bool:
@@ -142,18 +142,20 @@ def _counts_nan(function: str, options: pa.StructScalar | None) -> bool:
 
 def _is_in(value: Term, options: pa.StructScalar | None) -> Term:
     if (items := listed_items(options)) is None:
-        raise UnsupportedFeatureError("an IN list in a pushed filter has no values")
+        raise UnsupportedFeatureError("an IN list without values is not supported in a pushed filter")
     values = without_views(plain_array(pa.repeat(value, 1) if isinstance(value, pa.Scalar) else value))
     column = Column(("value",))
     try:
         if (listed := _items_of_type(items.drop_null(), values.type)) is None:
             raise InvalidInputError(
-                f"values of type {values.type} do not compare with {items.type} in a filter"
+                f"values of type {values.type} cannot be compared with {items.type} in a filter"
             )
         predicate = as_equalities(In(column, listed, has_null=items.null_count > 0))
         is_member = evaluate(predicate, {column.path: values}, len(values))
     except pa.ArrowException as err:
-        raise InvalidInputError(f"is_in({values.type}, {items.type}) in a filter: {err}") from err
+        raise InvalidInputError(
+            f"is_in({values.type}, {items.type}) in a filter cannot be evaluated: {err}"
+        ) from err
     return is_member[0] if isinstance(value, pa.Scalar) else is_member
 
 

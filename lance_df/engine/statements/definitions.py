@@ -56,7 +56,7 @@ def create_table(
     name = change.name[-1]
     check_folder_name(name, "stored table")
     if change.if_not_exists and change.or_replace:
-        raise InvalidInputError("CREATE OR REPLACE TABLE makes a table anew and has no IF NOT EXISTS")
+        raise InvalidInputError("IF NOT EXISTS cannot be combined with CREATE OR REPLACE TABLE")
     existing = _existing(schema, name)
     if existing is not None and change.if_not_exists:
         return 0
@@ -92,12 +92,12 @@ def _created(
 ) -> int:
     name = change.name[-1]
     if existing is not None and not change.or_replace:
-        raise AlreadyExistsError(f"table {name!r} exists; CREATE OR REPLACE TABLE replaces it")
+        raise AlreadyExistsError(f"table {name!r} already exists; use CREATE OR REPLACE TABLE to replace it")
     folder = folder_for_tables(schema.folder)
     if existing is not None and (change.partition_by is not None or not is_table(existing.current())):
         raise UnsupportedFeatureError(
-            f"CREATE OR REPLACE of the partitioned namespace {name!r}, or by one, is not supported; "
-            "use DROP TABLE before CREATE TABLE"
+            f"CREATE OR REPLACE TABLE {name!r} is not supported if the old or the new table is a partitioned "
+            "namespace; use DROP TABLE before CREATE TABLE"
         )
     rows = _rows(session, change, parameters, written)
     if not rows.schema.names:
@@ -126,15 +126,15 @@ def drop_table(schema: LanceSchema, change: DropTable) -> int:
     if stored is None:
         if schema.stored(name) is not None:
             raise UnsupportedFeatureError(
-                f"{name!r} is no table of a folder of its own; DirectoryNamespace.drop_table drops one that "
-                "a directory names"
+                f"{name!r} is not a table with a folder of its own; use DirectoryNamespace.drop_table for a "
+                "table that a directory names"
             )
         return 0
     folder, location = stored
     if (link := folder.link()) is not None:
         raise InvalidInputError(
-            f"{link.uri}: is a symbolic link, so that the folder of the table {name!r} lies elsewhere, and "
-            f"is not removed; remove {location.uri} by hand"
+            f"{link.uri}: a symbolic link, so the folder of table {name!r} is elsewhere and was not removed; "
+            f"remove {location.uri} by hand"
         )
     location.remove_tree()
     folder.forget(location.name)
@@ -150,8 +150,8 @@ def alter_table(target: Target, change: AddColumn | DropColumn | RenameColumn | 
         case SetPartitionSpec(partition_by=terms):
             if target.namespace is None:
                 raise InvalidInputError(
-                    f"{target.opened.uri}: a table without partitions has no partition spec; "
-                    "CREATE TABLE … PARTITIONED BY makes a namespace"
+                    f"{target.opened.uri}: the table is not partitioned and has no partition spec; use "
+                    "CREATE TABLE … PARTITIONED BY to create a namespace"
                 )
             changed.update_partition_spec(_partition_by(terms))
         case AddColumn(column=column) if column not in names or not change.if_not_exists:
@@ -186,7 +186,7 @@ def _rows(session: LanceSession, change: CreateTable, parameters: Parameters, wr
     frame = session.plan_query(change.query, statement, parameters.by_name, parameters.named)
     given = frame.schema()
     if len(set(given.names)) < len(given):
-        raise InvalidInputError(f"a column is there twice: {', '.join(given.names)}; use AS")
+        raise InvalidInputError(f"a column occurs twice: {', '.join(given.names)}; rename it with AS")
     fields = [
         pa.field(field.name, _plain_type(field.type), metadata=field.metadata if is_json(field) else None)
         for field in given
@@ -228,7 +228,7 @@ def _create_namespace(
     from lance_df import PartitionedNamespace
 
     if location.exists() and not is_unmade_namespace(location):
-        raise AlreadyExistsError(f"{location.uri}: there is a folder already")
+        raise AlreadyExistsError(f"{location.uri}: folder already exists")
     namespace = PartitionedNamespace.create(
         location.uri, rows.schema, _partition_by(terms), storage_options=storage_options
     )
@@ -253,13 +253,15 @@ def _partition_by(terms: Sequence[PartitionTerm]) -> list[PartitionBy]:
         transform = getattr(partition, term.transform, None) if term.transform in _TRANSFORMS else None
         if transform is None:
             raise InvalidInputError(
-                f"there is no transform {term.transform!r}; known are {', '.join(sorted(_TRANSFORMS))}; "
-                "lance_df.partition.expression makes others"
+                f"transform {term.transform!r} does not exist; the transforms are "
+                f"{', '.join(sorted(_TRANSFORMS))}; use lance_df.partition.expression for others"
             )
         columns: Any = list(term.columns)
         if term.transform != "multi_bucket":
             if len(columns) != 1:
-                raise InvalidInputError(f"{term.transform} takes one column, not {', '.join(columns)}")
+                raise InvalidInputError(
+                    f"{term.transform} needs exactly one column, got {', '.join(columns)}"
+                )
             (columns,) = columns
         made.append(transform(columns, *(() if term.number is None else (term.number,))))
     return made

@@ -102,8 +102,8 @@ class _MergeQuery:
             target.types([name for name, _ in clause.assignments])
             if clause.condition is not None and _VOLATILE.search(clause.condition):
                 raise UnsupportedFeatureError(
-                    f"the condition {clause.condition!r} of a clause may be another one for each column: "
-                    "compute it as a column of the source"
+                    f"the condition {clause.condition!r} of a clause may return different values for the "
+                    "columns of one row; compute it as a column of the source"
                 )
         return cls(change, target.types(updated), target.types(inserted), target.schema.to_arrow())
 
@@ -246,7 +246,7 @@ def _completed(clause: MergeClause, names: Sequence[str], change: Merge) -> Merg
     elif clause.values:
         if len(clause.values) != len(names):
             raise InvalidInputError(
-                f"INSERT of a MERGE gives {len(clause.values)} values; the table has {len(names)} columns"
+                f"INSERT of a MERGE has {len(clause.values)} values, but the table has {len(names)} columns"
             )
         assignments = tuple(zip(names, clause.values, strict=True))
     condition = clause.condition

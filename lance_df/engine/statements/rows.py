@@ -48,7 +48,7 @@ def insert(target: Target, change: Insert) -> int:
         given = frame.schema().names
         if len(given) != len(names):
             raise InvalidInputError(
-                f"INSERT names {len(names)} columns ({', '.join(names)}), but its query gives {len(given)}"
+                f"INSERT names {len(names)} columns ({', '.join(names)}), but its query returns {len(given)}"
             )
         if change.has_values:
             # DataFusion does not cast a struct with missing fields within VALUES, so it is cast below
@@ -223,7 +223,8 @@ def _see(seen: RowSet, addresses: Addresses, target: Target) -> None:
 def twice(target: Target) -> InvalidInputError:
     """Return the error for a row that several rows match."""
     return InvalidInputError(
-        f"{target.opened.uri}: a row of the table matches several rows; it must be clear which of them counts"
+        f"{target.opened.uri}: a row of the table matches several rows of the source; make sure that each "
+        "row matches at most one"
     )
 
 

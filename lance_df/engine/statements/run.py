@@ -67,12 +67,12 @@ def run_change(
     if VERSION_MARK in name:
         raise UnsupportedFeatureError(
             f"{header.verb.value} of another version of {name.partition(VERSION_MARK)[0]!r} is not "
-            "supported; restore it first, or change the newest one"
+            "supported; restore that version first, or change the newest one"
         )
     schema = names_of(session).existing(session, header.name[:-1])
     if schema is not None and "OR REPLACE" in header.flags and schema.folder and schema.is_created(name):
         raise InvalidInputError(
-            f"{name!r} is a view or a table of this session alone; drop it before CREATE TABLE"
+            f"{name!r} is a view or a table that exists only in this session; drop it before CREATE TABLE"
         )
     if schema is None:
         _check_schema(session, header.name)
@@ -109,8 +109,8 @@ def _check_schema(session: LanceSession, name: Name) -> None:
     """
     if names_of(session).existing(session, tuple(map(str, name[:-1]))) is not None:
         raise DatasetNotFoundError(
-            f"no schema {name[-2]!r}; one of another case is meant without double quotes, and "
-            f"CREATE SCHEMA {quote_identifier(name[-2])} makes one"
+            f"schema {name[-2]!r} does not exist; for the schema whose name differs in case omit the double "
+            f"quotes, or create it with CREATE SCHEMA {quote_identifier(name[-2])}"
         )
 
 
@@ -174,7 +174,8 @@ def _run(
         raise _missing(session, change.name)
     if not isinstance(source, TableSource):
         raise UnsupportedFeatureError(
-            f"{name!r} is a part of a namespace; change the namespace, or lance_df.dataset(…)"
+            f"{name!r} is a part of a namespace and cannot be changed by itself; change the namespace, or "
+            "use lance_df.dataset(…)"
         )
     target = Target.of(session, source, parameters, written)
     match change:

@@ -76,11 +76,11 @@ class Target:
         opened = source.current()
         if source.is_pinned:
             raise InvalidInputError(
-                f"{opened.uri}: the name stays at version {opened.version}, which does not change; register "
-                "the table without a version"
+                f"{opened.uri}: the table is registered at version {opened.version} and cannot be changed; "
+                "register it without a version"
             )
         if not is_table(opened) and namespace_of(opened) is None:
-            raise UnsupportedFeatureError(f"{opened.uri}: not a table that statements change")
+            raise UnsupportedFeatureError(f"{opened.uri}: not a table that statements can change")
         check_addressable(opened)
         return cls(session, source, opened, parameters, written)
 
@@ -108,8 +108,8 @@ class Target:
         for name, field in fields.items():
             if any(each.is_json for each in field.walk()):
                 raise UnsupportedFeatureError(
-                    f"column {name!r} holds JSON, which statements do not write: leave it out, or use "
-                    "LanceDataset.insert, or merge_insert, with a column of pyarrow.json_()"
+                    f"column {name!r} holds JSON, which statements cannot write; leave it out, or use "
+                    "LanceDataset.insert or merge_insert with a column of pyarrow.json_()"
                 )
         return {name: field.arrow_type() for name, field in fields.items()}
 
@@ -266,5 +266,6 @@ def check_addressable(opened: Table | NamespaceSnapshot) -> None:
     for name in (ROW_ADDRESS, MEMBER.name):
         if name in schema_of(opened).names:
             raise UnsupportedFeatureError(
-                f"{opened.uri}: a column is called {name!r}; rename it before rows are changed"
+                f"{opened.uri}: the column name {name!r} is reserved; rename the column before you change "
+                "rows"
             )

@@ -137,7 +137,7 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
     def register_table(self, name: str, table: Any) -> None:
         if name in self._registered or self._in_folder(name):
             raise _noted(
-                InvalidInputError(f"the name {name!r} belongs to a Lance table; choose another name")
+                InvalidInputError(f"a Lance table named {name!r} already exists; choose another name")
             )
         self._views.pop(name, None)
         self._inner.register_table(name, table if isinstance(table, Table) else Table(table))
@@ -148,7 +148,7 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         if name not in self._inner.table_names():
             if not self._in_folder(name):
                 return
-            message = f"{name!r} is a table of a folder; it goes when its folder is deleted"
+            message = f"{name!r} is a table of a folder and cannot be deregistered; delete its folder instead"
             raise _noted(InvalidInputError(message))
         self._views.pop(name, None)
         outside_runtime(lambda: self._inner.deregister_table(name))
@@ -322,13 +322,16 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
         if tables:
             raise _noted(
                 InvalidInputError(
-                    f"schema {name!r} has the stored tables {', '.join(tables)}; drop these first"
+                    f"schema {name!r} cannot be dropped, it has the stored tables {', '.join(tables)}; drop "
+                    "these first"
                 )
             )
         location = self._folder.folder_called(name).location
         if name in self._folder.namespaces() or next(location.list(), None) is not None:
             raise _noted(
-                InvalidInputError(f"schema {name!r} is a namespace, or a folder with other files, and stays")
+                InvalidInputError(
+                    f"schema {name!r} cannot be dropped, it is a namespace, or its folder has other files"
+                )
             )
         self._made.pop(name, None)
         self._schemas.pop(name, None)

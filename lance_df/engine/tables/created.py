@@ -53,7 +53,7 @@ def name_parts(text: str) -> tuple[str, ...]:
         ``text`` is not the name of a table.
     """
     if not isinstance(text, str):
-        raise InvalidInputError(f"the name of a table is text, not {type(text).__name__}")
+        raise InvalidInputError(f"the name of a table must be a string, got {type(text).__name__}")
     if text.isascii() and text.isidentifier() and text.islower():
         return (text,)
     from lance_df.sql.statements import parse_name

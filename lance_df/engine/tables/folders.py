@@ -344,8 +344,8 @@ def folder_for_tables(tables: Tables | None) -> TableFolder:
     folder = next(iter(_folders_of(tables)), None)
     if folder is None or (folder.location / MANIFEST_FOLDER).exists():
         raise UnsupportedFeatureError(
-            "tables are made in plain folders; DirectoryNamespace.create_table makes one that a directory "
-            "names"
+            "CREATE TABLE needs a plain folder; use DirectoryNamespace.create_table for a directory that "
+            "names its tables"
         )
     return folder
 
@@ -362,8 +362,9 @@ def check_folder_name(name: str, what: str) -> None:
     """Raise `InvalidInputError` if ``name`` is not a valid name for a folder that a statement creates."""
     if not name or name[0] in "._" or name.endswith(SUFFIX) or not _NOT_IN_NAMES.isdisjoint(name):
         raise InvalidInputError(
-            f"{name!r} cannot be the name of a {what}: it is that of a folder, which has no "
-            f"{' '.join(sorted(_NOT_IN_NAMES - {chr(0)}))} in it, and begins with neither . nor _"
+            f"{name!r} cannot be the name of a {what}, because it becomes the name of a folder; it must not "
+            f"begin with . or _, must not end with {SUFFIX} and must not contain "
+            f"{' '.join(sorted(_NOT_IN_NAMES - {chr(0)}))}"
         )
 
 
@@ -390,7 +391,8 @@ def spelt_like(name: str, names: list[str]) -> str | None:
     matches = [other for other in names if other.lower() == name]
     if len(matches) > 1:
         raise InvalidInputError(
-            f"{name} may be any of {', '.join(map(repr, matches))}; quote the one that is meant"
+            f"{name} is ambiguous, it may be any of {', '.join(map(repr, matches))}; write the name in "
+            "double quotes"
         )
     return matches[0] if matches else None
 

@@ -87,7 +87,9 @@ def _catalog(ctx: PlainSessionContext, name: str) -> Catalog:
     """Return a DataFusion catalog. The default catalog is created if the context has none."""
     if name not in ctx.catalog_names():
         if name != default_schema_name(ctx)[0]:
-            raise DatasetNotFoundError(f"no catalog {name!r}; there are {sorted(ctx.catalog_names())}")
+            raise DatasetNotFoundError(
+                f"catalog {name!r} does not exist; the catalogs are {sorted(ctx.catalog_names())}"
+            )
         ctx.register_catalog_provider(name, Catalog.memory_catalog())
     return ctx.catalog(name)
 
@@ -98,7 +100,7 @@ _all_names: WeakKeyDictionary[PlainSessionContext, Names] = WeakKeyDictionary()
 def names_of(ctx: PlainSessionContext) -> Names:
     """Return the names of ``ctx``. They live as long as the context."""
     if not isinstance(ctx, PlainSessionContext):
-        raise InvalidInputError(f"a datafusion.SessionContext is needed, not {type(ctx).__name__}")
+        raise InvalidInputError(f"expected a datafusion.SessionContext, got {type(ctx).__name__}")
     return _all_names.setdefault(ctx, Names())
 
 
@@ -142,7 +144,7 @@ def register(
     parts = name_parts(name)
     if isinstance(source, pyarrow.dataset.Dataset) and not is_ours(source):
         if version is not None:
-            raise InvalidInputError(f"{source!r:.200}: has no other versions; register the whole dataset")
+            raise InvalidInputError(f"{source!r:.200} has no versions; register it without a version")
         schema, table = names_of(ctx).resolve(ctx, parts)
         if schema.table_exist(table):
             schema.deregister_table(table)

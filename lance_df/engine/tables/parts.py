@@ -49,7 +49,7 @@ class PartSource:
         namespace = namespace_of(whole)
         if namespace is None:
             raise DatasetNotFoundError(
-                f"{getattr(whole, 'uri', whole)}: one table, which has no {self._name}"
+                f"{getattr(whole, 'uri', whole)}: the table is not a namespace and has no {self._name}"
             )
         return self._make(namespace)
 
@@ -102,5 +102,5 @@ def _tables() -> dict[str, Callable[[NamespaceSnapshot], MetadataTable]]:
 def _member(snapshot: NamespaceSnapshot, name: str) -> Table:
     positions = pc.indices_nonzero(pc.equal(snapshot.manifest.members["object_id"], name)).to_pylist()
     if not positions:
-        raise DatasetNotFoundError(f"{snapshot.uri}: no member {name!r} in version {snapshot.version}")
+        raise DatasetNotFoundError(f"{snapshot.uri}: version {snapshot.version} has no member {name!r}")
     return snapshot.open_members(positions)[0]

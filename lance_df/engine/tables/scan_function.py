@@ -46,19 +46,19 @@ def register_scan_function(ctx: PlainSessionContext, storage_options: Mapping[st
 def _path_and_version(arguments: tuple[Any, ...]) -> tuple[str, VersionRef | None]:
     if not 1 <= len(arguments) <= 2:
         raise InvalidInputError(
-            f"{SCAN_FUNCTION} takes a path and perhaps a version, got {len(arguments)} arguments"
+            f"{SCAN_FUNCTION} needs a path and optionally a version, got {len(arguments)} arguments"
         )
     values = [_constant(argument) for argument in arguments]
     path, version = values[0], values[1] if len(values) == 2 else None
     if not isinstance(path, str):
         raise InvalidInputError(f"{SCAN_FUNCTION} needs a path in quotes, got {path!r}")
     if version is not None and not isinstance(version, int | str):
-        raise InvalidInputError(f"a version is a number or a tag, got {version!r}")
+        raise InvalidInputError(f"the version must be a number or a tag, got {version!r}")
     return path, version
 
 
 def _constant(argument: Any) -> object:
     if kind_of(argument) != "Literal":
-        raise InvalidInputError(f"{SCAN_FUNCTION} takes constants, got {shown(argument)}")
+        raise InvalidInputError(f"the arguments of {SCAN_FUNCTION} must be constants, got {shown(argument)}")
     value = argument.python_value()
     return value.as_py() if isinstance(value, pa.Scalar) else value

@@ -180,6 +180,6 @@ def as_source(
     location: Any = source if isinstance(source, str | os.PathLike) else opened_in(source)
     if location is None:
         raise InvalidInputError(
-            f"a path, a URL, a dataset or a namespace is needed, got {type(source).__name__}"
+            f"expected a path, a URL, a dataset or a namespace, got {type(source).__name__}"
         )
     return TableSource(location, version=version, storage_options=storage_options)

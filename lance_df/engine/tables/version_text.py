@@ -43,7 +43,7 @@ class VersionText:
         """
         kind, _, value = text.partition(" ")
         if kind not in set(VersionKind):
-            raise InvalidInputError(f"{text!r} names no version")
+            raise InvalidInputError(f"{text!r} is not a version")
         return cls(VersionKind(kind), value)
 
     def __str__(self) -> str:
@@ -61,6 +61,6 @@ class VersionText:
             time = dt.datetime.fromisoformat(self.value.strip())
         except ValueError as err:
             raise InvalidInputError(
-                f"TIMESTAMP AS OF {self.value!r}: a time such as '2024-05-01 12:00:00' is expected"
+                f"TIMESTAMP AS OF {self.value!r}: expected a time such as '2024-05-01 12:00:00'"
             ) from err
         return time if time.tzinfo is not None else time.replace(tzinfo=dt.UTC)

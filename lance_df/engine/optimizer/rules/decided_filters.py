@@ -42,7 +42,7 @@ def decided_filters(planned: Planned, context: Context) -> Planned | None:
         return None
     frame, scans = undecided
     if frame.schema() != planned.frame.schema():  # nullability depends on the DataFusion release
-        raise DoesNotApplyError("the columns of the result would differ in what may be NULL")
+        raise DoesNotApplyError("the nullability of the result's columns would change")
     return planned.replanned(frame, tables=planned.requesting(scans))
 
 

@@ -50,14 +50,14 @@ def scalar_subqueries(planned: Planned, context: Context) -> Planned | None:
     frame = frame_of(with_settings(context.session, settings), plan_of(planned.frame))
     optimized = optimized_plan_of(frame)
     if has_subquery(optimized):
-        raise DoesNotApplyError("some results of subqueries are not joined")
+        raise DoesNotApplyError("some subqueries are not joined by their results")
     after = list(nodes(optimized))
     many, one = _results(after)
     if many != _results(before)[0] or one - _results(before)[1] != shown.count(_SHOWN):
-        raise DoesNotApplyError("a subquery may have several rows")
+        raise DoesNotApplyError("a subquery may return several rows")
     schemas = [frame_of(context.session, each).schema() for each in (planned.optimized, optimized)]
     if schemas[0] != schemas[1]:
-        raise DoesNotApplyError("the columns of the result would differ in what may be NULL")
+        raise DoesNotApplyError("the nullability of the result's columns would change")
     # the frame stays unchanged, because frames derived from it may have subqueries with several rows
     return planned.replanned(planned.frame, optimized)
 

@@ -289,10 +289,10 @@ class _Walk:
         rule = _RULES.get(node.how)
         if left is None or right is None:
             if left is not None or right is not None:
-                self.refused.append((shown, "one side is not partitioned, or not to be divided by its keys"))
+                self.refused.append((shown, "one side is not partitioned, or cannot be divided by its keys"))
             return None
         if rule is None:
-            self.refused.append((shown, "a kind of join that is not known"))
+            self.refused.append((shown, "this kind of join is not supported"))
             return None
         matched = self._matched(node, rule, left, right)
         if isinstance(matched, str):
@@ -302,7 +302,7 @@ class _Walk:
         is_null_aware = rule.null_free or node.may_be_null_aware(self._not_in)
         if is_null_aware and self._may_meet_null(matched, node):
             self.refused.append(
-                (shown, "NOT IN depends on NULL keys of all partitions, and there may be some")
+                (shown, "NOT IN depends on NULL keys of all partitions, and its keys may be NULL")
             )
             return None
         return matched
@@ -315,13 +315,13 @@ class _Walk:
                 continue
             (one, types), (other, others) = sides[0], sides[1]
             if key_class(types[0]) != key_class(others[0]) or key_class(types[0]) is None:
-                return f"keys of the types {types[0]} and {others[0]} do not partition alike"
+                return f"keys of the types {types[0]} and {others[0]} are partitioned differently"
             if not (keeps_apart(types) and keeps_apart(others)):
                 return f"keys of the types {types[0]} and {others[0]} are compared as {types[-1]}"
             names = {**(one.names if rule.left else {}), **(other.names if rule.right else {})}
             keys.append(_Key((*one.columns, *other.columns), names))
         if not keys:
-            return "it does not equate columns of the two sides"
+            return "it does not compare columns of the two sides with ="
         split = len(left.scans)
 
         def is_empty(empty: Sequence[Flags]) -> Flags:
@@ -360,7 +360,7 @@ class _Walk:
     def _grouped(self, part: Part) -> Part | str:
         """Return the part with its groups, or the reason why there are none."""
         if not part.keys:
-            return "it groups by no column that the rows still show as it is"
+            return "none of the columns that it groups by is an unchanged column of the table"
         sides = _sides(part.scans, part.keys)
         if isinstance(sides, str):
             return sides

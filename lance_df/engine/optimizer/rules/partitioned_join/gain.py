@@ -30,7 +30,7 @@ def sooner_as_a_whole(part: Part, num_rows: int) -> str | None:
     has_groups = groups_rows(part.node)
     if num_rows >= (_WORTH_GROUPED_ROWS if has_groups else _WORTH_JOINED_ROWS):
         return None
-    return f"{num_rows:,} rows are {'grouped' if has_groups else 'joined'} sooner as a whole"
+    return f"{num_rows:,} rows are {'grouped' if has_groups else 'joined'} faster as a whole"
 
 
 def grouped_sooner_as_a_whole(part: Part) -> str | None:
@@ -42,9 +42,11 @@ def grouped_sooner_as_a_whole(part: Part) -> str | None:
     if why is not None or has_node(part.node, Window):
         return why
     if not scan.snapshot.root.is_local:
-        return "to look how many groups there are takes as long as it may save"
+        return "counting the groups takes as long as it may save"
     num_groups = expected_groups(part)
-    return None if num_groups >= _WORTH_GROUPS else f"about {num_groups:,} groups are made sooner as a whole"
+    return (
+        None if num_groups >= _WORTH_GROUPS else f"about {num_groups:,} groups are computed faster as a whole"
+    )
 
 
 def expected_groups(part: Part) -> int:

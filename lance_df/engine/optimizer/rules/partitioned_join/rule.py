@@ -150,7 +150,7 @@ def _groups_are_joined(plan: PlanNode, part: Part, options: JoinOptions) -> str 
     if part.joins or options.partitioned_joins == "always" or options.join_memory_limit is not None:
         return None
     is_joined = any(isinstance(node, Join) for node in chain(plan, part.path)[:-1])
-    return "its groups are joined, and the sizes of what is joined decide how" if is_joined else None
+    return "its groups are joined, and how they are joined depends on their sizes" if is_joined else None
 
 
 def _effect(part: Part, units: Units) -> str:
@@ -270,7 +270,7 @@ class _Rewriting:
             self._statement.stand_ins.clear()
         node = node_at(whole, path)
         if not have_same_shape(node, node_at(self._plan, path)):
-            raise NotRebuiltError("the statement is planned otherwise for some partitions")
+            raise NotRebuiltError("the statement is planned differently for some partitions")
         return node
 
 

@@ -66,7 +66,7 @@ class Turns:
         here: Turn | None = getattr(self._here, "turn", None)
         turn = self._anywhere if here is None else here
         if turn is None:
-            raise RuntimeError("a scan of some partitions was planned, and nobody said of which")
+            raise RuntimeError("a scan of some partitions was planned without knowing which partitions")
         return turn
 
 
