@@ -175,5 +175,5 @@ def test_lists_of_files(tmp_path):
     assert dataset.to_table()["a"].to_pylist() == [2, 0, 1]
     with pytest.raises(lance_df.InvalidInputError, match="must all be Parquet"):
         lance_df.write_dataset([tmp_path / "1.parquet", tmp_path / "x.csv"], tmp_path / "u.lance")
-    with pytest.raises(lance_df.InvalidInputError, match="needs its schema"):
+    with pytest.raises(lance_df.InvalidInputError, match="has no schema"):
         lance_df.write_dataset([], tmp_path / "u.lance")
