@@ -127,7 +127,7 @@ def test_a_version_that_is_no_file_is_told_by_the_commit_that_needs_its_name(
 def test_deletion_files_larger_than_any_of_their_rows_are_not_read(table: Path):
     (path,) = table.glob("_deletions/*")
     os.truncate(path, 2**40)
-    with pytest.raises(CorruptDataError, match=rf"{path.name}: has {2**40:,} bytes"):
+    with pytest.raises(CorruptDataError, match=rf"{path.name}: the file has {2**40:,} bytes"):
         lance_df.dataset(table).to_table()
 
 
@@ -136,7 +136,7 @@ def test_tags_branches_and_transactions_larger_than_any_are_not_read(table: Path
     data.create_branch("branch")
     for path in (*table.glob("_refs/*/*.json"), *table.glob("_transactions/*")):
         os.truncate(path, 2**40)
-    size = rf"has {2**40:,} bytes"
+    size = rf"the file has {2**40:,} bytes"
     with pytest.raises(CorruptDataError, match=rf"tag.json: {size}"):
         lance_df.dataset(table, version="tag")
     with pytest.raises(CorruptDataError, match=rf"branch.json: {size}"):
