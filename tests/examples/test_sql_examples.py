@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.cli import demo, main
+from lance_df.cli import main
+from lance_df.cli.commands import demo
 from lance_df.cli.examples import Example, load_examples
 from lance_df.cli.flights import TABLES, load_tables
 from lance_df.errors import InvalidInputError, NotFoundError

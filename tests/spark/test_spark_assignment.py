@@ -10,7 +10,8 @@ import lance_df
 from lance_df.errors import InvalidInputError
 from lance_df.spark.assignment import assigned_type, wanted_type
 
-pytestmark = pytest.mark.spark
+# types are parsed by the JVM, so that a session is needed
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 COLUMNS = (
     "id BIGINT, at TIMESTAMP, local TIMESTAMP_NTZ, day DATE, day2 DATE, s1 STRING, s2 STRING, s3 STRING, "
