@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "namespace"
 TABLE: Final = "table"
 
+# the types of pylance's directory namespace; versions of tables are listed there on demand
+_OBJECT_TYPES: Final = ("namespace", "table", "table_version", "catalog_branch")
 # other tables of the directory are not below a spec version
 _IN_A_SPEC: Final = r"^v[0-9]+\$"
 
@@ -102,6 +104,10 @@ class ManifestRows:
         """The rows of member tables, in the chunks in which they were read."""
         return pa.concat_tables([self._schema.empty_table(), *(part.members for part in self._parts)])
 
+    def untyped(self) -> str | None:
+        """Return the id of a row below a spec version whose object type is unknown; None if there is none."""
+        return next((part.untyped for part in self._parts if part.untyped is not None), None)
+
     def sizes(self) -> dict[int, tuple[int, int]]:
         """Return how many rows are live and how many are deleted, by the id of the fragment."""
         return {part.fragment_id: (len(part.rows), len(part.deleted)) for part in self._parts}
@@ -140,6 +146,16 @@ class _Part:
         if "read_version" not in tables.column_names or tables["read_version"].null_count:
             tables = tables.filter(pc.match_substring_regex(tables["object_id"], _IN_A_SPEC))
         return tables
+
+    @cached_property
+    def untyped(self) -> str | None:
+        """The id of a row below a spec version whose object type is unknown."""
+        known = pc.is_in(self.rows["object_type"], pa.array(_OBJECT_TYPES))
+        if pc.all(known).as_py():
+            return None
+        names = self.rows["object_id"].filter(pc.invert(known))
+        names = names.filter(pc.match_substring_regex(names, _IN_A_SPEC))
+        return names[0].as_py() if len(names) else None
 
     def without(self, deleted: BitMap) -> _Part:
         """Return the part with more rows deleted; ``deleted`` includes the rows that are deleted already."""

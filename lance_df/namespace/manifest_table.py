@@ -246,8 +246,14 @@ class NamespaceManifest:
         Raises
         ------
         CorruptDataError
-            A row does not name a folder.
+            A row does not name a folder, or is neither a namespace nor a table.
         """
+        if (name := self._rows.untyped()) is not None:
+            actual = self.rows.filter(pc.equal(self.rows["object_id"], name))["object_type"][0].as_py()
+            raise CorruptDataError(
+                f"{self.table.uri}: the object_type of {name} is {actual!r:.60}, expected 'namespace' or "
+                "'table': repair the namespace"
+            )
         tables = self._rows.members
         for field in READ_FIELDS:
             if field.name not in tables.column_names:

@@ -77,6 +77,11 @@ class Member:
                 return ResolvedRef(None, None)
             case None, None, str(tag):
                 return resolve(self.folder, tag, branch=None)
+            case 0, _, None:
+                raise CorruptDataError(
+                    f"{self.folder.uri}: the row of {self.object_id} names version 0, but versions begin at "
+                    "1: verify the namespace"
+                )
             case int(version), branch, None:
                 return ResolvedRef(branch, version)
             case _:

@@ -12,6 +12,7 @@ import lance_df
 from lance_df import PartitionedNamespace
 from lance_df.errors import CorruptDataError
 from lance_df.namespace.health.findings import ProblemKind, Severity
+from lance_df.namespace.health.repair_report import RepairKind
 
 ROWS = pa.table(
     {
@@ -93,6 +94,14 @@ def copied(**columns):
     return lambda root: rewrite(root, change)
 
 
+def without(*names):
+    return lambda root: lance.dataset(root / "__manifest").drop_columns([*names])
+
+
+def updated(where, **values):
+    return lambda root: lance.dataset(root / "__manifest").update(values, where=where)
+
+
 def metadata(**values):
     return lambda root: lance.dataset(root / "__manifest").update_metadata(values)
 
@@ -140,6 +149,20 @@ DAMAGE = {
     "no schema": metadata(schema=None),
     "no column": lambda root: lance.dataset(root / "__manifest").drop_columns(["partition_field_day_year"]),
     "a column of another type": retyped,
+    "no object_id": without("object_id"),
+    "no object_type": without("object_type"),
+    "no column location": without("location"),
+    "no metadata": without("metadata"),
+    "no location and value": without("location", "partition_field_kind"),
+    "namespaces of other values": updated(
+        "object_type = 'namespace' AND object_id LIKE 'v2$%'", partition_field_day_month="99"
+    ),
+    "namespaces of two levels of other values": updated(
+        "object_type = 'namespace' AND partition_field_day_year = 2024", partition_field_day_year="1999"
+    ),
+    "upper namespaces of other values": updated(
+        "object_type = 'namespace' AND object_id LIKE 'v1$________________'", partition_field_day_year="1999"
+    ),
 }
 
 
@@ -174,6 +197,14 @@ WITHOUT_HISTORY = [
     "a folder under two ids",
     "no values",
     "no values and versions",
+    "no object_id",
+    "no object_type",
+    "no column location",
+    "no metadata",
+    "no location and value",
+    "namespaces of other values",
+    "namespaces of two levels of other values",
+    "upper namespaces of other values",
 ]
 
 
@@ -239,3 +270,102 @@ def test_two_tables_of_one_folder_are_not_read_before_they_are_repaired(root):
     DAMAGE["a folder under two ids"](root)
     with pytest.raises(CorruptDataError, match="2 tables have the folder"):
         rows_of(root)
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+def test_changes_after_the_damage_stay(root, kind):
+    condition = f"object_type = '{kind}' AND object_id LIKE 'v2$%' AND partition_field_day_month = 1"
+    updated(condition, partition_field_day_month="7")(root)
+    PartitionedNamespace.open(root).delete("id = 0")
+    expected = rows_of(root)
+    PartitionedNamespace.repair(root)
+    assert rows_of(root) == expected
+    assert lance_df.verify(root, deep=True).ok
+    assert PartitionedNamespace.repair(root).actions == ()
+
+
+def test_a_namespace_keeps_values_that_one_of_its_members_has(whole, root):
+    rewrite(root, lambda rows: [moved_below_another(row, rows) for row in rows])
+    lance.dataset(root / "__manifest").cleanup_old_versions(older_than=dt.timedelta(0))
+    years = value_of_namespaces(root)
+    PartitionedNamespace.repair(root)
+    assert value_of_namespaces(root).items() <= years.items()
+    assert lance_df.verify(root, deep=True).ok
+
+
+def value_of_namespaces(root):
+    rows = lance.dataset(root / "__manifest").to_table().to_pylist()
+    return {
+        row["object_id"]: row["partition_field_day_year"]
+        for row in rows
+        if row["object_id"].startswith("v1$") and row["object_id"].count("$") == 1
+    }
+
+
+def moved_below_another(row, rows):
+    """A table of 2025, and its namespace, are below the namespace of 2024."""
+    first, second = (
+        [each for each in tables(rows) if each["partition_field_day_year"] == year] for year in (2024, 2025)
+    )
+    path = second[0]["object_id"].split("$")
+    target = first[0]["object_id"].split("$")[1]
+    parts = row["object_id"].split("$")
+    if parts[:3] == path[:3]:
+        return {**row, "object_id": "$".join([parts[0], target, *parts[2:]])}
+    return row
+
+
+def test_a_namespace_without_members_is_reported(tmp_path):
+    root = tmp_path / "n"
+    PartitionedNamespace.create(root, ROWS.schema, ["kind"]).append(ROWS)
+    rewrite(root, lambda rows: [{**row, "object_id": row["object_id"].replace("v1$", "v7$")} for row in rows])
+    for path in root.glob("*_v1*"):
+        path.rename(root / path.name.replace("_v1$", "_"))
+    rewrite(root, lambda rows: [relocated(row) for row in rows])
+    lance.dataset(root / "__manifest").cleanup_old_versions(older_than=dt.timedelta(0))
+    report = PartitionedNamespace.repair(root)
+    assert len(report.of_kind(RepairKind.EMPTY)) == 1
+    assert "no member is left" in str(report)
+    assert PartitionedNamespace.open(root).count_rows() == 0
+    assert PartitionedNamespace.repair(root).actions == ()
+
+
+def relocated(row):
+    return {**row, "location": row["location"] and row["location"].replace("_v1$", "_")}
+
+
+def test_neither_ids_nor_locations(root):
+    without("object_id", "location")(root)
+    assert lance_df.verify(root).of_kind(ProblemKind.COLUMNS)
+    with pytest.raises(CorruptDataError, match="neither the column object_id nor the column location"):
+        PartitionedNamespace.repair(root)
+
+
+def test_a_row_of_an_unknown_object_type_is_not_passed_over(root):
+    updated("object_type = 'table'", object_type="'Table'")(root)
+    with pytest.raises(CorruptDataError, match=r"object_type of v1\$.* is 'Table', expected"):
+        rows_of(root)
+    with pytest.raises(CorruptDataError, match="object_type"):
+        PartitionedNamespace.open(root).append(ROWS)
+
+
+def test_a_row_that_lost_its_values_is_named_by_an_append(root):
+    updated("object_type = 'table'", partition_field_day_month="NULL")(root)
+    with pytest.raises(CorruptDataError, match=r"the row of v2\$\w+\$dataset is not that of a table with"):
+        PartitionedNamespace.open(root).append(ROWS)
+    PartitionedNamespace.repair(root)
+    PartitionedNamespace.open(root).append(ROWS)
+    assert sum(rows_of(root).values()) == 120
+
+
+def test_version_0_is_no_new_table(root):
+    edited(read_version=0)(root)
+    with pytest.raises(CorruptDataError, match="names version 0"):
+        PartitionedNamespace.open(root).compact()
+
+
+def test_metadata_that_no_version_has(root):
+    lance.dataset(root / "__manifest").update_metadata({"schema": None})
+    lance.dataset(root / "__manifest").cleanup_old_versions(older_than=dt.timedelta(0))
+    with pytest.raises(CorruptDataError, match="metadata key schema cannot be read, and no older version"):
+        PartitionedNamespace.repair(root)

@@ -238,6 +238,26 @@ def test_metadata_that_say_nothing(root, change, subject):
         PartitionedNamespace.open(root)
 
 
+@pytest.mark.parametrize("expression", ["col0 +", "nosuch(col0)", "random()", "col1"])
+def test_expressions_that_cannot_be_computed(root, expression):
+    manifest = lance.dataset(root / "__manifest")
+    spec = json.loads(manifest.metadata["partition_spec_v1"])
+    del spec["fields"][0]["transform"]
+    spec["fields"][0]["expression"] = expression
+    manifest.update_metadata({"partition_spec_v1": json.dumps(spec)})
+    report = lance_df.verify(root)
+    assert report.of_kind(ProblemKind.METADATA)
+    assert spec["fields"][0]["field_id"] in str(report.of_kind(ProblemKind.METADATA)[0])
+
+
+def test_a_spec_version_beyond_int32(root):
+    manifest = lance.dataset(root / "__manifest")
+    spec = {**json.loads(manifest.metadata["partition_spec_v1"]), "id": 2**31}
+    manifest.update_metadata({f"partition_spec_v{2**31}": json.dumps(spec)})
+    with pytest.raises(CorruptDataError, match=f"partition_spec_v{2**31}: a spec with an id from 1 to"):
+        PartitionedNamespace.open(root)
+
+
 def test_a_source_id_that_was_never_given(root):
     manifest = lance.dataset(root / "__manifest")
     spec = json.loads(manifest.metadata["partition_spec_v1"])

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.arrays import one_array
+from lance_df.errors import CorruptDataError
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.manifest_table import NAMESPACE, TABLE
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR, RandomNames
@@ -125,8 +127,24 @@ class PartitionIndex:
         names = pc.binary_join_element_wise(parents, MEMBER_NAME, SEPARATOR)
         locations = pa.array([partition.location.folder.name for partition, _ in fresh], pa.string())
         versions = pa.array([version for _, version in fresh], pa.uint64())
+        self._check_absent(names)
         rows.append(self._rows(TABLE, names, columns, location=locations, read_version=versions))
         return pa.concat_tables(rows)
+
+    def _check_absent(self, names: pa.Array) -> None:
+        """Check that no table of a new partition exists.
+
+        Raises
+        ------
+        CorruptDataError
+            A row has the id of a table, so that its values or its type are wrong.
+        """
+        known = names.filter(pc.is_in(names, value_set=one_array(self._manifest.rows["object_id"])))
+        if len(known):
+            raise CorruptDataError(
+                f"{self._manifest.table.uri}: the row of {known[0].as_py()} is not that of a table with the "
+                "partition values of the namespace above it: verify and repair the namespace"
+            )
 
     def _rows(
         self, object_type: str, names: pa.Array, values: Sequence[pa.Array], **columns: pa.Array

@@ -112,7 +112,7 @@ class DirectoryManifest:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        if flags := self._flags(_READER_FLAGS):
+        if flags := _flags(table, _READER_FLAGS):
             raise UnsupportedFeatureError(f"{table.uri}: unknown reader feature flags: {flags}")
         types = {field.name: field.type for field in table.arrow_schema}
         for name in _COLUMNS:
@@ -183,8 +183,7 @@ class DirectoryManifest:
         InvalidInputError
             The object belongs to a partitioned namespace.
         """
-        if flags := self._flags(_WRITER_FLAGS):
-            raise UnsupportedFeatureError(f"{self.table.uri}: unknown writer feature flags: {flags}")
+        check_writable(self.table)
         if object_id is not None and self.is_of_partitions(object_id):
             raise InvalidInputError(
                 f"{object_id!r} belongs to a partitioned namespace and cannot be changed on its own"
@@ -315,11 +314,26 @@ class DirectoryManifest:
             return pa.chunked_array([np.zeros(len(owners), dtype=np.bool_)])
         return pa.chunked_array([np.isin(owners, small.astype(np.uint64))])
 
-    def _flags(self, key: str) -> int:
-        text = self.table.manifest.table_metadata.get(key, "0")
-        if not (text.isascii() and text.isdecimal()):
-            raise CorruptDataError(f"{self.table.uri}: {key} must be a number, got {text!r:.100}")
-        return int(text) if len(text) <= 20 else -1
+
+def check_writable(table: Table) -> None:
+    """Check that this release can change a ``__manifest`` table.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Writing the table needs features that this release does not have.
+    CorruptDataError
+        Its feature flags are not numbers.
+    """
+    if flags := _flags(table, _WRITER_FLAGS):
+        raise UnsupportedFeatureError(f"{table.uri}: unknown writer feature flags: {flags}")
+
+
+def _flags(table: Table, key: str) -> int:
+    text = table.manifest.table_metadata.get(key, "0")
+    if not (text.isascii() and text.isdecimal()):
+        raise CorruptDataError(f"{table.uri}: {key} must be a number, got {text!r:.100}")
+    return int(text) if len(text) <= 20 else -1
 
 
 def _properties(text: str | None, source: str) -> dict[str, str] | None:

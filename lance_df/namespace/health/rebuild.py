@@ -14,14 +14,17 @@ import pyarrow.compute as pc
 from lance_df.namespace.health.contradictions import sorted_out
 from lance_df.namespace.health.findings import ProblemKind
 from lance_df.namespace.health.judged_rows import bad_ids, judged_rows
+from lance_df.namespace.health.namespace_values import ids_above, with_namespace_values
 from lance_df.namespace.health.orphans import is_id_of_folder
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind
 from lance_df.namespace.health.row_tables import joined, with_column
+from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.manifest_table import TABLE
 from lance_df.namespace.names import SEPARATOR, member_of_folder
 
 if TYPE_CHECKING:
+    from lance_df.namespace.health.spread import Spread
     from lance_df.namespace.health.survey import Survey
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.namespace.spec.partition_spec import PartitionSpecs
@@ -66,16 +69,24 @@ class Rebuild:
     actions: list[RepairAction] = field(default_factory=list)
 
     @classmethod
-    def of(cls, survey: Survey, specs: PartitionSpecs, schema: NamespaceSchema) -> Rebuild:
+    def of(
+        cls, survey: Survey, specs: PartitionSpecs, schema: NamespaceSchema, spread: Spread = in_threads
+    ) -> Rebuild:
         """Classify the rows of a version."""
         rows = survey.rows()
         is_member_row = is_spec_row(rows)
         deduplicated, other = sorted_out(rows.filter(is_member_row)), rows.filter(pc.invert(is_member_row))
-        unique_rows = deduplicated.rows
+        unique_rows, corrected = with_namespace_values(survey, specs, schema, deduplicated.rows, spread)
         judged = judged_rows(survey, specs, schema, unique_rows)
         bad = bad_ids(survey, unique_rows, proven=judged.proven)
         for name in judged.wrong:
             bad.setdefault(name, set()).add(ProblemKind.VALUES)
+        # members below agree with the namespace that they are in, but not with those above it
+        wrong = pa.array([name for name, kinds in bad.items() if ProblemKind.VALUES in kinds], pa.string())
+        ids = unique_rows["object_id"]
+        for level in range(1, 1 + max(len(spec.fields) for spec in specs)) if len(wrong) else ():
+            for name in ids.filter(pc.is_in(ids_above(ids, level), wrong)).to_pylist():
+                bad.setdefault(name, set()).add(ProblemKind.VALUES)
         good = pc.invert(pc.is_in(unique_rows["object_id"], pa.array([*bad], pa.string())))
         if not survey.has_values:
             good = pc.equal(pc.count_substring(unique_rows["object_id"], SEPARATOR), 0)
@@ -97,6 +108,8 @@ class Rebuild:
             valued,
             frozenset(renamed),
         )
+        for name in corrected:
+            rebuild.add_action(RepairKind.CORRECTED, name, "to those of the rows of the tables in it")
         for name, former in renamed.items():
             rebuild.add_action(RepairKind.RENAMED, former, name)
         for name in deduplicated.repeated:

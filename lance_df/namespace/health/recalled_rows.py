@@ -43,15 +43,25 @@ def recall(rebuild: Rebuild, known: pa.Table, version: int) -> None:
         return
     completed = rebuild.open.filter(is_same)
     past = past.filter(is_same)
+    # the older version may be from before later changes of the table
+    is_named = _names_version(completed, rebuild.renamed)
     for name in (*(each.name for each in READ_FIELDS), *value_columns(rebuild.specs)):
         if name in past.column_names:
-            completed = completed.set_column(
-                completed.schema.get_field_index(name), completed.schema.field(name), past[name]
-            )
+            is_version = name in {each.name for each in READ_FIELDS}
+            column = pc.if_else(is_named, completed[name], past[name]) if is_version else past[name]
+            completed = with_column(completed, name, column)
     rebuild.good = joined(rebuild.good, completed)
     rebuild.open = rebuild.open.filter(pc.invert(is_same))
     text = f"read versions and partition values of {number:,} rows"
     rebuild.add_action(RepairKind.RECALLED, f"version {version}", text)
+
+
+def _names_version(rows: pa.Table, renamed: frozenset[str]) -> pa.ChunkedArray:
+    """Return which rows name a version, or a tag, of their own table."""
+    version, branch, tag = (rows[each.name].is_valid() for each in READ_FIELDS)
+    is_tag = pc.and_(tag, pc.invert(pc.or_(version, branch)))
+    is_named = pc.or_(is_tag, pc.and_(version, pc.invert(tag)))
+    return pc.and_(is_named, pc.invert(pc.is_in(rows["object_id"], pa.array(sorted(renamed), pa.string()))))
 
 
 def bring_back(rebuild: Rebuild, rows: pa.Table, version: int) -> set[str]:

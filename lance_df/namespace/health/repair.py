@@ -22,9 +22,10 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.format.operations import Overwrite, UpdateConfig
-from lance_df.namespace.directory.manifest import DirectoryManifest
+from lance_df.namespace.directory.manifest import check_writable
 from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.added_namespaces import add_namespaces
+from lance_df.namespace.health.base_columns import with_base_columns
 from lance_df.namespace.health.check_members import MemberRow, differing_values, member_rows, pinned_table
 from lance_df.namespace.health.check_rows import missing_specs
 from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
@@ -37,9 +38,9 @@ from lance_df.namespace.health.recalled_rows import bring_back, recall
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind, RepairReport, changes
 from lance_df.namespace.health.set_aside import set_aside, set_aside_twins
 from lance_df.namespace.health.spread import in_threads
-from lance_df.namespace.health.survey import Survey, check_base_columns, is_spec_row, older_surveys
+from lance_df.namespace.health.survey import Survey, is_spec_row, older_surveys
 from lance_df.namespace.health.twins import move_rows, twins_with_rows
-from lance_df.namespace.manifest_table import READ_FIELDS, STRICT, manifest_schema, open_manifest_table
+from lance_df.namespace.manifest_table import READ_FIELDS, STRICT, TABLE, manifest_schema, open_manifest_table
 from lance_df.namespace.object_account import check_none_lost
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
@@ -123,16 +124,19 @@ def repair_namespace(root: Location, options: RepairOptions, *, spread: Spread =
 
 def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[int, list[RepairAction]]:
     table = open_manifest_table(root)
-    check_base_columns(table)
-    DirectoryManifest(table).check_changeable()
-    survey, metadata = _with_metadata(Survey.of(root, table))
+    check_writable(table)
+    survey, metadata = _with_metadata(with_base_columns(Survey.of(root, table)))
     if survey.specs is None or survey.schema is None:
-        raise CorruptDataError(survey.problems[0].found)
+        worst = survey.problems[0]
+        raise CorruptDataError(
+            f"{table.uri}: the metadata key {worst.subject} cannot be read, and no older version has it: "
+            f"{worst.found}"
+        )
     actions = [RepairAction(RepairKind.METADATA, key, "as it was") for key in metadata]
     if survey.lost:
         names = ", ".join(each.name for each in survey.missing)
         actions.append(RepairAction(RepairKind.COLUMNS, table.uri, names))
-    rebuild = Rebuild.of(survey, survey.specs, survey.schema)
+    rebuild = Rebuild.of(survey, survey.specs, survey.schema, spread)
     _recall(survey, rebuild)
     examine(rebuild, spread)
     add_namespaces(rebuild)
@@ -151,10 +155,18 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
     is_empty = partial(_is_empty, survey.root, rows)
     rows = set_aside_twins(rebuild, rows, lambda name: name in emptied or is_empty(name))
     actions += rebuild.actions[done:]
+    if _has_members(survey.rows()) and not _has_members(rows):
+        text = "each table was set aside; see the reasons above. A query of the namespace returns no rows"
+        actions.append(RepairAction(RepairKind.EMPTY, root.uri, text))
     if options.dry_run or not changes(actions):
         return table.version, actions
     _check_objects(survey, rows, actions)
     return _published(survey, rows, metadata).version, actions
+
+
+def _has_members(rows: pa.Table) -> bool:
+    is_member = pc.and_(is_spec_row(rows), pc.equal(rows["object_type"], TABLE))
+    return bool(pc.any(is_member).as_py())
 
 
 def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
@@ -176,7 +188,7 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
         if lacking:  # the existing entries are correct
             missing = {key: text for key, text in missing.items() if key in lacking}
         if missing:
-            return Survey.of(survey.root, survey.table, {**metadata, **missing}), missing
+            return with_base_columns(Survey.of(survey.root, survey.table, {**metadata, **missing})), missing
     if not any(key.startswith(KEY_PREFIX) for key in metadata):
         raise NotFoundError(f"{survey.table.uri}: a directory namespace has no partition specs")
     return survey, {}
@@ -392,7 +404,7 @@ def _published(survey: Survey, rows: pa.Table, metadata: Mapping[str, str]) -> T
     """Publish the rows, then the metadata, without which it is not a partitioned namespace."""
     table = survey.table
     schema = _schema(survey, rows.schema)
-    batches = rows.select(schema.names).cast(schema.to_arrow()).to_batches()
+    batches = _as(rows, schema.to_arrow()).to_batches()
     with rows_written(table, schema, batches) as fragments:
         table = commit_change(
             table, Overwrite(fragments, schema), rows=RowChange.replacing(len(rows)), options=STRICT

@@ -20,6 +20,7 @@ class RepairKind(StrEnum):
     COLUMNS = "columns made again"
     RECALLED = "rows completed from an older version"
     READ = "values computed from the rows of the table"
+    CORRECTED = "values of a namespace corrected"
     NAMESPACE = "row of a namespace made again"
     BROUGHT_BACK = "row brought back"
     FITTED = "columns of the namespace given"
@@ -32,10 +33,11 @@ class RepairKind(StrEnum):
     NOT_PUBLISHED = "newer version not shown"
     FORGOTTEN = "row of a missing table removed"
     MISSING = "row of a missing table left"
+    EMPTY = "no member is left"
     REMOVED = "folder that nothing needs removed"
 
 
-_NOT_DONE: Final = (RepairKind.NOT_PUBLISHED, RepairKind.MISSING)
+_NOT_DONE: Final = (RepairKind.NOT_PUBLISHED, RepairKind.MISSING, RepairKind.EMPTY)
 
 
 @dataclass(frozen=True, slots=True)

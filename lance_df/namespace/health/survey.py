@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.table import Table
 
+# base_objects is for views, which namespaces do not have
+_BASE: Final = BASE_FIELDS[:4]
 SPEC_ROW = r"^v[0-9]+(\$|$)"
 
 
@@ -43,6 +45,8 @@ class Survey:
         Columns that a namespace with these specs may have but the table lacks.
     problems
         The problems of the metadata and the columns.
+    completed
+        The rows with base columns that the table lacks; see `with_base_columns`.
     """
 
     root: Location
@@ -51,6 +55,7 @@ class Survey:
     schema: NamespaceSchema | None
     missing: tuple[pa.Field, ...]
     problems: tuple[Problem, ...] = field(default=())
+    completed: pa.Table | None = None
 
     @classmethod
     def of(cls, root: Location, table: Table, metadata: Mapping[str, str] | None = None) -> Survey:
@@ -83,18 +88,26 @@ class Survey:
     @property
     def has_values(self) -> bool:
         """Whether there is a column for each partition field."""
-        read = {field.name for field in READ_FIELDS}
-        return self.specs is not None and all(each.name in read for each in self.missing)
+        others = {field.name for field in (*_BASE, *READ_FIELDS)}
+        return self.specs is not None and all(each.name in others for each in self.missing)
+
+    @property
+    def lost_base(self) -> tuple[pa.Field, ...]:
+        """The base columns that the table lacks or has with another type."""
+        return tuple(each for each in self.missing if each in _BASE)
 
     def rows(self) -> pa.Table:
         """Return all rows; missing columns are NULL."""
+        if self.completed is not None:
+            return self.completed
         plan = plan_scan(self.table, ScanRequest(requires=Promise.COMPLETE))
         rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema).combine_chunks()
         check_all_rows(self.table, rows)
         for each in self.missing:
             if each.name in rows.column_names:
                 rows = rows.drop_columns([each.name])
-            rows = rows.append_column(each, pa.nulls(len(rows), each.type))
+            # the rows of a damaged table may lack an id
+            rows = rows.append_column(each.with_nullable(True), pa.nulls(len(rows), each.type))
         return rows
 
 
@@ -111,16 +124,7 @@ def open_survey(root: Location, version: int | None = None) -> Survey:
     table = open_manifest_table(root, version)
     if not any(key.startswith(KEY_PREFIX) for key in table.manifest.table_metadata):
         raise NotFoundError(f"{table.uri}: a directory namespace has no partition specs")
-    check_base_columns(table)
     return Survey.of(root, table)
-
-
-def check_base_columns(table: Table) -> None:
-    """Raise `CorruptDataError` if a table lacks the base columns of ``__manifest``."""
-    types = {field.name: field.type for field in table.arrow_schema}
-    for each in BASE_FIELDS[:4]:
-        if types.get(each.name) != each.type:
-            raise CorruptDataError(f"{table.uri}: column {each.name} of type {each.type} is missing")
 
 
 def is_spec_row(rows: pa.Table) -> pa.ChunkedArray:
@@ -203,7 +207,7 @@ def _schema(metadata: Mapping[str, str], uri: str, problems: list[Problem]) -> N
 
 def _missing(table: Table, specs: PartitionSpecs | None) -> tuple[pa.Field, ...]:
     partition = [] if specs is None else specs.fields.values()
-    wanted = [*READ_FIELDS, *(pa.field(each.column, each.result_type) for each in partition)]
+    wanted = [*_BASE, *READ_FIELDS, *(pa.field(each.column, each.result_type) for each in partition)]
     types = {each.name: each.type for each in table.arrow_schema}
     return tuple(each for each in wanted if types.get(each.name) != each.type)
 
@@ -222,5 +226,5 @@ def _bad_metadata(key: str, err: LanceError) -> Problem:
 def _lost_columns(table: Table, missing: Sequence[pa.Field]) -> Problem:
     names = ", ".join(each.name for each in missing)
     actual = f"version {table.version} lacks the columns {names}"
-    expected = "a column for each partition field; a program that does not support them rewrote the table"
+    expected = "the columns of each namespace, and one for each partition field; another program removed them"
     return error(ProblemKind.COLUMNS, table.uri, actual, expected, REPAIR)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lance_df.errors import LanceError
+from lance_df.namespace.changes.routing import values_of_rows
 from lance_df.namespace.health.check_members import check_members
 from lance_df.namespace.health.check_rows import UNPUBLISHED, check_rows
 from lance_df.namespace.health.findings import Problem, ProblemKind, VerifyReport, error, sorted_problems
 from lance_df.namespace.health.orphans import check_folders
 from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import open_survey
+from lance_df.namespace.spec.partition_spec import PartitionSpec
 from lance_df.table.evolution.validate import validate_table
 
 if TYPE_CHECKING:
@@ -45,8 +49,10 @@ def verify_namespace(
         ``__manifest`` cannot be read at all.
     """
     survey = open_survey(root, version)
+    if survey.lost_base:  # without them, rows and folders cannot be compared
+        return VerifyReport(root.uri, survey.table.version, deep, 0, sorted_problems([*survey.problems]))
     rows = survey.rows()
-    problems = [*survey.problems, *_counters(survey)]
+    problems = [*survey.problems, *_counters(survey), *_expressions(survey)]
     # if columns are lost, every row lacks their values; the survey reports that once
     problems += [
         problem for problem in check_rows(survey, rows) if not (survey.lost and problem.found == UNPUBLISHED)
@@ -71,6 +77,20 @@ def _damage(table: Table) -> Iterator[Problem]:
     except LanceError as err:
         advice = "Restore the file, or an older version"
         yield error(ProblemKind.DAMAGED, table.uri, str(err), "a table that can be read", advice)
+
+
+def _expressions(survey: Survey) -> Iterator[Problem]:
+    """Check that the partition values of rows can be computed, with no rows."""
+    if survey.specs is None or survey.schema is None:
+        return
+    no_rows = pa.RecordBatch.from_pylist([], survey.schema.arrow)
+    for field in survey.specs.fields.values():
+        try:
+            values_of_rows(PartitionSpec(1, (field,)), survey.schema, no_rows)
+        except LanceError as err:
+            expected = "a deterministic expression of its source columns"
+            advice = "Mend the spec in the metadata of __manifest"
+            yield error(ProblemKind.METADATA, field.column, str(err), expected, advice)
 
 
 def _counters(survey: Survey) -> Iterator[Problem]:

@@ -178,15 +178,16 @@ class PartitionSpec:
             A transform or a type is unknown.
         """
         data = parse_json(text, source)
-        if not isinstance(data, dict) or type(data.get("id")) is not int or data["id"] < 1:
+        number = data.get("id") if isinstance(data, dict) else None
+        if not isinstance(data, dict) or type(number) is not int or not 1 <= number < 2**31:
             raise CorruptDataError(
-                f"{source}: expected a partition spec with an id of at least 1, found {text:.100}"
+                f"{source}: expected a partition spec with an id from 1 to 2147483647, found {text:.100}"
             )
         fields = data.get("fields")
         if not isinstance(fields, list):
             raise CorruptDataError(f"{source}: expected a list of fields, found {fields!r:.100}")
         try:
-            return cls(data["id"], tuple(PartitionField.from_json(field, source=source) for field in fields))
+            return cls(number, tuple(PartitionField.from_json(field, source=source) for field in fields))
         except InvalidInputError as err:
             raise CorruptDataError(f"{source}: {err}") from err
 
