@@ -22,12 +22,12 @@ from lance_df.errors import (
     CommitStateUnknownError,
     IncompatibleConflictError,
     InvalidInputError,
-    LanceError,
     NotFoundError,
+    StorageError,
     VersionNotFoundError,
 )
 from lance_df.storage import Location
-from lance_df.table import clones
+from lance_df.table import clones, file_copies
 from lance_df.table.commit import committer, publish
 from lance_df.table.metadata import refs_write
 
@@ -274,12 +274,111 @@ def test_an_interrupt_after_a_version_that_is_cleaned_up(uri: str, monkeypatch: 
     assert values(uri) == [1, 10, 11, 999]
 
 
-def test_two_deep_clones_to_one_folder(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", [(file_copies, "copy_file"), (clones, "_publish")], ids=["copy", "publish"])
+def test_two_deep_clones_to_one_folder(
+    uri: str, monkeypatch: pytest.MonkeyPatch, step: tuple[Any, str]
+) -> None:
     target = uri.replace("t.lance", "c.lance")
-    before(monkeypatch, clones, "copy_file", lambda: run(uri, f"data().deep_clone({target!r}, 1)"))
-    with pytest.raises(LanceError):
+    before(monkeypatch, *step, lambda: run(uri, f"data().deep_clone({target!r}, 1)"))
+    with pytest.raises(AlreadyExistsError):
         lance_df.dataset(uri).deep_clone(target, 1)
     assert values(target) == [1]
+    assert len(list(Path(target, "data").iterdir())) == 1
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, StorageError])
+def test_a_deep_clone_that_fails_leaves_the_files_of_another_one(
+    uri: str, monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
+) -> None:
+    target = uri.replace("t.lance", "c.lance")
+    seen: list[set[Path]] = []
+
+    def fail(*arguments: object) -> None:
+        monkeypatch.undo()
+        lance_df.dataset(uri).deep_clone(target, 1)
+        seen.append({path for path in Path(target).rglob("*") if path.is_file()})
+        raise failure
+
+    def second(*arguments: Any) -> Any:
+        # between the copies of another clone and its version
+        monkeypatch.setattr(file_copies, "copy_file", fail)
+        with pytest.raises(failure):
+            lance_df.dataset(uri).deep_clone(target, 1)
+        return publish_clone(*arguments)
+
+    publish_clone = clones._publish
+    monkeypatch.setattr(clones, "_publish", second)
+    with pytest.raises(AlreadyExistsError):
+        lance_df.dataset(uri).deep_clone(target, 1)
+    assert values(target) == [1]
+    assert {path for path in Path(target).rglob("*") if path.is_file()} <= seen[0]
+
+
+def test_a_deep_clone_is_made_after_one_was_killed(uri: str) -> None:
+    target = uri.replace("t.lance", "c.lance")
+    kill = "import os\nfrom lance_df.table import clones\nclones._publish = lambda *a: os._exit(0)\n"
+    run(uri, f"{kill}data().deep_clone({target!r}, 1)")
+    left = list(Path(target, "data").iterdir())
+    assert len(left) == 1
+    clone = lance_df.dataset(uri).deep_clone(target, 1)
+    assert values(target) == [1]
+    clone.cleanup_old_versions(NOW, delete_unverified=True)
+    assert not left[0].exists()
+    assert values(target) == [1]
+
+
+def drop(uri: str) -> None:
+    lance_df.connect(Path(uri).parent).sql("DROP TABLE t")
+
+
+def drop_and_create(uri: str) -> None:
+    drop(uri)
+    lance_df.write_dataset(pa.table({"a": [7]}), uri)
+
+
+def clean_up(uri: str) -> None:
+    run_here(uri, f"append(2); data().optimize.compact_files(); {CLEAN_UP}")
+
+
+ENDS = {
+    "cleaned up": (clean_up, "version 1 was cleaned up; open the table again"),
+    "dropped": (drop, "the table was dropped$"),
+    "made anew": (drop_and_create, "dropped and made anew meanwhile"),
+}
+
+
+@pytest.mark.parametrize("kind", ["shallow_clone", "deep_clone", "create_branch"])
+@pytest.mark.parametrize("end", ENDS)
+def test_clones_of_a_version_that_is_gone(uri: str, kind: str, end: str) -> None:
+    ending, message = ENDS[end]
+    data = lance_df.dataset(uri)
+    ending(uri)
+    before = set(Path(uri).parent.rglob("*"))
+    target = "b" if kind == "create_branch" else uri.replace("t.lance", "c.lance")
+    with pytest.raises(VersionNotFoundError, match=message):
+        getattr(data, kind)(target, 1)
+    assert set(Path(uri).parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", ["shallow_clone", "create_branch"])
+@pytest.mark.parametrize("end", ENDS)
+def test_clones_of_a_version_that_goes_meanwhile(
+    uri: str, monkeypatch: pytest.MonkeyPatch, kind: str, end: str
+) -> None:
+    ending, message = ENDS[end]
+    seen: list[set[Path]] = []
+
+    def end_now() -> None:
+        ending(uri)
+        seen.append(set(Path(uri).parent.rglob("*")))
+
+    before(monkeypatch, clones, "_publish", end_now)
+    target = "b" if kind == "create_branch" else uri.replace("t.lance", "c.lance")
+    with pytest.raises(VersionNotFoundError, match=message):
+        getattr(lance_df.dataset(uri), kind)(target, 1)
+    claims = {Path(uri, "tree/b/_transactions/first-version.claim").parents[n] for n in range(3)}
+    claims.add(Path(uri, "tree/b/_transactions/first-version.claim"))
+    assert set(Path(uri).parent.rglob("*")) == seen[0] - claims
 
 
 @pytest.mark.parametrize("use", ["create_branch('c')", "tags.create('t', ('b', None))"])

@@ -43,9 +43,14 @@ from lance_df.table.metadata.external_store import stored
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
 from lance_df.table.metadata.manifest_io import identity
-from lance_df.table.metadata.missing_files import is_dropped, is_retained, missing_files
-from lance_df.table.metadata.refs_write import being_removed
-from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
+from lance_df.table.metadata.missing_files import is_dropped, is_retained, missing_files, not_retained
+from lance_df.table.metadata.versions import (
+    DETACHED,
+    VERSION_HINT,
+    VERSIONS_DIR,
+    NamingScheme,
+    parse_manifest_name,
+)
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
 from lance_df.table.table import Table, is_same_file
@@ -63,7 +68,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("lance_df")
 
 TRANSACTIONS_DIR = "_transactions"
-_HINT = "latest_version_hint.json"
 _LONG_SECONDS = 1.0
 _MANIFEST_SUFFIX = ".manifest"
 
@@ -486,7 +490,7 @@ class Committer:
         """Check that a version still exists, after clean-ups can see that it is being restored."""
         restored = self.table_of(self._open(version))
         if not is_retained(restored):
-            raise being_removed(restored)
+            raise not_retained(restored)
 
     def _put_transaction(self, name: str, data: bytes) -> None:
         if data != self._transaction_file:
@@ -503,7 +507,7 @@ class Committer:
     def _write_hint(self, version: int) -> None:
         # the hint saves slow listings, and may be missing or stale
         with suppress(LanceError):
-            (self.location / VERSIONS_DIR / _HINT).put(b'{"version":%d}' % version, durable=False)
+            (self.location / VERSIONS_DIR / VERSION_HINT).put(b'{"version":%d}' % version, durable=False)
 
 
 def _is_free(location: Location) -> bool:

@@ -1,4 +1,4 @@
-"""Find files of a version that are gone, for example after a clean-up that was interrupted.
+"""Find out whether a version still exists, and which of its files are gone.
 
 Clean-ups remove files first and manifests last. Spec: table format, chapter 13.
 """
@@ -6,10 +6,12 @@ Clean-ups remove files first and manifests last. Spec: table format, chapter 13.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from lance_df.errors import LanceError, NotFoundError
+from lance_df.errors import CorruptDataError, LanceError, NotFoundError, VersionNotFoundError
+from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.removal_notices import is_announced
 from lance_df.table.parallel import map_reads
 
@@ -42,6 +44,55 @@ def missing_files(version: Table, besides: Table | None = None) -> list[str]:
     return missing + [folder.uri for folder, files_of in zip(folders, names, strict=True) if not files_of]
 
 
+def gone(version: Table) -> VersionNotFoundError | None:
+    """Return the error for a version that no longer exists or is being removed, or None.
+
+    Raises
+    ------
+    StorageError
+        The store failed.
+    """
+    # notices come first: a clean-up that has ended since then has removed the manifest
+    is_leaving = is_announced(version)
+    try:
+        now = version.history.open(version.version)
+    except VersionNotFoundError:
+        return VersionNotFoundError(
+            f"{version.uri}: version {version.version} was cleaned up; open the table again"
+        )
+    except NotFoundError:
+        what = "the table was dropped" if version.branch is None else f"branch {version.branch!r} was deleted"
+        return VersionNotFoundError(f"{version.uri}: {what}")
+    if identity(now) != identity(version.manifest_file):
+        return VersionNotFoundError(
+            f"{version.uri}: version {version.version} is another one than the one that was opened; the "
+            "table was dropped and made anew meanwhile: open it again"
+        )
+    return _being_removed(version) if is_leaving else None
+
+
+def not_retained(version: Table) -> VersionNotFoundError:
+    """Return the error for a caller that names a version for which `is_retained` is false."""
+    return _gone_if_known(version) or _being_removed(version)
+
+
+def missing_file(version: Table, file: Location, what: str = "data file") -> LanceError:
+    """Return the error for a missing file: that of its version if this no longer exists, too."""
+    return _gone_if_known(version) or CorruptDataError(f"{file.uri}: this {what} is missing")
+
+
+def _gone_if_known(version: Table) -> VersionNotFoundError | None:
+    with suppress(LanceError):
+        return gone(version)
+    return None
+
+
+def _being_removed(version: Table) -> VersionNotFoundError:
+    return VersionNotFoundError(
+        f"{version.uri}: a clean-up removes version {version.version}, or was stopped while it did so"
+    )
+
+
 def is_retained(version: Table) -> bool:
     """Return whether no clean-up removes a version, and its manifest and first files exist.
 
@@ -49,10 +100,8 @@ def is_retained(version: Table) -> bool:
     Files that cannot be checked count as present.
     """
     try:
-        if is_announced(version):
+        if gone(version) is not None:
             return False
-        # notices come first: a clean-up that has ended since then has removed its files
-        version.history.open(version.version)
         files = list(islice(_files(version), _FIRST))
         return all(map_reads(is_there, files, where=version.location))
     except NotFoundError:

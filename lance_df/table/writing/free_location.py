@@ -1,13 +1,19 @@
-"""Check locations of new tables: the root of a namespace, beside its ``__manifest``, is not allowed."""
+"""Check locations of new tables, and leave no folders there if no table is made."""
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lance_df.errors import AlreadyExistsError
+from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
 from lance_df.table.metadata.versions import NAMESPACE_MANIFEST, VERSIONS_DIR
+from lance_df.table.table import TRANSACTIONS_DIR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lance_df.storage import Location
 
 
@@ -25,3 +31,17 @@ def check_location_is_free(table: Location) -> None:
             "to a partitioned namespace with PartitionedNamespace.open(…).append(…), and make a table of a "
             "directory with DirectoryNamespace(…).create_table(…), or in a folder of its own"
         )
+
+
+@contextmanager
+def new_folders_removed(table: Location) -> Iterator[None]:
+    """Delete the empty folders of a new local table if it is not created."""
+    existed = not table.is_local or os.path.isdir(table.path)
+    try:
+        yield
+    except BaseException:
+        for name in (DATA_DIR, DELETIONS_DIR, INDICES_DIR, TRANSACTIONS_DIR, VERSIONS_DIR):
+            (table / name).remove_empty_folder()
+        if not existed:
+            table.remove_empty_folder()
+        raise
