@@ -381,6 +381,55 @@ def test_clones_of_a_version_that_goes_meanwhile(
     assert set(Path(uri).parent.rglob("*")) == seen[0] - claims
 
 
+def files_and_folders(uri: str) -> list[str]:
+    """Return all files, and all empty folders."""
+    root = Path(uri)
+    return [
+        str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() or not any(path.iterdir())
+    ]
+
+
+CHANGES: dict[str, Callable[[lance_df.LanceDataset], object]] = {
+    "append": lambda data: data.insert(pa.table({"a": [2]})),
+    "overwrite": lambda data: data.insert(pa.table({"a": [2]}), mode="overwrite"),
+    "write": lambda data: lance_df.write_dataset(pa.table({"a": [2]}), data, mode="append"),
+    "delete": lambda data: data.delete("a = 1"),
+    "config": lambda data: data.update_config({"x": "y"}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("branch", [None, "b"])
+@pytest.mark.parametrize("when", ["first", "before it publishes"])
+def test_an_object_does_not_bring_back_what_was_dropped(
+    uri: str, monkeypatch: pytest.MonkeyPatch, change: str, branch: str | None, when: str
+) -> None:
+    main = lance_df.dataset(uri)
+    before_it = sorted(files_and_folders(uri)) if branch else []
+    data = main if branch is None else main.create_branch(branch)
+    data.insert(pa.table({"a": [3]}))
+
+    def end() -> None:
+        if branch is None:
+            drop(uri)
+        else:
+            main.branches.delete(branch)
+
+    if when == "first":
+        end()
+    else:
+        before(monkeypatch, committer, "publish_manifest", end)
+    with pytest.raises(IncompatibleConflictError):
+        CHANGES[change](data)
+    left = sorted(each for each in files_and_folders(uri) if each not in ("tree", "_refs/branches"))
+    assert left == before_it
+    if branch:
+        assert not main.branches.list()
+        main.create_branch(branch)
+    else:
+        assert not Path(uri).exists()
+
+
 @pytest.mark.parametrize("use", ["create_branch('c')", "tags.create('t', ('b', None))"])
 def test_a_branch_that_comes_into_use_stays(uri: str, monkeypatch: pytest.MonkeyPatch, use: str) -> None:
     branch = lance_df.dataset(uri).create_branch("b")

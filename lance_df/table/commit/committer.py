@@ -54,7 +54,8 @@ from lance_df.table.metadata.versions import (
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
 from lance_df.table.table import Table, is_same_file
-from lance_df.table.writing.uncommitted import UncommittedFiles, publishing, uncommitted_files
+from lance_df.table.writing.free_location import remove_empty_folders
+from lance_df.table.writing.uncommitted import Attempt, UncommittedFiles, publishing, uncommitted_files
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -104,6 +105,7 @@ class Committer:
         self._rebase: Rebase | None = None
         self._transaction_file: bytes | None = None
         self._early: Future[None] | None = None
+        self._attempt: Attempt | None = None
 
     def table_of(self, file: ManifestFile) -> Table:
         """Open a version as a table."""
@@ -124,6 +126,9 @@ class Committer:
                     return self._commit_detached(base, data_format)
                 return self._commit_attached(base, data_format)
         except ConflictError as err:
+            # of a table that was dropped
+            remove_empty_folders(self.location)
+            self.location.remove_empty_folder()
             _log.info("conflict: %s", err)
             raise
 
@@ -278,9 +283,13 @@ class Committer:
     def _withdraw(self, made: ManifestFile) -> None:
         """Remove a version that was published into a dropped table, where nobody can read it."""
         self._file_of(made).remove()
+        with suppress(LanceError):
+            (self.location / VERSIONS_DIR / VERSION_HINT).remove()
+        if self._attempt is not None:
+            self._attempt.is_published, self._attempt.is_refused = False, True
         raise IncompatibleConflictError(
-            f"{self.location.uri}: the table was dropped before version {made.manifest.version} was made; "
-            "the version was taken back"
+            f"{self.location.uri}: the table was dropped, or its branch deleted, before version "
+            f"{made.manifest.version} was made; the version was taken back"
         )
 
     def _file_of(self, file: ManifestFile) -> Location:
@@ -324,7 +333,8 @@ class Committer:
         what = f"{self.location.uri}: transaction {transaction.uuid}"
         with publishing(
             manifest, state.indices, what, is_absent=look, attempts=self._options.attempts
-        ) as attempt:
+        ) as self._attempt:
+            attempt = self._attempt
             attempt.is_published = publish_manifest(
                 self.location,
                 manifest.version,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import CorruptDataError, LanceError, NotFoundError, VersionNotFoundError
 from lance_df.table.metadata.manifest_io import identity
+from lance_df.table.metadata.refs import branch_file
 from lance_df.table.metadata.removal_notices import is_announced
 from lance_df.table.parallel import map_reads
 
@@ -111,13 +112,16 @@ def is_retained(version: Table) -> bool:
 
 
 def is_dropped(version: Table) -> bool:
-    """Return whether a version has files, but none of them exists, as after the table was dropped.
+    """Return whether a version has files, but none of them exists, or its branch is not listed.
 
     Raises
     ------
     StorageError
         The store failed.
     """
+    root = version.location.ancestor(f"tree/{version.branch}") if version.branch else None
+    if root is not None and version.branch and not is_there(branch_file(root, version.branch)):
+        return True
     files = list(islice(_files(version), _FIRST))
     return bool(files) and not any(map_reads(is_there, files, where=version.location))
 

@@ -35,13 +35,18 @@ def check_location_is_free(table: Location) -> None:
 
 @contextmanager
 def new_folders_removed(table: Location) -> Iterator[None]:
-    """Delete the empty folders of a new local table if it is not created."""
-    existed = not table.is_local or os.path.isdir(table.path)
+    """Delete the empty folders of a local table if the block fails: it was not created, or was dropped."""
+    was_empty = table.is_local and os.path.isdir(table.path) and not os.listdir(table.path)
     try:
         yield
     except BaseException:
-        for name in (DATA_DIR, DELETIONS_DIR, INDICES_DIR, TRANSACTIONS_DIR, VERSIONS_DIR):
-            (table / name).remove_empty_folder()
-        if not existed:
+        remove_empty_folders(table)
+        if not was_empty:
             table.remove_empty_folder()
         raise
+
+
+def remove_empty_folders(table: Location) -> None:
+    """Remove the empty folders in the folder of a table."""
+    for name in (DATA_DIR, DELETIONS_DIR, INDICES_DIR, TRANSACTIONS_DIR, VERSIONS_DIR):
+        (table / name).remove_empty_folder()
