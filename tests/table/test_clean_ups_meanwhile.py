@@ -20,6 +20,8 @@ import lance_df
 from lance_df.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
+    CorruptDataError,
+    DatasetNotFoundError,
     IncompatibleConflictError,
     InvalidInputError,
     NotFoundError,
@@ -338,6 +340,7 @@ def drop_and_create(uri: str) -> None:
 
 def clean_up(uri: str) -> None:
     run_here(uri, f"append(2); data().optimize.compact_files(); {CLEAN_UP}")
+    assert not Path(uri, "_versions", f"{2**64 - 2:020}.manifest").exists()
 
 
 ENDS = {
@@ -345,6 +348,73 @@ ENDS = {
     "dropped": (drop, "the table was dropped$"),
     "made anew": (drop_and_create, "dropped and made anew meanwhile"),
 }
+
+
+COMPUTED: dict[str, Callable[[lance_df.LanceDataset], object]] = {
+    "delete": lambda data: data.delete("a < 1"),
+    "update": lambda data: data.update({"a": "a + 1"}),
+    "merge": lambda data: data.merge_insert("a").when_matched_update_all().execute(pa.table({"a": [1]})),
+    "merge uncommitted": lambda data: (
+        data.merge_insert("a").when_matched_update_all().execute_uncommitted(pa.table({"a": [1]}))
+    ),
+    "add columns": lambda data: data.add_columns({"b": "a + 1"}),
+    "cast": lambda data: data.alter_columns({"path": "a", "data_type": pa.int32()}),
+    "forbid nulls": lambda data: data.alter_columns({"path": "a", "nullable": False}),
+    "join": lambda data: data.merge(pa.table({"a": [1], "b": [2]}), "a"),
+    "index": lambda data: data.create_scalar_index("a", "BTREE"),
+}
+READ: dict[str, Callable[[lance_df.LanceDataset], object]] = {
+    "scan": lambda data: data.to_table(),
+    "filter": lambda data: data.to_table(filter="a = 1"),
+    "SQL filter": lambda data: data.count_rows("a + 1 = 2"),
+    "take": lambda data: data.take([0]),
+    "fragment": lambda data: data.get_fragments()[0].to_table(),
+    "validate": lambda data: data.validate(),
+}
+
+
+@pytest.mark.parametrize("what", [*COMPUTED, *READ])
+@pytest.mark.parametrize("end", ENDS)
+def test_changes_and_reads_of_a_version_that_is_gone(uri: str, what: str, end: str) -> None:
+    ending, message = ENDS[end]
+    data = lance_df.dataset(uri)
+    ending(uri)
+    expected = IncompatibleConflictError if what in COMPUTED else VersionNotFoundError
+    with pytest.raises(expected, match=message):
+        {**COMPUTED, **READ}[what](data)
+
+
+@pytest.mark.parametrize("mode", ["reencode", "force_binary_copy"])
+def test_a_compaction_of_a_version_that_is_gone(uri: str, mode: Any) -> None:
+    data = lance_df.dataset(uri)
+    data.insert(pa.table({"a": [5]}))
+    clean_up(uri)
+    with pytest.raises(IncompatibleConflictError, match="version 2 was cleaned up"):
+        data.optimize.compact_files(compaction_mode=mode)
+
+
+@pytest.mark.parametrize("what", ["delete", "scan"])
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_changes_and_reads_of_a_branch_that_is_gone(uri: str, what: str, is_made_anew: bool) -> None:
+    main = lance_df.dataset(uri)
+    data = main.create_branch("b")
+    data.insert(pa.table({"a": [5]}))
+    main.branches.delete("b")
+    if is_made_anew:
+        main.create_branch("b").insert(pa.table({"a": [6]}))
+    expected = IncompatibleConflictError if what in COMPUTED else VersionNotFoundError
+    message = "dropped and made anew" if is_made_anew else "branch 'b' was deleted$"
+    with pytest.raises(expected, match=message):
+        {**COMPUTED, **READ}[what](data)
+
+
+def test_a_missing_file_of_a_version_that_is_there(uri: str) -> None:
+    data = lance_df.dataset(uri)
+    for file in Path(uri, "data").iterdir():
+        file.unlink()
+    for use in (*COMPUTED.values(), *READ.values()):
+        with pytest.raises(CorruptDataError, match="this data file is missing"):
+            use(data)
 
 
 @pytest.mark.parametrize("kind", ["shallow_clone", "deep_clone", "create_branch"])
@@ -419,7 +489,8 @@ def test_an_object_does_not_bring_back_what_was_dropped(
         end()
     else:
         before(monkeypatch, committer, "publish_manifest", end)
-    with pytest.raises(IncompatibleConflictError):
+    # a change of the configuration applies to the newest version
+    with pytest.raises((IncompatibleConflictError, DatasetNotFoundError)):
         CHANGES[change](data)
     left = sorted(each for each in files_and_folders(uri) if each not in ("tree", "_refs/branches"))
     assert left == before_it

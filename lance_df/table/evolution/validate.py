@@ -299,6 +299,7 @@ def _check_index(table: Table, index: IndexMetadata) -> None:
         try:
             actual = location.open().size
         except NotFoundError as err:
+            table.check_not_gone(err)
             raise CorruptDataError(f"{location.uri}: this file of an index is missing") from err
         if size not in (0, actual):
             raise CorruptDataError(f"{location.uri}: {actual} bytes, its table says {size}")

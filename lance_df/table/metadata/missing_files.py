@@ -5,12 +5,13 @@ Clean-ups remove files first and manifests last. Spec: table format, chapter 13.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
-from lance_df.errors import CorruptDataError, LanceError, NotFoundError, VersionNotFoundError
+from lance_df.errors import IncompatibleConflictError, LanceError, NotFoundError, VersionNotFoundError
 from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.refs import branch_file
 from lance_df.table.metadata.removal_notices import is_announced
@@ -19,6 +20,9 @@ from lance_df.table.parallel import map_reads
 if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.table import Table
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _FIRST: Final = 1000
 _OF_SYSTEM: Final = "__lance"  # indices with these names may have no files
@@ -77,9 +81,38 @@ def not_retained(version: Table) -> VersionNotFoundError:
     return _gone_if_known(version) or _being_removed(version)
 
 
-def missing_file(version: Table, file: Location, what: str = "data file") -> LanceError:
-    """Return the error for a missing file: that of its version if this no longer exists, too."""
-    return _gone_if_known(version) or CorruptDataError(f"{file.uri}: this {what} is missing")
+def check_not_gone(version: Table, cause: LanceError) -> None:
+    """Check that a version still exists, after one of its files could not be read.
+
+    Raises
+    ------
+    VersionNotFoundError
+        It was cleaned up, or its table was dropped: that is why the file is missing.
+    """
+    if (error := _gone_if_known(version)) is not None:
+        raise error from cause
+
+
+@contextmanager
+def conflict_if_gone(version: Table) -> Iterator[None]:
+    """Report that a version no longer exists as a conflict, in the block that computes a change from it."""
+    try:
+        yield
+    except VersionNotFoundError as err:
+        if (error := _gone_if_known(version)) is None:
+            raise
+        raise IncompatibleConflictError(str(error)) from err
+
+
+def computes_change(function: Callable[Concatenate[Table, P], R]) -> Callable[Concatenate[Table, P], R]:
+    """Decorate a function that computes a change from a version; see `conflict_if_gone`."""
+
+    @wraps(function)
+    def computed(table: Table, /, *arguments: P.args, **options: P.kwargs) -> R:
+        with conflict_if_gone(table):
+            return function(table, *arguments, **options)
+
+    return computed
 
 
 def _gone_if_known(version: Table) -> VersionNotFoundError | None:
