@@ -98,6 +98,10 @@ class PartitionedNamespace(
         try:
             made = NamespaceManifest.create(location, columns, specs)
         except AlreadyExistsError as err:
+            if holds_namespace(location):
+                raise AlreadyExistsError(
+                    f"{location.uri}: another writer created this namespace meanwhile"
+                ) from err
             raise AlreadyExistsError(
                 f"{location.uri}: there is a directory of tables, whose {MANIFEST_FOLDER} has no partition "
                 "specs, and would lose them when a program that does not know them changes it; create the "
