@@ -25,6 +25,7 @@ from lance_df.errors import (
     IncompatibleConflictError,
     InvalidInputError,
     NotFoundError,
+    RetryableConflictError,
     StorageError,
     VersionNotFoundError,
 )
@@ -466,6 +467,62 @@ CHANGES: dict[str, Callable[[lance_df.LanceDataset], object]] = {
     "delete": lambda data: data.delete("a = 1"),
     "config": lambda data: data.update_config({"x": "y"}),
 }
+
+
+# -- tables that another writer creates first --
+
+
+# the table of the other writer, its options, and the modes in which the files fit it
+OTHERS: dict[str, tuple[dict[str, list[object]], dict[str, Any], set[str]]] = {
+    "the same": ({"a": [7]}, {}, {"append", "overwrite"}),
+    "a column more": ({"a": [7], "b": [1]}, {}, {"append", "overwrite"}),
+    "a column before": ({"b": [1], "a": [7]}, {}, {"overwrite"}),
+    "another type": ({"a": ["x"]}, {}, {"overwrite"}),
+    "another version of files": ({"a": [7]}, {"data_storage_version": "2.0"}, set()),
+}
+
+
+@pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_writer_creates_the_table_first(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: Literal["create", "append", "overwrite"],
+    other: str,
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    columns, options, fitting = OTHERS[other]
+
+    def create() -> None:
+        lance_df.write_dataset(pa.table(columns), uri, **options)
+
+    def write() -> lance_df.LanceDataset:
+        return lance_df.write_dataset(pa.table({"a": [1]}), uri, mode=mode, statistics=True)
+
+    before(monkeypatch, committer.Committer, "publish", create)
+    if mode in fitting:
+        assert write().version == 3
+        assert values(uri) == ([1, 7] if mode == "append" else [1])
+        return
+    kind, message = RetryableConflictError, "changed while rows were written"
+    if mode == "create":
+        kind, message = AlreadyExistsError, "another writer created a table here meanwhile"
+    with pytest.raises(kind, match=message):
+        write()
+    assert lance_df.dataset(uri).version == 1
+    assert len(list(Path(uri, "data").iterdir())) == 1
+
+
+@pytest.mark.parametrize("statement", ["CREATE OR REPLACE TABLE t", "CREATE TABLE IF NOT EXISTS t"])
+def test_another_writer_creates_the_table_of_a_statement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    code = f"lance_df.write_dataset(pa.table({{'a': ['x']}}), {uri!r})"
+    before(monkeypatch, committer.Committer, "publish", lambda: run_here(uri, code))
+    session = lance_df.connect(tmp_path)
+    session.sql(f"{statement} AS SELECT 1 AS a")
+    assert session.sql("SELECT a FROM t").to_pydict() == {"a": [1 if "REPLACE" in statement else "x"]}
 
 
 @pytest.mark.parametrize("change", CHANGES)
