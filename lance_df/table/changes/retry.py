@@ -97,5 +97,6 @@ def commit_with_retries(
                 raise
         options.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
         attempt += 1
-        table = table.latest()
+        with conflict_if_gone(table):
+            table = table.latest()
         _log.info("%s: computing the change again from version %d", table.uri, table.version)

@@ -11,7 +11,13 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
-from lance_df.errors import IncompatibleConflictError, LanceError, NotFoundError, VersionNotFoundError
+from lance_df.errors import (
+    DatasetNotFoundError,
+    IncompatibleConflictError,
+    LanceError,
+    NotFoundError,
+    VersionNotFoundError,
+)
 from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.refs import branch_file
 from lance_df.table.metadata.removal_notices import is_announced
@@ -98,7 +104,7 @@ def conflict_if_gone(version: Table) -> Iterator[None]:
     """Report that a version no longer exists as a conflict, in the block that computes a change from it."""
     try:
         yield
-    except VersionNotFoundError as err:
+    except (DatasetNotFoundError, VersionNotFoundError) as err:
         if (error := _gone_if_known(version)) is None:
             raise
         raise IncompatibleConflictError(str(error)) from err
