@@ -29,6 +29,7 @@ from lance_df.errors import (
     StorageError,
     VersionNotFoundError,
 )
+from lance_df.fragment import write_fragments
 from lance_df.storage import Location
 from lance_df.table import clones, file_copies
 from lance_df.table.commit import committer, publish
@@ -504,13 +505,25 @@ def test_another_writer_creates_the_table_first(
         assert write().version == 3
         assert values(uri) == ([1, 7] if mode == "append" else [1])
         return
-    kind, message = RetryableConflictError, "changed while rows were written"
+    expected: tuple[type[LanceError], str] = (RetryableConflictError, "changed while rows were written")
     if mode == "create":
-        kind, message = AlreadyExistsError, "another writer created a table here meanwhile"
-    with pytest.raises(kind, match=message):
+        expected = (AlreadyExistsError, "another writer created a table here meanwhile")
+    with pytest.raises(expected[0], match=expected[1]):
         write()
     assert lance_df.dataset(uri).version == 1
     assert len(list(Path(uri, "data").iterdir())) == 1
+
+
+def test_another_writer_creates_the_table_of_a_committed_operation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, rows = str(tmp_path / "t.lance"), pa.table({"a": [1]})
+    fragments = write_fragments(rows, uri, mode="overwrite")
+    assert isinstance(fragments, list)
+    operation = lance_df.LanceOperation.Overwrite(rows.schema, fragments)
+    before(monkeypatch, committer.Committer, "publish", lambda: run_here(uri, "append(7)"))
+    assert lance_df.LanceDataset.commit(uri, operation).version == 2
+    assert values(uri) == [1]
 
 
 @pytest.mark.parametrize("statement", ["CREATE OR REPLACE TABLE t", "CREATE TABLE IF NOT EXISTS t"])

@@ -36,7 +36,7 @@ def check_location_is_free(table: Location) -> None:
 @contextmanager
 def new_folders_removed(table: Location) -> Iterator[None]:
     """Delete the empty folders of a local table if the block fails: it was not created, or was dropped."""
-    was_empty = table.is_local and os.path.isdir(table.path) and not os.listdir(table.path)
+    was_empty = _is_empty(table)
     try:
         yield
     except BaseException:
@@ -44,6 +44,14 @@ def new_folders_removed(table: Location) -> Iterator[None]:
         if not was_empty:
             table.remove_empty_folder()
         raise
+
+
+def _is_empty(folder: Location) -> bool:
+    """Whether a local folder is there and certainly is empty."""
+    try:
+        return folder.is_local and not os.listdir(folder.path)
+    except (OSError, ValueError):  # it does not exist, may not be listed, or no folder can have this name
+        return False
 
 
 def remove_empty_folders(table: Location) -> None:
