@@ -505,7 +505,7 @@ def test_another_writer_creates_the_table_first(
         assert write().version == 3
         assert values(uri) == ([1, 7] if mode == "append" else [1])
         return
-    expected: tuple[type[LanceError], str] = (RetryableConflictError, "changed while rows were written")
+    expected: tuple[type[Exception], str] = (RetryableConflictError, "changed while rows were written")
     if mode == "create":
         expected = (AlreadyExistsError, "another writer created a table here meanwhile")
     with pytest.raises(expected[0], match=expected[1]):
