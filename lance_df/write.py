@@ -222,6 +222,7 @@ def write_dataset(
         known, name, storage_options = uri._table, uri.uri, uri._storage_options
         target = TableLocation(known.location, known.shared.external_store)
         lock = lock or known.shared.commit_lock
+        options = dataclasses.replace(options, known=known)
     else:
         known, name = None, str(uri)
         storage_options = with_allowed_schemes(storage_options, allowed_base_schemes)

@@ -104,7 +104,10 @@ class Clones(DatasetBase):
         storage_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> LanceDataset:
-        """Create a table from a version of this one, with copies of all its files; see `shallow_clone`."""
+        """Create a table from a version of this one, with copies of all its files; see `shallow_clone`.
+
+        The copies have new names. If several processes clone to one path, one of them succeeds.
+        """
         options = self._storage_options if storage_options is None else storage_options
         target = locate_table(target_path, options, base_store_params=kwargs.pop("base_store_params", None))
         made = table_at(target, deep_clone(self._at(reference), target.location))

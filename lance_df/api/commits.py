@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from lance_df.api.base import DatasetBase
 from lance_df.api.operation_models import from_transaction, overwrite_model, to_model
 from lance_df.errors import (
+    AlreadyExistsError,
     DatasetNotFoundError,
     IncompatibleConflictError,
     InvalidInputError,
@@ -129,15 +130,21 @@ class Commits(DatasetBase):
         )
         uri, table, storage_options = _opened(base_uri, storage_options)
         if table is None:
-            made = _create(
-                uri,
-                transaction,
-                storage_options,
-                NamingScheme.V1 if enable_v2_manifest_paths is False else NamingScheme.V2,
-                options,
-                stable_row_ids=bool(enable_stable_row_ids),
-            )
-        else:
+            try:
+                made = _create(
+                    uri,
+                    transaction,
+                    storage_options,
+                    NamingScheme.V1 if enable_v2_manifest_paths is False else NamingScheme.V2,
+                    options,
+                    stable_row_ids=bool(enable_stable_row_ids),
+                )
+            except AlreadyExistsError:
+                # another writer may have created the table meanwhile
+                _, table, _ = _opened(base_uri, storage_options)
+                if table is None:
+                    raise
+        if table is not None:
             made = _commit(table, transaction, options)
             if not options.detached:
                 auto_cleanup(made)

@@ -154,9 +154,9 @@ class Maintenance(DatasetBase):
         - versions with tags;
         - versions from which branches start.
 
-        Files that the remaining versions, branches or commits in progress may need are not removed. A removed
-        version can no longer be opened or restored. A shallow clone of a removed version breaks, because the
-        table does not know its clones.
+        Files that the remaining versions, branches or commits in progress may need are not removed, nor are
+        files in base paths, as other tables may use them. A removed version can no longer be opened or
+        restored. A shallow clone of a removed version breaks, because the table does not know its clones.
 
         Parameters
         ----------

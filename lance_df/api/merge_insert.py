@@ -27,6 +27,7 @@ from lance_df.table.changes.merge import (
     merge,
 )
 from lance_df.table.changes.retry import RetryOptions, commit_with_retries
+from lance_df.table.metadata.missing_files import conflict_if_gone
 from lance_df.table.reading.batches import source_closed
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class MergeInsertBuilder:
     ) -> tuple[Transaction, MergeResult]:
         """Write the files of a merge. Return the transaction to commit and the number of changed rows."""
         table = self._dataset._table
-        with self._compute(data_obj, schema)(table) as change:
+        with conflict_if_gone(table), self._compute(data_obj, schema)(table) as change:
             transaction = TransactionModel(
                 read_version=table.version, uuid=str(uuid.uuid4()), operation=change.operation
             )

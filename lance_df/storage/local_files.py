@@ -15,6 +15,7 @@ from lance_df.errors import CommitStateUnknownError, CorruptDataError, StorageEr
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _AT_FDCWD = -100
+_ATTEMPTS = 3
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _RENAME_NOREPLACE = 1
 # opening a pipe would otherwise wait for a writer
@@ -151,11 +152,12 @@ def create(path: str) -> int:
     FileExistsError
         The file exists.
     """
-    try:
-        return os.open(path, _CREATE, 0o666)
-    except FileNotFoundError:
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError):
+            return os.open(path, _CREATE, 0o666)
+        # another writer may remove a folder while it is empty
         make_folders(os.path.dirname(path))
-        return os.open(path, _CREATE, 0o666)
+    return os.open(path, _CREATE, 0o666)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

@@ -12,34 +12,31 @@ import dataclasses
 import time
 import uuid
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from lance_df.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
-    CorruptDataError,
     InvalidInputError,
     LanceError,
     NotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from lance_df.file.blobs.sidecars import BLOB_SUFFIX
 from lance_df.format.feature_flags import FeatureFlag, check_writable
 from lance_df.format.manifest import BasePath
 from lance_df.format.operations import Clone
 from lance_df.format.refs import Branch, check_branch_name
 from lance_df.format.transaction import Transaction
-from lance_df.storage.copy import copy_file
 from lance_df.table.commit.committer import read_transaction
 from lance_df.table.commit.loop import publish_first_version
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.commit.state import TableState, with_flags
-from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR, path_for
+from lance_df.table.file_copies import FileCopies
+from lance_df.table.metadata.base_paths import path_for
 from lance_df.table.metadata.external_store import forget
-from lance_df.table.metadata.missing_files import is_retained
+from lance_df.table.metadata.missing_files import gone, is_retained, not_retained
 from lance_df.table.metadata.refs import (
     branch_claim,
     branch_file,
@@ -47,11 +44,10 @@ from lance_df.table.metadata.refs import (
     list_branches,
     read_branch,
 )
-from lance_df.table.metadata.refs_write import TABLE_FOLDERS, being_removed, create_ref, has_versions
-from lance_df.table.metadata.versions import VERSIONS_DIR, NamingScheme, list_versions
-from lance_df.table.parallel import map_reads
+from lance_df.table.metadata.refs_write import TABLE_FOLDERS, create_ref, has_versions
+from lance_df.table.metadata.versions import VERSION_HINT, VERSIONS_DIR, list_versions
 from lance_df.table.table import TRANSACTIONS_DIR, Table
-from lance_df.table.writing.free_location import check_location_is_free
+from lance_df.table.writing.free_location import check_location_is_free, new_folders_removed
 from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
@@ -60,9 +56,6 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.metadata.manifest_io import ManifestFile
     from lance_df.table.shared import Shared
-
-_EXTENSION_NAME = "ARROW:extension:name"
-_BLOBS = b"lance.blob.v2"
 
 
 def create_branch(source: Table, name: str) -> Table:
@@ -78,6 +71,8 @@ def create_branch(source: Table, name: str) -> Table:
         The name is not allowed for a branch.
     AlreadyExistsError
         There is a branch of this name; another writer may just have created it.
+    VersionNotFoundError
+        The version no longer exists, or a clean-up is removing it.
     """
     shared = source.shared
     root = shared.root
@@ -92,13 +87,11 @@ def create_branch(source: Table, name: str) -> Table:
         created_at=int(time.time()),
         manifest_size=source.manifest_file.source.size,
     )
+    _check_exists(source)
     with _claimed(root, name):
         _check_free(shared, name)
         made = _publish(_inherited(source, location, branch=name), operation, source, location, shared)
-        files = [location / VERSIONS_DIR / NamingScheme.V2.file_name(source.version)]
-        if made.manifest.transaction_file:
-            files.append(location / TRANSACTIONS_DIR / made.manifest.transaction_file)
-        with _removed_if_refused(files), _forgotten_if_refused(shared, location, source.version):
+        with _removed_if_refused(location, made), _forgotten_if_refused(shared, location, source.version):
             _check_alone(shared, name, source.version)
             if not create_ref(file, branch.to_json()):
                 raise AlreadyExistsError(
@@ -106,7 +99,7 @@ def create_branch(source: Table, name: str) -> Table:
                 )
             if not is_retained(source):
                 file.remove()
-                raise being_removed(source)
+                raise not_retained(source)
     return Table(made, location=location, branch=name, shared=shared)
 
 
@@ -117,10 +110,18 @@ def shallow_clone(source: Table, target: Location) -> ManifestFile:
     ------
     AlreadyExistsError
         There is a table or a namespace at the target.
+    VersionNotFoundError
+        The version no longer exists, or a clean-up is removing it.
     """
     check_location_is_free(target)
+    _check_exists(source)
     operation = Clone(True, source.branch, source.version, source.uri, None)
-    return _publish(_inherited(source, target, branch=None), operation, source, target)
+    with new_folders_removed(target):
+        made = _publish(_inherited(source, target, branch=None), operation, source, target)
+        with _removed_if_refused(target, made):
+            if not is_retained(source):
+                raise not_retained(source)
+    return made
 
 
 def deep_clone(source: Table, target: Location) -> ManifestFile:
@@ -130,41 +131,40 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
     ------
     AlreadyExistsError
         There is a table or a namespace at the target.
-    CorruptDataError
-        Two of the files have the same name.
+    VersionNotFoundError
+        The version no longer exists.
     UnsupportedFeatureError
-        The table has blobs in files of their own.
+        The table has managed blobs.
     """
     if source.manifest.writer_feature_flags & FeatureFlag.MANAGED_BLOBS:
         raise UnsupportedFeatureError(f"{source.uri}: tables with managed blobs cannot be cloned")
     if list_versions(target).latest is not None:
         raise AlreadyExistsError(f"{target.uri}: table already exists")
     check_location_is_free(target)
+    _check_exists(source)
     has_blobs = any(field.is_blob for field in source.schema.walk())
-    files = _files_of(source)
-    copies = [target / name for name in files]
-    state = TableState(
-        dataclasses.replace(
+    operation = Clone(False, source.branch, source.version, source.uri, None)
+    with new_folders_removed(target), uncommitted_files() as files:
+        copies = FileCopies(source, target, files)
+        manifest = dataclasses.replace(
             source.manifest,
             branch=None,
             # blobs may refer to files there
             base_paths=_bases_for(source, target) if has_blobs else (),
-            fragments=source.fragments.with_bases(lambda _: None),
-        ),
-        tuple(dataclasses.replace(index, base_id=None) for index in source.manifest_file.read_indices()),
-    )
-    operation = Clone(False, source.branch, source.version, source.uri, None)
-    with uncommitted_files() as uncommitted:
-        for name, copy in zip(files, copies, strict=True):
-            uncommitted.add(_reference(name), partial(_remove_copy, copy, target))
-        map_reads(lambda pair: copy_file(*pair), zip(files.values(), copies, strict=True), where=target)
-        return _publish(state, operation, source, target)
+            fragments=copies.fragments,
+        )
+        try:
+            copies.copy()
+        except NotFoundError:
+            _check_exists(source)
+            raise
+        return _publish(TableState(manifest, copies.indices), operation, source, target)
 
 
-def _remove_copy(copy: Location, target: Location) -> None:
-    """Remove a file, unless another writer has made a clone at the target: its files have the same names."""
-    if list_versions(target).latest is None:
-        copy.remove()
+def _check_exists(source: Table) -> None:
+    """Check that a version still exists, and that it is the same one."""
+    if (error := gone(source)) is not None:
+        raise error
 
 
 def _check_free(shared: Shared, name: str) -> None:
@@ -211,6 +211,7 @@ def _claimed(root: Location, name: str) -> Iterator[None]:
         finally:
             if attempts.are_certain:
                 _remove([claim])
+                _remove_empty_folders(root, name)
 
 
 def _check_alone(shared: Shared, name: str, version: int) -> None:
@@ -263,56 +264,18 @@ def _bases_for(source: Table, target: Location) -> tuple[BasePath, ...]:
     )
 
 
-def _reference(name: str) -> str:
-    """Return how a version refers to a file, given its path below the root; see `Attempt.names`."""
-    folder, _, path = name.partition("/")
-    if folder == INDICES_DIR:
-        return path.partition("/")[0]
-    if folder == DATA_DIR and path.endswith(BLOB_SUFFIX):
-        return f"{path.rpartition('/')[0]}.lance"
-    return path
-
-
-def _files_of(source: Table) -> dict[str, Location]:
-    """Return all files of a version except the manifest: from the path below a root to the location."""
-    files: dict[str, Location] = {}
-
-    def add(name: str, location: Location) -> None:
-        if files.setdefault(name, location).uri != location.uri:
-            raise CorruptDataError(
-                f"{source.uri}: {files[name].uri} and {location.uri} would be copied to the same path"
-            )
-
-    has_blobs = any(field.metadata.get(_EXTENSION_NAME) == _BLOBS for field in source.schema.walk())
-    for fragment in source.fragments:
-        for file in fragment.files:
-            location = source.data_file_location(file)
-            add(f"{DATA_DIR}/{file.path}", location)
-            folder = location.ancestor(file.path)
-            if has_blobs and folder is not None:
-                # large values are beside the data file, in a folder with its name
-                stem = file.path.removesuffix(".lance")
-                for entry in (folder / stem).list():
-                    add(f"{DATA_DIR}/{stem}/{entry.name}", folder / stem / entry.name)
-        if fragment.deletion_file is not None:
-            location = source.deletion_file_location(fragment.deletion_file, fragment.id)
-            add(f"{DELETIONS_DIR}/{location.name}", location)
-    for index in source.manifest_file.read_indices():
-        folder = source.index_location(index)
-        names = [path for path, _ in index.files] or [entry.name for entry in folder.list()]
-        for name in names:
-            add(f"{INDICES_DIR}/{index.uuid}/{name}", folder.child(name))
-    return files
-
-
 @contextmanager
-def _removed_if_refused(files: list[Location]) -> Iterator[None]:
-    """Remove files if the version that needs them was certainly not made; an interrupt leaves that open."""
+def _removed_if_refused(location: Location, made: ManifestFile) -> Iterator[None]:
+    """Remove a first version if the block fails; an interrupt leaves open whether others have seen it."""
     try:
         yield
     except CommitStateUnknownError:
         raise
     except LanceError:
+        versions = location / VERSIONS_DIR
+        files = [versions / made.path.rpartition("/")[2], versions / VERSION_HINT]
+        if made.manifest.transaction_file:
+            files.append(location / TRANSACTIONS_DIR / made.manifest.transaction_file)
         _remove(files)
         raise
 
@@ -334,6 +297,19 @@ def _remove(files: Iterable[Location]) -> None:
     for file in files:
         with suppress(LanceError):
             file.remove()
+
+
+def _remove_empty_folders(root: Location, branch: str) -> None:
+    """Remove folders that a branch that was not created leaves, also those of a table that was dropped."""
+    location = branch_location(root, branch)
+    for folder in TABLE_FOLDERS:
+        (location / folder).remove_empty_folder()
+    parts = branch.split("/")
+    for depth in range(len(parts), 0, -1):
+        branch_location(root, "/".join(parts[:depth])).remove_empty_folder()
+    for folder in ("tree", "_refs/branches", "_refs"):
+        (root / folder).remove_empty_folder()
+    root.remove_empty_folder()
 
 
 def _publish(

@@ -11,6 +11,7 @@ from lance_df.cache import CacheKind
 from lance_df.errors import (
     CorruptDataError,
     DatasetNotFoundError,
+    LanceError,
     NotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
@@ -374,11 +375,15 @@ class Table:
 
         location = self._bases.deletion_file(file, fragment.id)
         num_rows = self.fragment_rows(fragment)
-        return self.shared.deletion_vectors.get(
-            (location.uri, file.num_deleted_rows, num_rows),
-            lambda: read_deletion_vector(location, file, num_rows=num_rows),
-            lambda vector: _BYTES_PER_DELETED_ROW * len(vector),
-        )
+        try:
+            return self.shared.deletion_vectors.get(
+                (location.uri, file.num_deleted_rows, num_rows),
+                lambda: read_deletion_vector(location, file, num_rows=num_rows),
+                lambda vector: _BYTES_PER_DELETED_ROW * len(vector),
+            )
+        except CorruptDataError as err:
+            self.check_not_gone(err)
+            raise
 
     def open_data_file(self, fragment: Fragment, file: DataFile) -> FileReader:
         """Return the shared reader of a data file of a fragment.
@@ -387,13 +392,19 @@ class Table:
         ------
         CorruptDataError
             The file is missing or damaged, or its row count is not that of the fragment.
+        VersionNotFoundError
+            The file is missing, as the version was cleaned up, or the table dropped.
         UnsupportedFeatureError
             The file has a version that this release does not read.
         """
         is_legacy = self._file_version(fragment, file) == "0.1"
-        reader = self.shared.open_data_file(
-            self._bases.data_file(file), file, manifest_source=self._file.source if is_legacy else None
-        )
+        try:
+            reader = self.shared.open_data_file(
+                self._bases.data_file(file), file, manifest_source=self._file.source if is_legacy else None
+            )
+        except CorruptDataError as err:
+            self.check_not_gone(err)
+            raise
         if self.trusts_row_counts and fragment.physical_rows not in (0, reader.num_rows):
             raise CorruptDataError(
                 f"{reader.path}: the file has {reader.num_rows} rows, but fragment {fragment.id} has "
@@ -495,6 +506,12 @@ class Table:
     def name_of(self, fragment: Fragment) -> str:
         """Return the name of a fragment for messages."""
         return f"{self._file.path}: fragment {fragment.id}"
+
+    def check_not_gone(self, cause: LanceError) -> None:
+        """Raise `VersionNotFoundError` if a file cannot be read because the version no longer exists."""
+        from lance_df.table.metadata.missing_files import check_not_gone
+
+        check_not_gone(self, cause)
 
     def _file_version(self, fragment: Fragment, file: DataFile) -> str:
         try:

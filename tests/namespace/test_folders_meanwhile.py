@@ -12,9 +12,11 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.api.namespaces import namespace as namespace_module
 from lance_df.engine.statements import definitions
 from lance_df.errors import (
     AlreadyExistsError,
+    ConflictError,
     DatasetNotFoundError,
     IncompatibleConflictError,
     LanceError,
@@ -126,6 +128,53 @@ def test_a_namespace_that_is_dropped_under_an_append(
     else:
         with pytest.raises(NotFoundError):
             lance_df.PartitionedNamespace.open(root)
+
+
+@pytest.mark.parametrize("rebase", [True, False])
+@pytest.mark.parametrize("is_made_anew", [False, True])
+@pytest.mark.parametrize("change", ["append", "delete"])
+def test_a_namespace_that_is_dropped_under_a_transaction(
+    tmp_path: Path, rebase: bool, is_made_anew: bool, change: str
+) -> None:
+    root = str(tmp_path / "n")
+    namespace = lance_df.PartitionedNamespace.create(root, SCHEMA, ["p"])
+    namespace.append(rows([1, 2], 0))
+
+    def change_and_drop() -> None:
+        with namespace.transaction(rebase=rebase) as transaction:
+            if change == "append":
+                transaction.append(rows([10], 0))
+            else:
+                transaction.delete("id = 1")
+            code = ANEW.format(root=root, is_made_anew=is_made_anew)
+            subprocess.run([sys.executable, "-c", code], check=True)
+
+    is_conflict = is_made_anew or not rebase
+    with pytest.raises(IncompatibleConflictError if is_conflict else (ConflictError, NotFoundError)) as error:
+        change_and_drop()
+    assert not is_conflict or "dropped" in str(error.value)
+    if is_made_anew:
+        assert ids(root) == [50]
+        assert lance_df.verify(root, deep=True).ok
+
+
+def test_two_writers_create_one_namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = str(tmp_path / "n")
+
+    def create() -> None:
+        lance_df.PartitionedNamespace.create(root, SCHEMA, ["p"])
+
+    holds_namespace = namespace_module.holds_namespace
+
+    def late(location: Any) -> bool:
+        monkeypatch.undo()
+        found = holds_namespace(location)
+        create()
+        return found
+
+    monkeypatch.setattr(namespace_module, "holds_namespace", late)
+    with pytest.raises(AlreadyExistsError, match="another writer created this namespace meanwhile"):
+        create()
 
 
 def test_a_namespace_in_memory_that_is_dropped_under_an_append(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,14 +20,18 @@ import lance_df
 from lance_df.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
+    CorruptDataError,
+    DatasetNotFoundError,
     IncompatibleConflictError,
     InvalidInputError,
-    LanceError,
     NotFoundError,
+    RetryableConflictError,
+    StorageError,
     VersionNotFoundError,
 )
+from lance_df.fragment import write_fragments
 from lance_df.storage import Location
-from lance_df.table import clones
+from lance_df.table import clones, file_copies
 from lance_df.table.commit import committer, publish
 from lance_df.table.metadata import refs_write
 
@@ -274,12 +278,297 @@ def test_an_interrupt_after_a_version_that_is_cleaned_up(uri: str, monkeypatch: 
     assert values(uri) == [1, 10, 11, 999]
 
 
-def test_two_deep_clones_to_one_folder(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", [(file_copies, "copy_file"), (clones, "_publish")], ids=["copy", "publish"])
+def test_two_deep_clones_to_one_folder(
+    uri: str, monkeypatch: pytest.MonkeyPatch, step: tuple[Any, str]
+) -> None:
     target = uri.replace("t.lance", "c.lance")
-    before(monkeypatch, clones, "copy_file", lambda: run(uri, f"data().deep_clone({target!r}, 1)"))
-    with pytest.raises(LanceError):
+    before(monkeypatch, *step, lambda: run(uri, f"data().deep_clone({target!r}, 1)"))
+    with pytest.raises(AlreadyExistsError):
         lance_df.dataset(uri).deep_clone(target, 1)
     assert values(target) == [1]
+    assert len(list(Path(target, "data").iterdir())) == 1
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, StorageError])
+def test_a_deep_clone_that_fails_leaves_the_files_of_another_one(
+    uri: str, monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
+) -> None:
+    target = uri.replace("t.lance", "c.lance")
+    seen: list[set[Path]] = []
+
+    def fail(*arguments: object) -> None:
+        monkeypatch.undo()
+        lance_df.dataset(uri).deep_clone(target, 1)
+        seen.append({path for path in Path(target).rglob("*") if path.is_file()})
+        raise failure
+
+    def second(*arguments: Any) -> Any:
+        # between the copies of another clone and its version
+        monkeypatch.setattr(file_copies, "copy_file", fail)
+        with pytest.raises(failure):
+            lance_df.dataset(uri).deep_clone(target, 1)
+        return publish_clone(*arguments)
+
+    publish_clone = clones._publish
+    monkeypatch.setattr(clones, "_publish", second)
+    with pytest.raises(AlreadyExistsError):
+        lance_df.dataset(uri).deep_clone(target, 1)
+    assert values(target) == [1]
+    assert {path for path in Path(target).rglob("*") if path.is_file()} <= seen[0]
+
+
+def test_a_deep_clone_is_made_after_one_was_killed(uri: str) -> None:
+    target = uri.replace("t.lance", "c.lance")
+    kill = "import os\nfrom lance_df.table import clones\nclones._publish = lambda *a: os._exit(0)\n"
+    run(uri, f"{kill}data().deep_clone({target!r}, 1)")
+    left = list(Path(target, "data").iterdir())
+    assert len(left) == 1
+    clone = lance_df.dataset(uri).deep_clone(target, 1)
+    assert values(target) == [1]
+    clone.cleanup_old_versions(NOW, delete_unverified=True)
+    assert not left[0].exists()
+    assert values(target) == [1]
+
+
+def drop(uri: str) -> None:
+    lance_df.connect(Path(uri).parent).sql("DROP TABLE t")
+
+
+def drop_and_create(uri: str) -> None:
+    drop(uri)
+    lance_df.write_dataset(pa.table({"a": [7]}), uri)
+
+
+def clean_up(uri: str) -> None:
+    run_here(uri, f"append(2); data().optimize.compact_files(); {CLEAN_UP}")
+    assert not Path(uri, "_versions", f"{2**64 - 2:020}.manifest").exists()
+
+
+ENDS = {
+    "cleaned up": (clean_up, "version 1 was cleaned up; open the table again"),
+    "dropped": (drop, "the table was dropped$"),
+    "made anew": (drop_and_create, "dropped and made anew meanwhile"),
+}
+
+
+COMPUTED: dict[str, Callable[[lance_df.LanceDataset], object]] = {
+    "delete": lambda data: data.delete("a < 1"),
+    "update": lambda data: data.update({"a": "a + 1"}),
+    "merge": lambda data: data.merge_insert("a").when_matched_update_all().execute(pa.table({"a": [1]})),
+    "merge uncommitted": lambda data: (
+        data.merge_insert("a").when_matched_update_all().execute_uncommitted(pa.table({"a": [1]}))
+    ),
+    "add columns": lambda data: data.add_columns({"b": "a + 1"}),
+    "cast": lambda data: data.alter_columns({"path": "a", "data_type": pa.int32()}),
+    "forbid nulls": lambda data: data.alter_columns({"path": "a", "nullable": False}),
+    "join": lambda data: data.merge(pa.table({"a": [1], "b": [2]}), "a"),
+    "index": lambda data: data.create_scalar_index("a", "BTREE"),
+}
+READ: dict[str, Callable[[lance_df.LanceDataset], object]] = {
+    "scan": lambda data: data.to_table(),
+    "filter": lambda data: data.to_table(filter="a = 1"),
+    "SQL filter": lambda data: data.count_rows("a + 1 = 2"),
+    "take": lambda data: data.take([0]),
+    "fragment": lambda data: data.get_fragments()[0].to_table(),
+    "validate": lambda data: data.validate(),
+}
+
+
+@pytest.mark.parametrize("what", [*COMPUTED, *READ])
+@pytest.mark.parametrize("end", ENDS)
+def test_changes_and_reads_of_a_version_that_is_gone(uri: str, what: str, end: str) -> None:
+    ending, message = ENDS[end]
+    data = lance_df.dataset(uri)
+    ending(uri)
+    expected = IncompatibleConflictError if what in COMPUTED else VersionNotFoundError
+    with pytest.raises(expected, match=message):
+        {**COMPUTED, **READ}[what](data)
+
+
+@pytest.mark.parametrize("mode", ["reencode", "force_binary_copy"])
+def test_a_compaction_of_a_version_that_is_gone(uri: str, mode: Any) -> None:
+    data = lance_df.dataset(uri)
+    data.insert(pa.table({"a": [5]}))
+    clean_up(uri)
+    with pytest.raises(IncompatibleConflictError, match="version 2 was cleaned up"):
+        data.optimize.compact_files(compaction_mode=mode)
+
+
+@pytest.mark.parametrize("what", ["delete", "scan"])
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_changes_and_reads_of_a_branch_that_is_gone(uri: str, what: str, is_made_anew: bool) -> None:
+    main = lance_df.dataset(uri)
+    data = main.create_branch("b")
+    data.insert(pa.table({"a": [5]}))
+    main.branches.delete("b")
+    if is_made_anew:
+        main.create_branch("b").insert(pa.table({"a": [6]}))
+    expected = IncompatibleConflictError if what in COMPUTED else VersionNotFoundError
+    message = "dropped and made anew" if is_made_anew else "branch 'b' was deleted$"
+    with pytest.raises(expected, match=message):
+        {**COMPUTED, **READ}[what](data)
+
+
+def test_a_missing_file_of_a_version_that_is_there(uri: str) -> None:
+    data = lance_df.dataset(uri)
+    for file in Path(uri, "data").iterdir():
+        file.unlink()
+    for use in (*COMPUTED.values(), *READ.values()):
+        with pytest.raises(CorruptDataError, match="this data file is missing"):
+            use(data)
+
+
+@pytest.mark.parametrize("kind", ["shallow_clone", "deep_clone", "create_branch"])
+@pytest.mark.parametrize("end", ENDS)
+def test_clones_of_a_version_that_is_gone(uri: str, kind: str, end: str) -> None:
+    ending, message = ENDS[end]
+    data = lance_df.dataset(uri)
+    ending(uri)
+    before = set(Path(uri).parent.rglob("*"))
+    target = "b" if kind == "create_branch" else uri.replace("t.lance", "c.lance")
+    with pytest.raises(VersionNotFoundError, match=message):
+        getattr(data, kind)(target, 1)
+    assert set(Path(uri).parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", ["shallow_clone", "create_branch"])
+@pytest.mark.parametrize("end", ENDS)
+def test_clones_of_a_version_that_goes_meanwhile(
+    uri: str, monkeypatch: pytest.MonkeyPatch, kind: str, end: str
+) -> None:
+    ending, message = ENDS[end]
+    seen: list[set[Path]] = []
+
+    def end_now() -> None:
+        ending(uri)
+        seen.append(set(Path(uri).parent.rglob("*")))
+
+    before(monkeypatch, clones, "_publish", end_now)
+    target = "b" if kind == "create_branch" else uri.replace("t.lance", "c.lance")
+    with pytest.raises(VersionNotFoundError, match=message):
+        getattr(lance_df.dataset(uri), kind)(target, 1)
+    claims = {Path(uri, "tree/b/_transactions/first-version.claim").parents[n] for n in range(3)}
+    claims.add(Path(uri, "tree/b/_transactions/first-version.claim"))
+    assert set(Path(uri).parent.rglob("*")) == seen[0] - claims
+
+
+def files_and_folders(uri: str) -> list[str]:
+    """Return all files, and all empty folders."""
+    root = Path(uri)
+    return [
+        str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() or not any(path.iterdir())
+    ]
+
+
+CHANGES: dict[str, Callable[[lance_df.LanceDataset], object]] = {
+    "append": lambda data: data.insert(pa.table({"a": [2]})),
+    "overwrite": lambda data: data.insert(pa.table({"a": [2]}), mode="overwrite"),
+    "write": lambda data: lance_df.write_dataset(pa.table({"a": [2]}), data, mode="append"),
+    "delete": lambda data: data.delete("a = 1"),
+    "config": lambda data: data.update_config({"x": "y"}),
+}
+
+
+# -- tables that another writer creates first --
+
+
+# the table of the other writer, its options, and the modes in which the files fit it
+OTHERS: dict[str, tuple[dict[str, list[object]], dict[str, Any], set[str]]] = {
+    "the same": ({"a": [7]}, {}, {"append", "overwrite"}),
+    "a column more": ({"a": [7], "b": [1]}, {}, {"append", "overwrite"}),
+    "a column before": ({"b": [1], "a": [7]}, {}, {"overwrite"}),
+    "another type": ({"a": ["x"]}, {}, {"overwrite"}),
+    "another version of files": ({"a": [7]}, {"data_storage_version": "2.0"}, set()),
+}
+
+
+@pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_writer_creates_the_table_first(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: Literal["create", "append", "overwrite"],
+    other: str,
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    columns, options, fitting = OTHERS[other]
+
+    def create() -> None:
+        lance_df.write_dataset(pa.table(columns), uri, **options)
+
+    def write() -> lance_df.LanceDataset:
+        return lance_df.write_dataset(pa.table({"a": [1]}), uri, mode=mode, statistics=True)
+
+    before(monkeypatch, committer.Committer, "publish", create)
+    if mode in fitting:
+        assert write().version == 3
+        assert values(uri) == ([1, 7] if mode == "append" else [1])
+        return
+    expected: tuple[type[Exception], str] = (RetryableConflictError, "changed while rows were written")
+    if mode == "create":
+        expected = (AlreadyExistsError, "another writer created a table here meanwhile")
+    with pytest.raises(expected[0], match=expected[1]):
+        write()
+    assert lance_df.dataset(uri).version == 1
+    assert len(list(Path(uri, "data").iterdir())) == 1
+
+
+def test_another_writer_creates_the_table_of_a_committed_operation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, rows = str(tmp_path / "t.lance"), pa.table({"a": [1]})
+    fragments = write_fragments(rows, uri, mode="overwrite")
+    assert isinstance(fragments, list)
+    operation = lance_df.LanceOperation.Overwrite(rows.schema, fragments)
+    before(monkeypatch, committer.Committer, "publish", lambda: run_here(uri, "append(7)"))
+    assert lance_df.LanceDataset.commit(uri, operation).version == 2
+    assert values(uri) == [1]
+
+
+@pytest.mark.parametrize("statement", ["CREATE OR REPLACE TABLE t", "CREATE TABLE IF NOT EXISTS t"])
+def test_another_writer_creates_the_table_of_a_statement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    code = f"lance_df.write_dataset(pa.table({{'a': ['x']}}), {uri!r})"
+    before(monkeypatch, committer.Committer, "publish", lambda: run_here(uri, code))
+    session = lance_df.connect(tmp_path)
+    session.sql(f"{statement} AS SELECT 1 AS a")
+    assert session.sql("SELECT a FROM t").to_pydict() == {"a": [1 if "REPLACE" in statement else "x"]}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("branch", [None, "b"])
+@pytest.mark.parametrize("when", ["first", "before it publishes"])
+def test_an_object_does_not_bring_back_what_was_dropped(
+    uri: str, monkeypatch: pytest.MonkeyPatch, change: str, branch: str | None, when: str
+) -> None:
+    main = lance_df.dataset(uri)
+    before_it = sorted(files_and_folders(uri)) if branch else []
+    data = main if branch is None else main.create_branch(branch)
+    data.insert(pa.table({"a": [3]}))
+
+    def end() -> None:
+        if branch is None:
+            drop(uri)
+        else:
+            main.branches.delete(branch)
+
+    if when == "first":
+        end()
+    else:
+        before(monkeypatch, committer, "publish_manifest", end)
+    # a change of the configuration applies to the newest version
+    with pytest.raises((IncompatibleConflictError, DatasetNotFoundError)):
+        CHANGES[change](data)
+    left = sorted(each for each in files_and_folders(uri) if each not in ("tree", "_refs/branches"))
+    assert left == before_it
+    if branch:
+        assert not main.branches.list()
+        main.create_branch(branch)
+    else:
+        assert not Path(uri).exists()
 
 
 @pytest.mark.parametrize("use", ["create_branch('c')", "tags.create('t', ('b', None))"])

@@ -101,6 +101,10 @@ class PartitionedNamespace(
         try:
             made = NamespaceManifest.create(location, columns, specs)
         except AlreadyExistsError as err:
+            if holds_namespace(location):
+                raise AlreadyExistsError(
+                    f"{location.uri}: another writer created this namespace meanwhile"
+                ) from err
             raise AlreadyExistsError(
                 f"{location.uri}: a directory of tables already exists here; its {MANIFEST_FOLDER} has no "
                 "partition specs, and programs that do not know them would lose them with their next "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
@@ -109,7 +109,9 @@ def _created(
 
     if existing is None:
         uri = (folder.location / (name + SUFFIX)).uri
-        write_dataset(rows.reader(), uri, mode="create", storage_options=folder.storage_options)
+        # another writer may be making the table
+        mode: Literal["create", "overwrite"] = "overwrite" if change.or_replace else "create"
+        write_dataset(rows.reader(), uri, mode=mode, storage_options=folder.storage_options)
     else:
         from lance_df.dataset import LanceDataset
 

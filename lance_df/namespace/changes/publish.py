@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from lance_df.errors import (
     CommitStateUnknownError,
+    IncompatibleConflictError,
     LanceError,
     NotFoundError,
     RetryableConflictError,
@@ -136,6 +137,8 @@ def publish(
     RetryableConflictError
         Another version was published, and the changes cannot be applied again: ``rebase`` is False, the
         schema has changed, or other writers were faster again and again.
+    IncompatibleConflictError
+        The namespace was dropped, and perhaps made anew.
     CommitStateUnknownError
         It is not known whether the changes were published.
     """
@@ -144,9 +147,12 @@ def publish(
     try:
         draft = Draft(root, manifest)
         _apply(draft, changes)
+        published = draft.publish()
     except NeedsPinsError as err:
         return publish(root, with_pins(root, manifest, err.members), changes, rebase=False)
-    published = draft.publish()
+    except NotFoundError as err:
+        _check_exists(root, manifest, err)
+        raise
     # a commit checks for other versions, but changes without rows make no commit
     if published is manifest and manifest.latest().version != manifest.version:
         raise RetryableConflictError(
@@ -156,6 +162,15 @@ def publish(
     for change in changes:
         change.tidy(published)
     return published
+
+
+def _check_exists(root: Location, manifest: NamespaceManifest, cause: NotFoundError) -> None:
+    """Check that a namespace was not dropped, after something in it was not found."""
+    try:
+        latest = manifest.latest()
+    except NotFoundError:
+        raise IncompatibleConflictError(f"{root.uri}: the namespace was dropped") from cause
+    latest.check_follows(manifest)
 
 
 @dataclass(slots=True, eq=False)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from lance_df.errors import InvalidInputError, RetryableConflictError
 from lance_df.records import dataclass
 from lance_df.table.commit.loop import commit_change
+from lance_df.table.metadata.missing_files import conflict_if_gone
 
 if TYPE_CHECKING:
     from lance_df.format.operations import Operation
@@ -88,7 +89,7 @@ def commit_with_retries(
     attempt = 0
     while True:
         try:
-            with compute(table) as change:
+            with conflict_if_gone(table), compute(table) as change:
                 made = commit_change(table, change.operation, rows=change.rows, options=commit_options)
                 return made, change.result
         except RetryableConflictError:
@@ -96,5 +97,6 @@ def commit_with_retries(
                 raise
         options.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
         attempt += 1
-        table = table.latest()
+        with conflict_if_gone(table):
+            table = table.latest()
         _log.info("%s: computing the change again from version %d", table.uri, table.version)

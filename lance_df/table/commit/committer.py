@@ -43,13 +43,19 @@ from lance_df.table.metadata.external_store import stored
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
 from lance_df.table.metadata.manifest_io import identity
-from lance_df.table.metadata.missing_files import is_dropped, is_retained, missing_files
-from lance_df.table.metadata.refs_write import being_removed
-from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
+from lance_df.table.metadata.missing_files import is_dropped, is_retained, missing_files, not_retained
+from lance_df.table.metadata.versions import (
+    DETACHED,
+    VERSION_HINT,
+    VERSIONS_DIR,
+    NamingScheme,
+    parse_manifest_name,
+)
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
 from lance_df.table.table import Table, is_same_file
-from lance_df.table.writing.uncommitted import UncommittedFiles, publishing, uncommitted_files
+from lance_df.table.writing.free_location import remove_empty_folders
+from lance_df.table.writing.uncommitted import Attempt, UncommittedFiles, publishing, uncommitted_files
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -63,7 +69,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("lance_df")
 
 TRANSACTIONS_DIR = "_transactions"
-_HINT = "latest_version_hint.json"
 _LONG_SECONDS = 1.0
 _MANIFEST_SUFFIX = ".manifest"
 
@@ -100,6 +105,7 @@ class Committer:
         self._rebase: Rebase | None = None
         self._transaction_file: bytes | None = None
         self._early: Future[None] | None = None
+        self._attempt: Attempt | None = None
 
     def table_of(self, file: ManifestFile) -> Table:
         """Open a version as a table."""
@@ -120,6 +126,9 @@ class Committer:
                     return self._commit_detached(base, data_format)
                 return self._commit_attached(base, data_format)
         except ConflictError as err:
+            # of a table that was dropped
+            remove_empty_folders(self.location)
+            self.location.remove_empty_folder()
             _log.info("conflict: %s", err)
             raise
 
@@ -275,9 +284,13 @@ class Committer:
     def _withdraw(self, made: ManifestFile) -> None:
         """Remove a version that was published into a dropped table, where nobody can read it."""
         self._file_of(made).remove()
+        with suppress(LanceError):
+            (self.location / VERSIONS_DIR / VERSION_HINT).remove()
+        if self._attempt is not None:
+            self._attempt.is_published, self._attempt.is_refused = False, True
         raise IncompatibleConflictError(
-            f"{self.location.uri}: the table was dropped before version {made.manifest.version} was "
-            "committed; the commit was rolled back"
+            f"{self.location.uri}: the table was dropped, or its branch deleted, before version "
+            f"{made.manifest.version} was committed; the commit was rolled back"
         )
 
     def _file_of(self, file: ManifestFile) -> Location:
@@ -321,7 +334,8 @@ class Committer:
         what = f"{self.location.uri}: transaction {transaction.uuid}"
         with publishing(
             manifest, state.indices, what, is_absent=look, attempts=self._options.attempts
-        ) as attempt:
+        ) as self._attempt:
+            attempt = self._attempt
             attempt.is_published = publish_manifest(
                 self.location,
                 manifest.version,
@@ -488,7 +502,7 @@ class Committer:
         """Check that a version still exists, after clean-ups can see that it is being restored."""
         restored = self.table_of(self._open(version))
         if not is_retained(restored):
-            raise being_removed(restored)
+            raise not_retained(restored)
 
     def _put_transaction(self, name: str, data: bytes) -> None:
         if data != self._transaction_file:
@@ -505,7 +519,7 @@ class Committer:
     def _write_hint(self, version: int) -> None:
         # the hint saves slow listings, and may be missing or stale
         with suppress(LanceError):
-            (self.location / VERSIONS_DIR / _HINT).put(b'{"version":%d}' % version, durable=False)
+            (self.location / VERSIONS_DIR / VERSION_HINT).put(b'{"version":%d}' % version, durable=False)
 
 
 def _is_free(location: Location) -> bool:

@@ -25,6 +25,7 @@ from lance_df.table.evolution.column_files import columns_written, data_version,
 from lance_df.table.evolution.fields import Numbering, check_names, edited, find_field, highest_field_id
 from lance_df.table.evolution.live_rows import has_nulls, read_live
 from lance_df.table.maintenance.zone_map_files import KIND
+from lance_df.table.metadata.missing_files import computes_change
 from lance_df.table.writing.schema_rules import check_primary_key, check_schema
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def _pairs(left: Schema, right: Schema) -> Iterator[tuple[Field, Field]]:
     return zip(left.walk(), right.walk(), strict=True)
 
 
+@computes_change
 def _check_nulls(table: Table, way: Sequence[Field], alteration: Alteration) -> None:
     if alteration.nullable is False and way[-1].nullable and has_nulls(table, way):
         raise InvalidInputError(

@@ -25,6 +25,7 @@ from lance_df.storage.sink import ByteSink
 from lance_df.table.blobs.references import BlobReferences
 from lance_df.table.evolution.live_rows import live_offsets
 from lance_df.table.metadata.base_paths import DATA_DIR
+from lance_df.table.metadata.missing_files import conflict_if_gone
 from lance_df.table.reading.batches import source_closed
 from lance_df.table.writing.fragment_writer import data_file, data_file_name, remove_data_file
 from lance_df.table.writing.uncommitted import uncommitted_files
@@ -73,7 +74,7 @@ def columns_written(
         The store failed.
     """
     written: dict[int, DataFile] = {}
-    with uncommitted_files() as files:
+    with conflict_if_gone(table), uncommitted_files() as files:
         for fragment in fragments:
             written[fragment.id] = write_columns(table, fragment, schema, rows(fragment), files)
         yield written

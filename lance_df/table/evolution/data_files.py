@@ -36,6 +36,7 @@ def describe_data_file(table: Table, path: str, *, base_id: int | None = None) -
     try:
         source = location.open()
     except NotFoundError as err:
+        table.check_not_gone(err)
         raise CorruptDataError(f"{location.uri}: this data file is missing") from err
     reader = open_file(source)
     pairs = _pairs(reader.schema.fields, table.schema.fields, reader.path, "")

@@ -307,6 +307,7 @@ def _check_index(table: Table, index: IndexMetadata) -> None:
         try:
             actual = location.open().size
         except NotFoundError as err:
+            table.check_not_gone(err)
             raise CorruptDataError(f"{location.uri}: this index file is missing") from err
         if size not in (0, actual):
             raise CorruptDataError(

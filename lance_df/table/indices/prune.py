@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lance_df.errors import InvalidInputError
+from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.expr.literals import bind_literals
 from lance_df.expr.nodes import And, Literal, Or, Predicate
 from lance_df.expr.simplify import simplify
@@ -104,7 +104,11 @@ def prune(
     answers = table.index_answers if keeps_answers and len(asked) == len(table.fragments) else None
     pruner = _Pruner(table, asked, np.asarray(table.fragments.physical_rows)[positions], answers)
     simple = simplify(predicate)
-    selection, reasons = pruner.explain(simple)
+    try:
+        selection, reasons = pruner.explain(simple)
+    except CorruptDataError as err:
+        table.check_not_gone(err)
+        raise
     return PruneResult(
         fragment_ids=asked,
         selected=pruner.touched(selection.rows),

@@ -40,6 +40,7 @@ from lance_df.table.maintenance.index_remap import remapped_indices
 from lance_df.table.maintenance.moved_rows import with_lineage
 from lance_df.table.maintenance.page_copies import can_be_copied, fragments_copied, is_worthwhile
 from lance_df.table.maintenance.scalar_index import can_build, optimize_indices
+from lance_df.table.metadata.missing_files import computes_change
 from lance_df.table.metadata.row_counts import live_counts, live_rows
 from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.scan.plan import plan_scan
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from lance_df.table.writing.uncommitted import UncommittedFiles
 
 
+@computes_change
 def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[RewriteGroup]]:
     """Compact a table.
 
@@ -80,6 +82,7 @@ def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[Rewri
     return with_extended_indices(table, compacted, groups), groups
 
 
+@computes_change
 def rewrite(
     table: Table,
     fragment_ids: Sequence[int],

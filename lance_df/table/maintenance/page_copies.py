@@ -111,6 +111,7 @@ def _open(table: Table, fragment: Fragment, file: DataFile) -> Container:
     try:
         container = Container(location.open_sized(file.size_bytes) if file.size_bytes else location.open())
     except NotFoundError as err:
+        table.check_not_gone(err)
         raise CorruptDataError(f"{location.uri}: this data file is missing") from err
     if (container.num_rows, container.version) != (fragment.physical_rows, file.version):
         raise CorruptDataError(

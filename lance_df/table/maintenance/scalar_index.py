@@ -22,6 +22,7 @@ from lance_df.table.maintenance.entry_index import BITMAP, BTREE
 from lance_df.table.maintenance.index_builder import BuildRequest, SegmentContents
 from lance_df.table.maintenance.index_columns import free_index_name, scanned_field, scanned_fields
 from lance_df.table.maintenance.zone_map_index import ZONE_MAP
+from lance_df.table.metadata.missing_files import computes_change
 from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ BUILDERS: Final[Mapping[str, IndexBuilder]] = {
 _BUILDER_OF_KIND: Final = {builder.kind: builder for builder in BUILDERS.values()}
 
 
+@computes_change
 def create_index(
     table: Table,
     column: str,
@@ -118,6 +120,7 @@ def drop_index(table: Table, name: str) -> Table:
     return commit_change(table, CreateIndex((), removed), rows=NO_ROWS)
 
 
+@computes_change
 def optimize_indices(
     table: Table,
     *,

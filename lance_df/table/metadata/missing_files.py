@@ -1,21 +1,34 @@
-"""Find files of a version that are gone, for example after a clean-up that was interrupted.
+"""Find out whether a version still exists, and which of its files are gone.
 
 Clean-ups remove files first and manifests last. Spec: table format, chapter 13.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
-from lance_df.errors import LanceError, NotFoundError
+from lance_df.errors import (
+    DatasetNotFoundError,
+    IncompatibleConflictError,
+    LanceError,
+    NotFoundError,
+    VersionNotFoundError,
+)
+from lance_df.table.metadata.manifest_io import identity
+from lance_df.table.metadata.refs import branch_file
 from lance_df.table.metadata.removal_notices import is_announced
 from lance_df.table.parallel import map_reads
 
 if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.table import Table
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _FIRST: Final = 1000
 _OF_SYSTEM: Final = "__lance"  # indices with these names may have no files
@@ -42,6 +55,85 @@ def missing_files(version: Table, besides: Table | None = None) -> list[str]:
     return missing + [folder.uri for folder, files_of in zip(folders, names, strict=True) if not files_of]
 
 
+def gone(version: Table) -> VersionNotFoundError | None:
+    """Return the error for a version that no longer exists or is being removed, or None.
+
+    Raises
+    ------
+    StorageError
+        The store failed.
+    """
+    # notices come first: a clean-up that has ended since then has removed the manifest
+    is_leaving = is_announced(version)
+    try:
+        now = version.history.open(version.version)
+    except VersionNotFoundError:
+        return VersionNotFoundError(
+            f"{version.uri}: version {version.version} was cleaned up; open the table again"
+        )
+    except NotFoundError:
+        what = "the table was dropped" if version.branch is None else f"branch {version.branch!r} was deleted"
+        return VersionNotFoundError(f"{version.uri}: {what}")
+    if identity(now) != identity(version.manifest_file):
+        return VersionNotFoundError(
+            f"{version.uri}: the table was dropped and created again after version {version.version} was "
+            "opened; open the table again"
+        )
+    return _being_removed(version) if is_leaving else None
+
+
+def not_retained(version: Table) -> VersionNotFoundError:
+    """Return the error for a caller that names a version for which `is_retained` is false."""
+    return _gone_if_known(version) or _being_removed(version)
+
+
+def check_not_gone(version: Table, cause: LanceError) -> None:
+    """Check that a version still exists, after one of its files could not be read.
+
+    Raises
+    ------
+    VersionNotFoundError
+        It was cleaned up, or its table was dropped: that is why the file is missing.
+    """
+    if (error := _gone_if_known(version)) is not None:
+        raise error from cause
+
+
+@contextmanager
+def conflict_if_gone(version: Table) -> Iterator[None]:
+    """Report that a version no longer exists as a conflict, in the block that computes a change from it."""
+    try:
+        yield
+    except (DatasetNotFoundError, VersionNotFoundError) as err:
+        if (error := _gone_if_known(version)) is None:
+            raise
+        raise IncompatibleConflictError(str(error)) from err
+
+
+def computes_change(function: Callable[Concatenate[Table, P], R]) -> Callable[Concatenate[Table, P], R]:
+    """Decorate a function that computes a change from a version; see `conflict_if_gone`."""
+
+    @wraps(function)
+    def computed(table: Table, /, *arguments: P.args, **options: P.kwargs) -> R:
+        with conflict_if_gone(table):
+            return function(table, *arguments, **options)
+
+    return computed
+
+
+def _gone_if_known(version: Table) -> VersionNotFoundError | None:
+    with suppress(LanceError):
+        return gone(version)
+    return None
+
+
+def _being_removed(version: Table) -> VersionNotFoundError:
+    return VersionNotFoundError(
+        f"{version.uri}: version {version.version} is being removed by a clean-up, or a clean-up that "
+        "removes it was interrupted"
+    )
+
+
 def is_retained(version: Table) -> bool:
     """Return whether no clean-up removes a version, and its manifest and first files exist.
 
@@ -49,10 +141,8 @@ def is_retained(version: Table) -> bool:
     Files that cannot be checked count as present.
     """
     try:
-        if is_announced(version):
+        if gone(version) is not None:
             return False
-        # notices come first: a clean-up that has ended since then has removed its files
-        version.history.open(version.version)
         files = list(islice(_files(version), _FIRST))
         return all(map_reads(is_there, files, where=version.location))
     except NotFoundError:
@@ -62,13 +152,16 @@ def is_retained(version: Table) -> bool:
 
 
 def is_dropped(version: Table) -> bool:
-    """Return whether a version has files, but none of them exists, as after the table was dropped.
+    """Return whether a version has files, but none of them exists, or its branch is not listed.
 
     Raises
     ------
     StorageError
         The store failed.
     """
+    root = version.location.ancestor(f"tree/{version.branch}") if version.branch else None
+    if root is not None and version.branch and not is_there(branch_file(root, version.branch)):
+        return True
     files = list(islice(_files(version), _FIRST))
     return bool(files) and not any(map_reads(is_there, files, where=version.location))
 

@@ -15,12 +15,11 @@ from lance_df.errors import (
     DatasetNotFoundError,
     InvalidInputError,
     UnsupportedFeatureError,
-    VersionNotFoundError,
 )
 from lance_df.format.refs import Tag, check_branch_name, check_tag_name
 from lance_df.storage.put_if_absent import put_if_absent
 from lance_df.table.metadata.external_store import forget
-from lance_df.table.metadata.missing_files import is_retained
+from lance_df.table.metadata.missing_files import is_retained, not_retained
 from lance_df.table.metadata.refs import (
     branch_claim,
     branch_file,
@@ -74,7 +73,7 @@ def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
         raise AlreadyExistsError(f"{shared.root.uri}: tag {name!r} already exists; update or delete it")
     if not is_retained(version):
         file.remove()
-        raise being_removed(version)
+        raise not_retained(version)
 
 
 def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
@@ -99,7 +98,7 @@ def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
     file.put(moved.to_json())
     if not is_retained(version):
         file.put(old.to_json())
-        raise being_removed(version)
+        raise not_retained(version)
 
 
 def replace_tag_metadata(shared: Shared, name: str, metadata: Mapping[str, str]) -> None:
@@ -182,14 +181,6 @@ def _check_no_link(root: Location, branch: str) -> None:
                 f"{folder.uri}: cannot delete branch {branch!r}, because this folder is a symbolic link; "
                 "remove the link by hand"
             )
-
-
-def being_removed(version: Table) -> VersionNotFoundError:
-    """Return the error for a caller that names a version that a clean-up is removing."""
-    return VersionNotFoundError(
-        f"{version.uri}: version {version.version} is being removed by a clean-up, or a clean-up that "
-        "removes it was interrupted"
-    )
 
 
 def has_versions(shared: Shared, branch: str) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteSource, Location
 
 VERSIONS_DIR = "_versions"
+VERSION_HINT = "latest_version_hint.json"
 # a folder that contains a table with this name is the root of a namespace
 NAMESPACE_MANIFEST = "__manifest"
 DETACHED = 1 << 63

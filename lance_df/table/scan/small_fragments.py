@@ -138,6 +138,7 @@ def _contents(table: Table, files: Sequence[DataFile]) -> list[bytes]:
     contents = []
     for content in read_files(locations, [file.size_bytes for file in files]):
         if isinstance(content, LanceError):
+            table.check_not_gone(content)
             raise content
         contents.append(content)
     return contents

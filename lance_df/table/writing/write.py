@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from lance_df.errors import (
@@ -12,18 +10,17 @@ from lance_df.errors import (
     RetryableConflictError,
 )
 from lance_df.records import dataclass
-from lance_df.table.commit.loop import TRANSACTIONS_DIR
-from lance_df.table.metadata.base_paths import DATA_DIR
-from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.reading.batches import CountedBatches, source_closed
 from lance_df.table.writing.fragment_writer import fragments_written
+from lance_df.table.writing.free_location import new_folders_removed
 from lance_df.table.writing.write_plan import Mode as Mode
 from lance_df.table.writing.write_plan import WriteOptions as WriteOptions
-from lance_df.table.writing.write_plan import plan_write
+from lance_df.table.writing.write_plan import as_mode, plan_write
 from lance_df.table.writing.zone_map_writer import ZoneMapBuilder, ZoneMaps, with_zone_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
@@ -86,12 +83,12 @@ def write_table(
         The store failed.
     """
     options = options or WriteOptions()
-    with source_closed(batches), _folders(table):
+    with source_closed(batches), new_folders_removed(table):
         plan = plan_write(table, data_schema, mode, options)
         zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
         counted = CountedBatches(batches)
         with _written(table, plan, counted, options, zone_maps) as fragments:
-            made = plan.publish(table, fragments, options, num_rows=counted.num_rows)
+            made = _published(table, data_schema, mode, options, plan, fragments, counted.num_rows)
     if zone_maps is None:
         return made
     collected = ZoneMaps(zone_maps, list(fragments))
@@ -111,7 +108,7 @@ def stage_rows(
     No version refers to the files until they are committed; files that are never committed stay.
     """
     options = options or WriteOptions()
-    with source_closed(batches), _folders(table):
+    with source_closed(batches), new_folders_removed(table):
         plan = plan_write(table, data_schema, mode, options)
         zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
         counted = CountedBatches(batches)
@@ -143,34 +140,65 @@ def publish_staged(
         See the marks of ``options.commit_options``.
     """
     options = options or WriteOptions()
-    with _folders(table):
-        try:
-            return _published(table, data_schema, staged, mode, options)
-        except AlreadyExistsError:
-            if mode == "create":
-                raise
-            # another process created the table meanwhile
-            return _published(table, data_schema, staged, mode, options)
+    fragments = tuple(fragment for each in staged for fragment in each.fragments)
+    num_rows = sum(each.num_rows for each in staged)
+    with new_folders_removed(table):
+        plan = _plan_for(table, data_schema, mode, options, [each.schema for each in staged], fragments)
+        return _published(table, data_schema, mode, options, plan, fragments, num_rows)
 
 
 def _published(
-    table: Location, data_schema: pa.Schema, staged: Sequence[StagedRows], mode: Mode, options: WriteOptions
+    table: Location,
+    data_schema: pa.Schema,
+    mode: Mode,
+    options: WriteOptions,
+    plan: WritePlan,
+    fragments: tuple[Fragment, ...],
+    num_rows: int,
 ) -> ManifestFile:
-    conflict = f"{table.uri}: the schema changed during the write; write the rows again"
+    """Commit fragments; if another writer creates the table first, they follow its version."""
+    try:
+        return plan.publish(table, fragments, options, num_rows=num_rows)
+    except AlreadyExistsError as err:
+        if as_mode(mode) == "create":
+            raise
+        if plan.dictionaries:  # the table may have others
+            raise _other_schema(table) from err
+    plan = _plan_for(table, data_schema, mode, options, [plan.schema], fragments)
+    return plan.publish(table, fragments, options, num_rows=num_rows)
+
+
+def _plan_for(
+    table: Location,
+    data_schema: pa.Schema,
+    mode: Mode,
+    options: WriteOptions,
+    schemas: Sequence[Schema],
+    fragments: Sequence[Fragment],
+) -> WritePlan:
+    """Plan the write of fragments that were written with given schemas, for an older version or for none.
+
+    Raises
+    ------
+    RetryableConflictError
+        They do not fit the table any more.
+    """
     try:
         plan = plan_write(table, data_schema, mode, options)
     except InvalidInputError as err:
-        if not staged:
+        if not schemas:
             raise
-        raise RetryableConflictError(conflict) from err
-    if any(each.schema.fields != plan.schema.fields for each in staged):
-        raise RetryableConflictError(conflict)
-    fragments: list[Fragment] = []
-    num_rows = 0
-    for each in staged:
-        fragments += each.fragments
-        num_rows += each.num_rows
-    return plan.publish(table, tuple(fragments), options, num_rows=num_rows)
+        raise _other_schema(table) from err
+    versions = {file.version for fragment in fragments for file in fragment.files}
+    if any(schema.fields != plan.schema.fields for schema in schemas) or versions - {plan.version}:
+        raise _other_schema(table)
+    return plan
+
+
+def _other_schema(table: Location) -> RetryableConflictError:
+    return RetryableConflictError(
+        f"{table.uri}: the schema or the file version changed while rows were written; write them again"
+    )
 
 
 def _written(
@@ -192,17 +220,3 @@ def _written(
         progress=options.progress,
         references=plan.references,
     )
-
-
-@contextmanager
-def _folders(table: Location) -> Iterator[None]:
-    """Delete the folders of a new local table if it is not created."""
-    existed = not table.is_local or os.path.isdir(table.path)
-    try:
-        yield
-    except BaseException:
-        for name in (DATA_DIR, TRANSACTIONS_DIR, VERSIONS_DIR):
-            (table / name).remove_empty_folder()
-        if not existed:
-            table.remove_empty_folder()
-        raise

@@ -7,7 +7,12 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from lance_df.errors import AlreadyExistsError, DatasetNotFoundError, InvalidInputError
+from lance_df.errors import (
+    AlreadyExistsError,
+    DatasetNotFoundError,
+    IncompatibleConflictError,
+    InvalidInputError,
+)
 from lance_df.file.legacy.dictionary_writer import check_dictionaries
 from lance_df.format.blobs import blobs_as_stored
 from lance_df.format.feature_flags import FeatureFlag
@@ -20,6 +25,7 @@ from lance_df.table.commit.loop import commit, create_table
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.metadata.base_paths_write import checked_bases, choose_targets, numbered_bases
 from lance_df.table.metadata.history import History
+from lance_df.table.metadata.missing_files import not_retained
 from lance_df.table.metadata.versions import NamingScheme
 from lance_df.table.writing.fitting_schema import FITTING_SCHEMAS
 from lance_df.table.writing.fragment_writer import FileLimits
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
     from lance_df.table.metadata.base_paths_write import DatasetBasePath
     from lance_df.table.metadata.external_store import ExternalManifestStore
     from lance_df.table.metadata.manifest_io import ManifestFile
+    from lance_df.table.table import Table
     from lance_df.table.writing.fragment_writer import WriteProgress
 
 Mode: TypeAlias = Literal["create", "append", "overwrite"]
@@ -70,6 +77,9 @@ class WriteOptions:
         The store that decides on versions, if the store of the files cannot.
     commit_options
         Options of the commit.
+    known
+        The open table, if the write is one of its object: it is not created if it was dropped, or if its
+        branch was deleted.
     external_blob_mode, allow_external_blobs, blob_pack_bytes
         See :class:`lance_df.table.blobs.references.BlobReferences`.
     """
@@ -87,6 +97,7 @@ class WriteOptions:
     statistics: bool = False
     external_store: ExternalManifestStore | None = None
     commit_options: CommitOptions | None = None
+    known: Table | None = None
     external_blob_mode: str = "reference"
     allow_external_blobs: bool = False
     blob_pack_bytes: int | None = None
@@ -159,7 +170,13 @@ def as_mode(mode: object) -> Mode:
 
 
 def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: WriteOptions) -> WritePlan:
-    """Plan a write to a table, or to a new one; see `lance_df.table.writing.write.write_table`."""
+    """Plan a write to a table, or to a new one; see `lance_df.table.writing.write.write_table`.
+
+    Raises
+    ------
+    IncompatibleConflictError
+        The known table was dropped, or its branch deleted.
+    """
     mode = as_mode(mode)
     if options.initial_bases and mode != "create":
         raise InvalidInputError(
@@ -167,7 +184,9 @@ def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: Wri
         )
     try:
         latest = History(table, options.external_store).open_latest()
-    except DatasetNotFoundError:
+    except DatasetNotFoundError as err:
+        if options.known is not None:
+            raise IncompatibleConflictError(f"{not_retained(options.known)}; nothing was written") from err
         check_location_is_free(table)
         return _plan_create(table, data_schema, options)
     if mode == "create":
