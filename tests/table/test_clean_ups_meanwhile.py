@@ -348,7 +348,7 @@ def clean_up(uri: str) -> None:
 ENDS = {
     "cleaned up": (clean_up, "version 1 was cleaned up; open the table again"),
     "dropped": (drop, "the table was dropped$"),
-    "made anew": (drop_and_create, "dropped and made anew meanwhile"),
+    "made anew": (drop_and_create, "dropped and created again"),
 }
 
 
