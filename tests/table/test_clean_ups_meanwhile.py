@@ -405,7 +405,7 @@ def test_changes_and_reads_of_a_branch_that_is_gone(uri: str, what: str, is_made
     if is_made_anew:
         main.create_branch("b").insert(pa.table({"a": [6]}))
     expected = IncompatibleConflictError if what in COMPUTED else VersionNotFoundError
-    message = "dropped and made anew" if is_made_anew else "branch 'b' was deleted$"
+    message = "branch 'b' was deleted and created again" if is_made_anew else "branch 'b' was deleted$"
     with pytest.raises(expected, match=message):
         {**COMPUTED, **READ}[what](data)
 
@@ -507,7 +507,7 @@ def test_another_writer_creates_the_table_first(
         return
     expected: tuple[type[Exception], str] = (RetryableConflictError, "changed while rows were written")
     if mode == "create":
-        expected = (AlreadyExistsError, "another writer created a table here meanwhile")
+        expected = (AlreadyExistsError, "another writer created the table at the same time")
     with pytest.raises(expected[0], match=expected[1]):
         write()
     assert lance_df.dataset(uri).version == 1

@@ -63,6 +63,7 @@ def gone(version: Table) -> VersionNotFoundError | None:
     StorageError
         The store failed.
     """
+    dropped = "the table was dropped" if version.branch is None else f"branch {version.branch!r} was deleted"
     # notices come first: a clean-up that has ended since then has removed the manifest
     is_leaving = is_announced(version)
     try:
@@ -72,12 +73,11 @@ def gone(version: Table) -> VersionNotFoundError | None:
             f"{version.uri}: version {version.version} was cleaned up; open the table again"
         )
     except NotFoundError:
-        what = "the table was dropped" if version.branch is None else f"branch {version.branch!r} was deleted"
-        return VersionNotFoundError(f"{version.uri}: {what}")
+        return VersionNotFoundError(f"{version.uri}: {dropped}")
     if identity(now) != identity(version.manifest_file):
         return VersionNotFoundError(
-            f"{version.uri}: the table was dropped and created again after version {version.version} was "
-            "opened; open the table again"
+            f"{version.uri}: {dropped} and created again after version {version.version} was opened; "
+            "open the table again"
         )
     return _being_removed(version) if is_leaving else None
 
