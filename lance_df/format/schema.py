@@ -164,10 +164,18 @@ class Schema:
 
     fields: tuple[Field, ...]
     metadata: Mapping[str, bytes] = attribute(default_factory=dict, hash=False)
+    _by_name: dict[str, Field] = attribute(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def names(self) -> list[str]:
         return [field.name for field in self.fields]
+
+    @property
+    def by_name(self) -> Mapping[str, Field]:
+        """Every top-level field by its name; the first one, if a name occurs twice."""
+        if len(self._by_name) < len(self.fields):
+            self._by_name.update({field.name: field for field in reversed(self.fields)})
+        return self._by_name
 
     def walk(self) -> Iterator[Field]:
         """Yield every field, depth first, parents before children."""
@@ -203,9 +211,8 @@ class Schema:
         ColumnNotFoundError
             There is no such field; the message lists the names that exist.
         """
-        for field in self.fields:
-            if field.name == name:
-                return field
+        if (field := self.by_name.get(name)) is not None:
+            return field
         raise ColumnNotFoundError(f"no column {name!r}; the columns are {', '.join(map(repr, self.names))}")
 
     @property
