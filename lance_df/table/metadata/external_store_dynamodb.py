@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
+from lance_df.arguments import checked_text
 from lance_df.errors import (
     CommitStateUnknownError,
     CorruptDataError,
@@ -19,7 +20,7 @@ from lance_df.errors import (
     MissingDependencyError,
     StorageError,
 )
-from lance_df.storage.options import s3_options
+from lance_df.storage.options import named_options, s3_options
 from lance_df.storage.translate import was_refused
 from lance_df.table.metadata.external_store import StoredManifest
 from lance_df.table.metadata.versions import VERSIONS_DIR
@@ -57,11 +58,11 @@ class DynamoDBManifestStore:
         *,
         committer: str = "lance_df",
     ) -> None:
-        if not table_name:
+        if not checked_text(table_name, "table_name"):
             raise InvalidInputError(f"the name of a DynamoDB table is needed, got {table_name!r}")
         self.table_name = table_name
         self._committer = committer
-        options = s3_options(storage_options)
+        options = s3_options(named_options(storage_options))
         region = (options.get("client_kwargs") or {}).get("region_name")
         self._client_arguments = (
             options.get("dynamodb_endpoint") or os.environ.get("DYNAMODB_ENDPOINT"),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from lance_df.arguments import checked_mapping, checked_text, invalid
 from lance_df.records import dataclass
 from lance_df.storage import open_location
 from lance_df.storage.options import named_options
@@ -56,6 +57,8 @@ def locate_table(
     MissingDependencyError
         The URL's scheme needs an extra that is not installed.
     """
+    if external_store is not None and not hasattr(external_store, "put_if_absent"):
+        raise invalid("external_store", external_store, "a SQLiteManifestStore or a DynamoDBManifestStore")
     if isinstance(uri, str) and uri.startswith("s3+ddb://"):
         from lance_df.table.metadata.external_store_dynamodb import DynamoDBManifestStore, parse_dynamodb_url
 
@@ -64,7 +67,12 @@ def locate_table(
     options = named_options(storage_options)
     options.pop(_DYNAMODB_ENDPOINT, None)
     of_table, elsewhere = _split(options)
-    elsewhere |= {path.rstrip("/"): params for path, params in (base_store_params or {}).items()}
+    if base_store_params is not None:
+        of_bases = checked_mapping(base_store_params, "base_store_params", "a dict of options by path")
+        elsewhere |= {
+            checked_text(path, "a path in base_store_params").rstrip("/"): named_options(params)
+            for path, params in of_bases.items()
+        }
     location = open_location(uri, of_table)
     if elsewhere:
         location = dataclasses.replace(location, options_elsewhere=elsewhere)

@@ -70,6 +70,8 @@ class WriteOptions:
         The store that decides on versions, if the store of the files cannot.
     commit_options
         Options of the commit.
+    must_exist
+        Whether the table must exist already, as it was opened before; it is not created again.
     external_blob_mode, allow_external_blobs, blob_pack_bytes
         See :class:`lance_df.table.blobs.references.BlobReferences`.
     """
@@ -90,6 +92,7 @@ class WriteOptions:
     external_blob_mode: str = "reference"
     allow_external_blobs: bool = False
     blob_pack_bytes: int | None = None
+    must_exist: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,11 @@ def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: Wri
         )
     try:
         latest = History(table, options.external_store).open_latest()
-    except DatasetNotFoundError:
+    except DatasetNotFoundError as err:
+        if options.must_exist:
+            raise DatasetNotFoundError(
+                f"{table.uri}: the table no longer exists; pass its path instead of the dataset to create it"
+            ) from err
         check_location_is_free(table)
         return _plan_create(table, data_schema, options)
     if mode == "create":
