@@ -11,6 +11,7 @@ from lance_df.api.fragment_changes import FragmentChanges
 from lance_df.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
 from lance_df.api.reading import taken_columns
 from lance_df.api.write_fragments import write_fragments
+from lance_df.arguments import checked_names
 from lance_df.arrow_classes import ArrowFragment
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.progress import FragmentWriteProgress, NoopFragmentWriteProgress
@@ -158,8 +159,8 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         InvalidInputError
             There is no row at such a position.
         """
-        if not isinstance(columns, Mapping | str | None):
-            columns = list(dict.fromkeys(columns))
+        if not isinstance(columns, Mapping | None):
+            columns = list(dict.fromkeys(checked_names(columns, "columns")))
         table = self._ds._table
         return taken_columns(
             table,
@@ -178,7 +179,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         if isinstance(columns, Mapping):
             appended = {"_rowaddr": "_rowaddr"} if with_row_address else {}
             return FragmentSession(self, {**columns, **appended})
-        names = list(self._ds._table.schema.names if columns is None else columns)
+        names = self._ds._table.schema.names if columns is None else checked_names(columns, "columns")
         return FragmentSession(self, [*names, "_rowaddr"] if with_row_address else names)
 
     def validate(self) -> None:

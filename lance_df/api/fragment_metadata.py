@@ -297,8 +297,8 @@ def _sequence_from_json(value: Mapping[str, list[int]] | None) -> bytes | None:
 def _parsed(text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
-    except ValueError as err:
-        raise InvalidInputError(f"no JSON: {text!r:.80}") from err
+    except (TypeError, ValueError) as err:
+        raise InvalidInputError(f"expected JSON text, got {text!r:.80}") from err
     if not isinstance(values, dict):
         raise InvalidInputError(f"a JSON object is needed, not {text!r:.80}")
     return values

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_df.arguments import checked_type
 from lance_df.compute.compat import PlainSessionContext, udf
 from lance_df.errors import InvalidInputError
 from lance_df.forks import new_lock
@@ -27,6 +28,7 @@ def plain_name(text: str) -> str:
 
 def register_udfs(ctx: PlainSessionContext) -> None:
     """Register `murmur3`, `murmur3_multi` and their typed variants; see `lance_df.udfs.murmur3`."""
+    checked_type(ctx, "ctx", PlainSessionContext, "a datafusion.SessionContext")
     for function in plain_udfs():
         ctx.register_udf(function)
 

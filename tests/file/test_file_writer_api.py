@@ -89,7 +89,7 @@ def test_sizes_of_pages(path: Path, option: str) -> None:
         writer.write_batch(pa.table({"a": range(10_000)}))
     assert len(LanceFileReader(path).metadata().columns[0].pages) == 10
     assert read_by_pylance(path)["a"].to_pylist() == list(range(10_000))
-    with pytest.raises(InvalidInputError, match=f"{option} is 0"):
+    with pytest.raises(InvalidInputError, match=f"{option} must be at least 1, got 0"):
         LanceFileWriter(path, **{option: 0})
 
 

@@ -30,6 +30,7 @@ from lance_df.namespace.directory.names import Parts
 from lance_df.namespace.directory.tables import DirectoryTable, DirectoryTables
 from lance_df.namespace.spec.json_arrow import schema_to_json
 from lance_df.storage import Location, open_location
+from lance_df.storage.options import named_options
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.shared import Shared
@@ -93,7 +94,7 @@ class DirectoryNamespace(
         **properties: Any,
     ) -> None:
         del session, context_provider
-        options = {**storage_properties(properties), **(storage_options or {})} or None
+        options = {**storage_properties(properties), **named_options(storage_options)} or None
         uses_manifest = is_true("manifest_enabled", manifest_enabled)
         uses_listing = is_true("dir_listing_enabled", dir_listing_enabled)
         location = open_location(root, with_allowed_schemes(options, allowed_base_schemes))
