@@ -138,7 +138,8 @@ def write_dataset(
         `DynamoDBManifestStore`; a URL ``s3+ddb://bucket/path?ddbTableName=T`` selects the latter.
     data_storage_version
         The file version. The default is 2.2 for new tables and the table's own version otherwise. Rows of
-        another 2.x version can be appended to a 2.x table.
+        another 2.x version can be appended to a 2.x table. ``"legacy"`` (0.1) stores nulls of text and
+        binary only: nulls of other types are read as zeros, empty lists or other values, as with pylance.
     use_legacy_format
         Deprecated. True means version ``"legacy"``, False means ``"stable"``.
     enable_v2_manifest_paths, enable_stable_row_ids, auto_cleanup_options

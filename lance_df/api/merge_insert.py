@@ -65,6 +65,15 @@ class MergeInsertBuilder:
         self._condition: str | None = None
         self._unmatched: str | None = None
 
+    def __repr__(self) -> str:
+        table, clauses = self._dataset._table, self._clauses
+        return (
+            f"<lance_df.MergeInsertBuilder of {table.uri} version {table.version}: "
+            f"on=[{', '.join(clauses.on)}], when_matched={clauses.when_matched.name.lower()}, "
+            f"when_not_matched={'insert' if clauses.insert else 'keep'}, "
+            f"when_not_matched_by_source={self._by_source_text()}>"
+        )
+
     def when_matched_update_all(self, condition: str | None = None) -> Self:
         """Update matching rows of the table with the values of the source.
 

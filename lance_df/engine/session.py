@@ -52,6 +52,7 @@ from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.parallel import map_reads
+from lance_df.table.writing.free_location import check_is_no_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -438,6 +439,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         if root is not None:
             location = open_location(root, storage_options)
             location.check_listable()
+            check_is_no_file(location)
             questions: list[Callable[[], bool]] = [
                 location.exists,
                 location.is_file,
@@ -447,7 +449,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
             if not exists:
                 raise NotFoundError(f"{location.uri}: no such folder")
             if is_file:
-                raise InvalidInputError(f"{location.uri}: a file; the folder of the tables is needed")
+                raise InvalidInputError(f"{location.uri}: must be the folder of the tables, it is a file")
             names_of(self).use_folder(self, TableFolder(location, storage_options))
             if is_table:  # the folder is a table itself
                 source = TableSource(location.uri, storage_options=storage_options)

@@ -374,7 +374,7 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
     check_depth(schema)
     next_id = first_id
 
-    def convert(arrow: pa.Field) -> Field:
+    def convert(arrow: pa.Field, path: str) -> Field:
         nonlocal next_id
         field_id = next_id
         next_id += 1
@@ -385,7 +385,10 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
             metadata[EXTENSION_NAME] = data_type.extension_name.encode()
             metadata[EXTENSION_METADATA] = extension_metadata(data_type)
             data_type = data_type.storage_type
-        logical_type = logical_types.from_arrow(data_type)
+        try:
+            logical_type = logical_types.from_arrow(data_type)
+        except UnsupportedFeatureError as err:
+            raise UnsupportedFeatureError(f"column {path!r}: {err}") from err
         if metadata.get(EXTENSION_NAME) in _JSON_STORAGE.get(logical_type, ()):
             logical_type = "json"
             metadata |= {EXTENSION_NAME: STORED_JSON, EXTENSION_METADATA: b""}
@@ -394,13 +397,13 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
             name=arrow.name,
             logical_type=logical_type,
             nullable=arrow.nullable,
-            children=tuple(convert(child) for child in _child_fields(data_type)),
+            children=tuple(convert(child, f"{path}.{child.name}") for child in _child_fields(data_type)),
             metadata=metadata,
             encoding=_legacy_encoding(logical_type),
             primary_key_position=_primary_key_position(metadata),
         )
 
-    fields = tuple(convert(arrow) for arrow in schema)
+    fields = tuple(convert(arrow, arrow.name) for arrow in schema)
     return Schema(fields=fields, metadata=_decoded_metadata(schema.metadata, "the schema"))
 
 

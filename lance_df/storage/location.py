@@ -475,7 +475,8 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     except TypeError:  # bytes among them
         is_usable = False
     if not is_usable:
-        raise InvalidInputError(f"a path or URL is needed, got {uri!r}")
+        problem = " without NUL characters" if isinstance(uri, str) and uri else ""
+        raise InvalidInputError(f"a path or URL{problem} is needed, got {uri!r:.200}")
     options = named_options(storage_options)
     allowed = allowed_schemes(options.pop(ALLOWED_BASE_SCHEMES, ()))
     location = _opened(text, options)
@@ -515,10 +516,14 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
     if isinstance(fs, LocalFileSystem):
         # the path of a URL may be percent-encoded, but fsspec does not decode it
         path = _unquoted(path) if scheme == "file" else path
+        if not text.partition("://")[2]:
+            raise InvalidInputError(f"{text}: names no path; expected a URL such as file:///data/t.lance")
         if "\0" in path:
             raise InvalidInputError(f"a path or URL is needed, got {text!r}")
         path = absolute_path(path)
         return Location(path, path, _LOCAL)
+    if scheme in S3_SCHEMES and not text.partition("://")[2].strip("/"):
+        raise InvalidInputError(f"{text}: names no bucket; expected a URL such as s3://bucket/t.lance")
     if "://" in path:  # such as of http
         return Location(path, path, fs)
     if scheme != "memory":

@@ -35,6 +35,7 @@ from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
+from lance_df.table.writing.free_location import check_is_no_file
 
 
 class DirectoryNamespace(
@@ -74,7 +75,7 @@ class DirectoryNamespace(
     Raises
     ------
     InvalidInputError
-        A property is unknown, or a setting is neither true nor false.
+        A property is unknown, a setting is neither true nor false, or the root is a file.
     UnsupportedFeatureError
         ``__manifest`` needs a newer reader.
     CorruptDataError
@@ -98,6 +99,7 @@ class DirectoryNamespace(
         uses_manifest = is_true("manifest_enabled", manifest_enabled)
         uses_listing = is_true("dir_listing_enabled", dir_listing_enabled)
         location = open_location(root, with_allowed_schemes(options, allowed_base_schemes))
+        check_is_no_file(location)
         self._made_with = {
             "root": location.uri,
             "storage_options": options,
