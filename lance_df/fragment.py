@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from lance_df.api.base import DatasetBase
 from lance_df.api.fragment_changes import FragmentChanges
 from lance_df.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
 from lance_df.api.reading import taken_columns
 from lance_df.api.write_fragments import write_fragments
-from lance_df.arguments import checked_names
+from lance_df.arguments import checked_names, checked_type
 from lance_df.arrow_classes import ArrowFragment
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.progress import FragmentWriteProgress, NoopFragmentWriteProgress
@@ -40,6 +41,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
     """One fragment of one version of a table, as `LanceDataset.get_fragments` returns it."""
 
     def __init__(self, dataset: LanceDataset, index: int) -> None:
+        checked_type(dataset, "dataset", DatasetBase, "a LanceDataset")
         self._ds = dataset
         self._index = index
         self._fragment = dataset._table.fragments[index]
@@ -108,6 +110,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         Query engines pass the schema of the dataset as ``schema``.
         """
         if schema is not None:
+            checked_type(schema, "schema", pa.Schema, "a pyarrow Schema")
             if schema.names != self.schema.names:
                 raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")
             if self._ds._default_scan_options:

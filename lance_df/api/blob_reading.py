@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from lance_df.api.base import DatasetBase
-from lance_df.arguments import checked_integer
+from lance_df.arguments import checked_integer, checked_text
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.table.blobs.columns import find_blobs, read_blobs
 from lance_df.table.reading.take import take_addresses, take_offsets, take_row_ids
@@ -108,7 +108,7 @@ class BlobReading(DatasetBase):
             As for :meth:`take_blobs`; or a range ends after the end of its blob.
         """
         del io_buffer_size, preserve_order
-        if selector not in _TAKES:
+        if checked_text(selector, "selector") not in _TAKES:
             raise InvalidInputError(f"selector is {selector!r:.60}, expected one of {', '.join(_TAKES)}")
         rows = [row for row, _, _ in requests]
         row_addresses, blobs = self._find(blob_column, **{selector: rows})

@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
+from lance_df.api.base import DatasetBase
 from lance_df.api.fragment_metadata import DataFile, FragmentMetadata
 from lance_df.api.row_filters import checked_filter, matching_rows
 from lance_df.api.schema_changes import joined, open_lookup
 from lance_df.api.transforms import open_transform
-from lance_df.arguments import checked_flag, checked_integer, checked_items, checked_text, invalid
+from lance_df.arguments import (
+    checked_flag,
+    checked_integer,
+    checked_items,
+    checked_text,
+    checked_type,
+    invalid,
+)
 from lance_df.errors import InvalidInputError
 from lance_df.progress import NumberedFragments
 from lance_df.records import as_integer
@@ -104,6 +112,7 @@ class FragmentChanges:
             The file has columns that the table does not have.
         """
         checked_integer(fragment_id, "fragment_id", 0)
+        checked_type(dataset, "dataset", DatasetBase, "a LanceDataset")
         file, num_rows = describe_data_file(dataset._table, checked_text(filename, "filename"))
         return FragmentMetadata(fragment_id, [DataFile._of(file)], num_rows)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 import numpy as np
 import pyarrow as pa
 
+from lance_df.api.base import DatasetBase
 from lance_df.api.operation_models import from_transaction
 from lance_df.api.row_filters import check_addressable, check_meaning, matching_rows, retry_options
 from lance_df.arguments import checked_flag, checked_names, checked_type
@@ -33,7 +34,6 @@ from lance_df.table.reading.batches import source_closed
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lance_df.api.base import DatasetBase
     from lance_df.format.operations import Operation
     from lance_df.format.schema import Schema
     from lance_df.operations import Transaction
@@ -59,7 +59,7 @@ class MergeInsertBuilder:
     """
 
     def __init__(self, dataset: DatasetBase, on: str | Iterable[str] | None) -> None:
-        self._dataset = dataset
+        self._dataset = checked_type(dataset, "dataset", DatasetBase, "a LanceDataset")
         self._clauses = MergeClauses(on=key_columns(dataset._table.schema, on))
         self._retry = RetryOptions()
         self._condition: str | None = None

@@ -242,6 +242,7 @@ class SchemaChanges(DatasetBase):
     def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
         """Replace the metadata of a field. Deprecated: use `update_field_metadata`."""
         _deprecated("replace_field_metadata", "update_field_metadata(…, replace=True)")
+        checked_text(field_name, "field_name")
         self.update_field_metadata({field_name: new_metadata}, replace=True)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_df.arguments import checked_type
 from lance_df.compute.compat import PlainSessionContext, udf
 from lance_df.errors import InvalidInputError
 from lance_df.forks import new_lock
@@ -28,6 +27,8 @@ def plain_name(text: str) -> str:
 
 def register_udfs(ctx: PlainSessionContext) -> None:
     """Register `murmur3`, `murmur3_multi` and their typed variants; see `lance_df.udfs.murmur3`."""
+    from lance_df.arguments import checked_type
+
     checked_type(ctx, "ctx", PlainSessionContext, "a datafusion.SessionContext")
     for function in plain_udfs():
         ctx.register_udf(function)

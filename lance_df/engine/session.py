@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from lance_df.arguments import checked_flag, checked_text, checked_type, invalid
 from lance_df.compute.compat import (
     Expr,
     PlainSessionContext,
@@ -52,7 +51,6 @@ from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.parallel import map_reads
-from lance_df.table.writing.free_location import check_is_no_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,7 +122,8 @@ class LanceSession:
         LanceError
             A table cannot be opened.
         """
-        checked_text(query, "query", "the text of a statement")
+        if not isinstance(query, str):
+            raise _invalid("query", query, "the text of a statement")
         if options is not None and not isinstance(options, SQLOptions):
             raise InvalidInputError(f"options are datafusion.SQLOptions, not {type(options).__name__}")
         values = _values_of(param_values)
@@ -197,7 +196,7 @@ class LanceSession:
             except (TypeError, ValueError) as err:
                 if isinstance(err, LanceError):
                     raise
-                raise invalid("table", table, "a table, a frame or a dataset") from err
+                raise _invalid("table", table, "a table, a frame or a dataset") from err
 
     def deregister_table(self, name: str) -> None:
         """Remove the registration of a table, as `datafusion.SessionContext.deregister_table` does.
@@ -219,7 +218,8 @@ class LanceSession:
             _check_name(name)
             import pyarrow.dataset
 
-            checked_type(dataset, "dataset", pyarrow.dataset.Dataset, "a dataset of pyarrow or lance_df")
+            if not isinstance(dataset, pyarrow.dataset.Dataset):
+                raise _invalid("dataset", dataset, "a dataset of pyarrow or lance_df")
             with raised_by_catalog():
                 PlainSessionContext.register_dataset(self, name, dataset)
 
@@ -231,7 +231,7 @@ class LanceSession:
         prune.
         """
         if not hasattr(udf, "_udf"):
-            raise invalid("udf", udf, "a datafusion.ScalarUDF")
+            raise _invalid("udf", udf, "a datafusion.ScalarUDF")
         PlainSessionContext.register_udf(self, udf)
         self._planner.user_functions.add(_name_of(udf))
 
@@ -241,7 +241,7 @@ class LanceSession:
         A function with the name of a DataFusion function replaces it, as in `register_udf`.
         """
         if not hasattr(udaf, "_udaf"):
-            raise invalid("udaf", udaf, "a datafusion.AggregateUDF")
+            raise _invalid("udaf", udaf, "a datafusion.AggregateUDF")
         PlainSessionContext.register_udaf(self, udaf)
         self._planner.user_functions.add(_name_of(udaf))
 
@@ -429,9 +429,10 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
             raise InvalidInputError(f"scan_options is {scan_options!r}, expected a lance_df.ScanOptions")
         if runtime is not None and not isinstance(runtime, RuntimeEnvBuilder):
             raise InvalidInputError(f"runtime is {runtime!r}, expected a datafusion.RuntimeEnvBuilder")
-        if config is not None:
-            checked_type(config, "config", SessionConfig, "a datafusion.SessionConfig")
-        checked_flag(read_only, "read_only")
+        if not isinstance(config, SessionConfig | None):
+            raise _invalid("config", config, "a datafusion.SessionConfig")
+        if not isinstance(read_only, bool):
+            raise _invalid("read_only", read_only, "True or False")
         config = (config or SessionConfig()).with_information_schema(True)
         construct = super().__init__
         # native code makes a SystemError of a KeyboardInterrupt
@@ -439,7 +440,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         if root is not None:
             location = open_location(root, storage_options)
             location.check_listable()
-            check_is_no_file(location)
+            location.check_is_folder()
             questions: list[Callable[[], bool]] = [
                 location.exists,
                 location.is_file,
@@ -505,9 +506,15 @@ def enable(ctx: SomeContext) -> SomeContext:
     return ctx
 
 
+def _invalid(argument: str, value: object, expected: str) -> InvalidInputError:
+    from lance_df.arguments import invalid
+
+    return invalid(argument, value, expected)
+
+
 def _check_name(name: object) -> None:
-    if not checked_text(name, "name", "the name of a table"):
-        raise invalid("name", name, "the name of a table")
+    if not isinstance(name, str) or not name:
+        raise _invalid("name", name, "the name of a table")
 
 
 def _name_of(function: Any) -> str:

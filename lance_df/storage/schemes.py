@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
-from lance_df.storage.options import named_options
 
 ALLOWED_BASE_SCHEMES: Final = "allowed_base_schemes"
 """The storage option with the input of :func:`allowed_schemes`; it is not passed to filesystems."""
@@ -91,6 +90,8 @@ def with_allowed_schemes(
     """Return storage options that also hold the schemes of an argument ``allowed_base_schemes``."""
     if names is None:
         return storage_options
+    from lance_df.storage.options import named_options
+
     options = named_options(storage_options)
     schemes = allowed_schemes(names) | allowed_schemes(options.get(ALLOWED_BASE_SCHEMES, ()))
     return {**options, ALLOWED_BASE_SCHEMES: tuple(sorted(schemes))}

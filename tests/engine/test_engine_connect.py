@@ -88,7 +88,7 @@ def test_a_table_as_the_root(root):
     write(root / "plain", 5)
     assert count(lance_df.connect(root / "plain"), "plain") == 5
     assert count(lance_df.connect(root / "trips.lance"), "trips") == 4
-    with pytest.raises(InvalidInputError, match=r"notes\.txt: a file"):
+    with pytest.raises(InvalidInputError, match=r"notes\.txt: must be a folder"):
         lance_df.connect(root / "notes.txt")
 
 

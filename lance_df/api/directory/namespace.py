@@ -35,7 +35,6 @@ from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
-from lance_df.table.writing.free_location import check_is_no_file
 
 
 class DirectoryNamespace(
@@ -99,7 +98,7 @@ class DirectoryNamespace(
         uses_manifest = is_true("manifest_enabled", manifest_enabled)
         uses_listing = is_true("dir_listing_enabled", dir_listing_enabled)
         location = open_location(root, with_allowed_schemes(options, allowed_base_schemes))
-        check_is_no_file(location)
+        location.check_is_folder()
         self._made_with = {
             "root": location.uri,
             "storage_options": options,

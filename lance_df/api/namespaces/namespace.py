@@ -29,7 +29,6 @@ from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
 from lance_df.storage import Location, open_location
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.metadata.versions import VERSIONS_DIR
-from lance_df.table.writing.free_location import check_is_no_file
 from lance_df.table.writing.schema_rules import check_schema
 
 
@@ -90,7 +89,7 @@ class PartitionedNamespace(
             A type cannot be stored.
         """
         location = open_location(root, with_allowed_schemes(storage_options, allowed_base_schemes))
-        check_is_no_file(location)
+        location.check_is_folder()
         location.check_listable()
         columns = NamespaceSchema.create(checked_type(schema, "schema", pa.Schema, "a pyarrow Schema"))
         check_schema(columns.columns, FILE_VERSION)

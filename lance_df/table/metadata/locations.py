@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lance_df.arguments import checked_mapping, checked_text, invalid
 from lance_df.records import dataclass
 from lance_df.storage import open_location
 from lance_df.storage.options import named_options
@@ -58,6 +57,8 @@ def locate_table(
         The URL's scheme needs an extra that is not installed.
     """
     if external_store is not None and not hasattr(external_store, "put_if_absent"):
+        from lance_df.arguments import invalid
+
         raise invalid("external_store", external_store, "a SQLiteManifestStore or a DynamoDBManifestStore")
     if isinstance(uri, str) and uri.startswith("s3+ddb://"):
         from lance_df.table.metadata.external_store_dynamodb import DynamoDBManifestStore, parse_dynamodb_url
@@ -68,6 +69,8 @@ def locate_table(
     options.pop(_DYNAMODB_ENDPOINT, None)
     of_table, elsewhere = _split(options)
     if base_store_params is not None:
+        from lance_df.arguments import checked_mapping, checked_text
+
         of_bases = checked_mapping(base_store_params, "base_store_params", "a dict of options by path")
         elsewhere |= {
             checked_text(path, "a path in base_store_params").rstrip("/"): named_options(params)
