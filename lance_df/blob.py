@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from lance_df.arguments import (
+    checked_flag,
+    checked_integer,
+    checked_items,
+    checked_text,
+    checked_type,
+)
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import BLOB_EXTENSION
 from lance_df.storage import ByteRange
@@ -53,6 +60,13 @@ class Blob:
     size: int | None = None
 
     def __post_init__(self) -> None:
+        if self.data is not None:
+            checked_type(self.data, "data", bytes, "bytes")
+        if self.uri is not None:
+            checked_text(self.uri, "uri")
+        for name in ("position", "size"):
+            if getattr(self, name) is not None:
+                checked_integer(getattr(self, name), name, 0)
         if (self.data is None) == (self.uri is None):
             raise InvalidInputError("a blob needs either bytes or a URI; use None for a null blob")
         if self.uri == "":
@@ -65,7 +79,9 @@ class Blob:
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
         """Return a blob with these bytes."""
-        return cls(data=bytes(data))
+        # of an integer, bytes() would make as many zeros
+        kinds = (bytes, bytearray, memoryview)
+        return cls(data=bytes(checked_type(data, "data", kinds, "bytes, a bytearray or a memoryview")))
 
     @classmethod
     def from_uri(cls, uri: str, position: int | None = None, size: int | None = None) -> Self:
@@ -120,7 +136,8 @@ def blob_array(values: Sequence[Any]) -> BlobArray:
     InvalidInputError
         A value is none of these.
     """
-    storage = pa.array([_as_struct(value) for value in values], _STORAGE)
+    given = checked_items(values, "values", "a list of blobs")
+    storage = pa.array([_as_struct(value) for value in given], _STORAGE)
     array: BlobArray = pa.ExtensionArray.from_storage(BlobType(), storage)
     return array
 
@@ -168,7 +185,8 @@ def blob_field(
         if type(value) is not int or value < least:
             raise InvalidInputError(f"{argument} must be an integer of at least {least}, got {value!r:.60}")
         metadata[key.encode()] = str(value).encode()
-    return pa.field(name, BlobType(), nullable, metadata or None)
+    checked_flag(nullable, "nullable")
+    return pa.field(checked_text(name, "name"), BlobType(), nullable, metadata or None)
 
 
 class BlobFile(io.RawIOBase):

@@ -28,10 +28,11 @@ from lance_df.api.maintenance import Maintenance
 from lance_df.api.merge_insert import MergeInsertBuilder
 from lance_df.api.namespaces.tables import table_location
 from lance_df.api.optimizer import DatasetOptimizer
-from lance_df.api.reading import Reading, integer
+from lance_df.api.reading import Reading
 from lance_df.api.row_changes import RowChanges
 from lance_df.api.schema_changes import AlterColumn, SchemaChanges
 from lance_df.api.version_list import VersionList
+from lance_df.arguments import checked_integer
 from lance_df.errors import InvalidInputError
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.walk import has_unknown
@@ -437,7 +438,7 @@ class LanceDataset(
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """Return the fragment with this id, or None."""
-        wanted = integer(fragment_id, "fragment_id")
+        wanted = checked_integer(fragment_id, "fragment_id")
         index = self._table.fragments.position(wanted) if wanted.bit_length() < 64 else None
         return None if index is None else LanceFragment(self, index)
 

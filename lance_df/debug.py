@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from lance_df.errors import InvalidInputError
+from lance_df.arguments import checked_integer, checked_type
 from lance_df.format.fragments import Fragment
 from lance_df.format.manifest import Manifest
 from lance_df.format.schema import Field, Schema
@@ -17,27 +17,31 @@ from lance_df.format.transaction import Transaction
 if TYPE_CHECKING:
     from lance_df.dataset import LanceDataset
     from lance_df.fragment import FragmentMetadata
+    from lance_df.table.table import Table
 
 __all__ = ["format_fragment", "format_manifest", "format_schema", "list_transactions"]
 
 _INDENT = "    "
-_NOT_SHOWN = frozenset({"origin", "origin_schema", "dictionary_values", "hashes"})
+_NOT_SHOWN = frozenset({"origin", "origin_schema", "dictionary_values", "hashes", "_by_name"})
 
 
 def format_schema(dataset: LanceDataset) -> str:
     """Return the schema of a table with its field ids, as text."""
-    return _text(dataset._table.schema)
+    return _text(_table_of(dataset).schema)
 
 
 def format_manifest(dataset: LanceDataset) -> str:
     """Return the manifest of a version as text: its fragments and files, flags and settings."""
-    return _text(dataset._table.manifest)
+    return _text(_table_of(dataset).manifest)
 
 
 def format_fragment(fragment: FragmentMetadata, dataset: LanceDataset) -> str:
     """Return a fragment as text, with the fields of the table that each of its files has."""
+    from lance_df.fragment import FragmentMetadata
+
+    checked_type(fragment, "fragment", FragmentMetadata, "a FragmentMetadata")
     described = fragment._to_format()
-    schema = dataset._table.schema
+    schema = _table_of(dataset).schema
     files = []
     for file in described.files:
         known = set(file.fields)
@@ -78,12 +82,17 @@ def list_transactions(dataset: LanceDataset, max_transactions: int = 10) -> list
     InvalidInputError
         ``max_transactions`` is less than 1.
     """
-    if max_transactions < 1:
-        raise InvalidInputError(f"max_transactions is {max_transactions}, expected at least 1")
-    table = dataset._table
+    checked_integer(max_transactions, "max_transactions", 1)
+    table = _table_of(dataset)
     versions = [number for number in table.history.numbers() if number <= table.version]
     made = map(table.transaction, reversed(versions[-max_transactions:]))
     return [_text(transaction) for transaction in made if transaction is not None]
+
+
+def _table_of(dataset: LanceDataset) -> Table:
+    from lance_df.dataset import LanceDataset
+
+    return checked_type(dataset, "dataset", LanceDataset, "a LanceDataset")._table
 
 
 @dataclasses.dataclass(frozen=True)

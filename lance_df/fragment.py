@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from lance_df.api.base import DatasetBase
 from lance_df.api.fragment_changes import FragmentChanges
 from lance_df.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
 from lance_df.api.reading import taken_columns
 from lance_df.api.write_fragments import write_fragments
+from lance_df.arguments import checked_names, checked_type
 from lance_df.arrow_classes import ArrowFragment
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.progress import FragmentWriteProgress, NoopFragmentWriteProgress
@@ -39,6 +41,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
     """One fragment of one version of a table, as `LanceDataset.get_fragments` returns it."""
 
     def __init__(self, dataset: LanceDataset, index: int) -> None:
+        checked_type(dataset, "dataset", DatasetBase, "a LanceDataset")
         self._ds = dataset
         self._index = index
         self._fragment = dataset._table.fragments[index]
@@ -107,6 +110,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         Query engines pass the schema of the dataset as ``schema``.
         """
         if schema is not None:
+            checked_type(schema, "schema", pa.Schema, "a pyarrow Schema")
             if schema.names != self.schema.names:
                 raise InvalidInputError(
                     "the schema of a scan cannot differ from the schema of its dataset; select columns with "
@@ -161,8 +165,8 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         InvalidInputError
             There is no row at such a position.
         """
-        if not isinstance(columns, Mapping | str | None):
-            columns = list(dict.fromkeys(columns))
+        if not isinstance(columns, Mapping | None):
+            columns = list(dict.fromkeys(checked_names(columns, "columns")))
         table = self._ds._table
         return taken_columns(
             table,
@@ -181,7 +185,7 @@ class LanceFragment(FragmentChanges, ArrowFragment):
         if isinstance(columns, Mapping):
             appended = {"_rowaddr": "_rowaddr"} if with_row_address else {}
             return FragmentSession(self, {**columns, **appended})
-        names = list(self._ds._table.schema.names if columns is None else columns)
+        names = self._ds._table.schema.names if columns is None else checked_names(columns, "columns")
         return FragmentSession(self, [*names, "_rowaddr"] if with_row_address else names)
 
     def validate(self) -> None:

@@ -45,6 +45,9 @@ class NamespaceScanner(LanceScanner):
                     "fragments belong to its members; open a member with lance_df.dataset"
                 )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NamespaceScanner, (self._ds, self._options)
+
     @property
     def _stored_schema(self) -> Schema:
         columns: Schema = self._table.manifest.schema.columns

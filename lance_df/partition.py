@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from lance_df.arguments import checked_names
 from lance_df.namespace.spec.partition_by import PartitionBy
 from lance_df.namespace.spec.transforms import Transform, TransformKind
 
@@ -81,4 +82,4 @@ def expression(
 
 
 def _names(columns: list[str] | str) -> tuple[str, ...]:
-    return (columns,) if isinstance(columns, str) else tuple(columns)
+    return (columns,) if isinstance(columns, str) else tuple(checked_names(columns, "columns"))

@@ -61,6 +61,9 @@ class LanceScanner(ArrowScanner):
         self._table: Any = dataset._table
         self._options = options
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LanceScanner, (self._ds, self._options)
+
     def __repr__(self) -> str:
         # compared as text: a comparison of an expression is an expression
         parts = [
@@ -411,6 +414,9 @@ class ScannerOfResult(LanceScanner):
         if not isinstance(filter, pc.Expression | None):
             raise InvalidInputError(f"expected a pyarrow expression, got {type(filter).__name__}")
         self._filter = pc.scalar(True) if filter is None else filter
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ScannerOfResult, (self._scanner, self._columns, self._filter)
 
     @property
     def projected_schema(self) -> pa.Schema:

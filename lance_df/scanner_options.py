@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import pyarrow.compute as pc
 
+from lance_df.arguments import checked_flag, checked_items, invalid
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.records import as_integer, dataclass
 
@@ -25,6 +26,10 @@ Filter: TypeAlias = str | pc.Expression | None
 _ALL_COLUMNS = ("*",)
 _MAX_ROWS = 2**63 - 1
 _BATCH_SIZE_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
+_FLAGS = (
+    *("with_row_id", "with_row_address", "include_deleted_rows", "strict_batch_size"),
+    *("use_stats", "use_scalar_index"),
+)
 _BLOB_HANDLING = ("all_binary", "blobs_descriptions")
 _REFUSED = (
     "nearest",
@@ -147,6 +152,9 @@ class ScannerOptions:
                     raise InvalidInputError(f"{name.capitalize()} must be non-negative, got {value}")
                 raise InvalidInputError(f"{name} must be an integer of at least {least}, got {value!r}")
             object.__setattr__(self, name, number)
+        for name in _FLAGS:
+            if getattr(self, name) is not None:
+                checked_flag(getattr(self, name), name)
         if self.include_deleted_rows and not self.with_row_id:
             raise InvalidInputError(
                 "include_deleted_rows is set but with_row_id is false; a null _rowid marks deleted rows"
@@ -157,10 +165,7 @@ class ScannerOptions:
                 f"{self.scan_stats_callback!r:.60}"
             )
         if isinstance(self.columns, str) or not isinstance(self.columns, Sequence | Mapping | None):
-            raise InvalidInputError(
-                "columns must be a list of names or a dict of names and expressions, got "
-                f"{self.columns!r:.60}"
-            )
+            raise invalid("columns", self.columns, "a list of names or a dict of names and expressions")
         items = self.columns.items() if isinstance(self.columns, Mapping) else zip(self.columns or ())
         for text in itertools.chain.from_iterable(items):
             if not isinstance(text, str):
@@ -330,8 +335,11 @@ class ScannerBuilder:
 
     def order_by(self, orderings: Sequence[ColumnOrdering | str] | None) -> Self:
         """Sort the rows. A column name alone means ascending order with nulls last."""
-        keys = tuple(ColumnOrdering(each) if isinstance(each, str) else each for each in orderings or ())
-        self._values["order_by"] = keys
+        expected = "a list of column names or ColumnOrdering objects"
+        given = checked_items(() if orderings is None else orderings, "order_by", expected)
+        self._values["order_by"] = tuple(
+            ColumnOrdering(each) if isinstance(each, str) else each for each in given
+        )
         return self
 
     def blob_handling(self, blob_handling: str | None) -> Self:

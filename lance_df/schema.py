@@ -7,6 +7,7 @@ from typing import Self
 import pyarrow as pa
 
 from lance_df.api.json_schema import json_to_schema, schema_to_json
+from lance_df.arguments import checked_text
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Field, Schema, schema_from_arrow
 
@@ -94,7 +95,7 @@ class LanceSchema:
 
     def field_case_insensitive(self, name: str) -> LanceField | None:
         """Return the column with this name, or else a column whose name differs only in case, or None."""
-        exact = self.field(name)
+        exact = self.field(checked_text(name, "name"))
         matches = (f for f in self._schema.fields if f.name.casefold() == name.casefold())
         return exact or next((LanceField(field) for field in matches), None)
 

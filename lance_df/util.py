@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+from lance_df.arguments import checked_type
 from lance_df.errors import InvalidInputError
 
 __all__ = ["sanitize_ts", "td_to_micros"]
@@ -31,4 +32,4 @@ def sanitize_ts(ts: dt.datetime | str) -> dt.datetime:
 
 def td_to_micros(td: dt.timedelta) -> int:
     """Return a duration in microseconds."""
-    return td // dt.timedelta(microseconds=1)
+    return checked_type(td, "td", dt.timedelta, "a datetime.timedelta") // dt.timedelta(microseconds=1)

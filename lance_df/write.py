@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from lance_df.arguments import checked_flag, checked_mapping, checked_names
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.namespace.directory.folders import holds_table
 from lance_df.operations import LANCE_COMMIT_MESSAGE_KEY
@@ -17,7 +18,7 @@ from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.commit.lock import checked_lock
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.maintenance.auto_cleanup import auto_cleanup
-from lance_df.table.metadata.base_paths_write import DatasetBasePath, as_base_path
+from lance_df.table.metadata.base_paths_write import DatasetBasePath, as_base_paths
 from lance_df.table.metadata.locations import TableLocation, locate_table
 from lance_df.table.open import table_at
 from lance_df.table.writing.fragment_writer import FileLimits
@@ -102,7 +103,8 @@ def write_dataset(
         Streams are consumed batch by batch. Memory is bounded by the size of pages, not by the size of the
         input. Files in a store are opened with ``storage_options``.
     uri
-        The folder of the table or branch; or a dataset, in which case its branch is written to.
+        The folder of the table or branch; or a dataset, in which case its branch is written to. A table that
+        was opened and no longer exists is created again only by its path, or in mode ``"create"``.
     schema
         The schema to write. It determines the order of the columns. Data of other types is cast to it if no
         value is lost, except that floats may lose digits. From pandas frames, dicts and files only the
@@ -136,7 +138,8 @@ def write_dataset(
         `DynamoDBManifestStore`; a URL ``s3+ddb://bucket/path?ddbTableName=T`` selects the latter.
     data_storage_version
         The file version. The default is 2.2 for new tables and the table's own version otherwise. Rows of
-        another 2.x version can be appended to a 2.x table.
+        another 2.x version can be appended to a 2.x table. ``"legacy"`` (0.1) stores nulls of text and
+        binary only: nulls of other types are read as zeros, empty lists or other values, as with pylance.
     use_legacy_format
         Deprecated. True means version ``"legacy"``, False means ``"stable"``.
     enable_v2_manifest_paths, enable_stable_row_ids, auto_cleanup_options
@@ -178,6 +181,8 @@ def write_dataset(
     AlreadyExistsError
         The mode is ``"create"`` and the table exists; or, in any mode, ``uri`` is a namespace. Use
         `PartitionedNamespace` or `DirectoryNamespace` to write to a namespace.
+    DatasetNotFoundError
+        ``uri`` is a dataset whose table no longer exists.
     ConflictError
         Another writer changed the table in a way that conflicts with this write.
     UnsupportedFeatureError
@@ -191,6 +196,13 @@ def write_dataset(
     lock = checked_lock(commit_lock)
     if uri is None:
         raise InvalidInputError("a path or URL, or a dataset, is needed")
+    _check_flags(
+        enable_stable_row_ids=enable_stable_row_ids,
+        enable_v2_manifest_paths=enable_v2_manifest_paths,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+        statistics=statistics,
+        **({} if target_all_bases is None else {"target_all_bases": target_all_bases}),
+    )
     options = WriteOptions(
         limits=FileLimits.given(
             max_rows=max_rows_per_file,
@@ -204,8 +216,8 @@ def write_dataset(
         v2_manifest_names=enable_v2_manifest_paths,
         config=_cleanup_config(auto_cleanup_options),
         properties=_properties(commit_message, transaction_properties),
-        initial_bases=tuple(as_base_path(base) for base in initial_bases or ()),
-        target_bases=tuple(target_bases or ()),
+        initial_bases=() if initial_bases is None else as_base_paths(initial_bases, "initial_bases"),
+        target_bases=() if target_bases is None else tuple(checked_names(target_bases, "target_bases")),
         target_all_bases=target_all_bases,
         progress=None if progress is None else ReportedProgress(progress),
         statistics=statistics,
@@ -222,7 +234,9 @@ def write_dataset(
         known, name, storage_options = uri._table, uri.uri, uri._storage_options
         target = TableLocation(known.location, known.shared.external_store)
         lock = lock or known.shared.commit_lock
-        options = dataclasses.replace(options, known=known)
+        # "create" may make a table that was dropped again, but not a branch, which only create_branch() lists
+        if mode != "create" or known.branch is not None:
+            options = dataclasses.replace(options, known=known)
     else:
         known, name = None, str(uri)
         storage_options = with_allowed_schemes(storage_options, allowed_base_schemes)
@@ -254,6 +268,11 @@ def _refuse(**arguments: object) -> None:
             raise UnsupportedFeatureError(f"write_dataset does not support {name}")
 
 
+def _check_flags(**arguments: object) -> None:
+    for name, value in arguments.items():
+        checked_flag(value, name)
+
+
 def _file_version(data_storage_version: str | None, use_legacy_format: bool | None) -> str | None:
     if use_legacy_format is None:
         return data_storage_version
@@ -264,7 +283,7 @@ def _file_version(data_storage_version: str | None, use_legacy_format: bool | No
 
 
 def _properties(message: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:
-    merged = dict(properties or {})
+    merged = dict(checked_mapping(properties or {}, "transaction_properties", "a dict of texts"))
     if message is not None:
         merged[LANCE_COMMIT_MESSAGE_KEY] = message
     if not all(isinstance(text, str) for pair in merged.items() for text in pair):
@@ -278,7 +297,8 @@ def _cleanup_config(options: AutoCleanupConfig | None) -> dict[str, str]:
     """Return the configuration with which commits clean up, including commits of pylance."""
     if options is None:
         return {}
-    values: dict[str, object] = {**_CLEANUP_DEFAULTS, **options}
+    given = checked_mapping(options, "auto_cleanup_options")
+    values: dict[str, object] = {**_CLEANUP_DEFAULTS, **given}
     interval, seconds = values["interval"], values["older_than_seconds"]
     if not (isinstance(interval, int) and isinstance(seconds, int) and interval >= 0 and seconds >= 0):
         raise InvalidInputError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from lance_df.api.base import DatasetBase
-from lance_df.api.reading import integer
+from lance_df.arguments import checked_integer, checked_text
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.table.blobs.columns import find_blobs, read_blobs
 from lance_df.table.reading.take import take_addresses, take_offsets, take_row_ids
@@ -56,7 +56,7 @@ class BlobReading(DatasetBase):
         """
         from lance_df.blob import BlobFile
 
-        if integer(buffer_size, "buffer_size") < 0:
+        if checked_integer(buffer_size, "buffer_size") < 0:
             raise InvalidInputError(f"buffer_size is {buffer_size}, expected a number of bytes")
         _, blobs = self._find(blob_column, ids, addresses, indices)
         return [None if blob is None else BlobFile(blob) for blob in blobs]
@@ -108,7 +108,7 @@ class BlobReading(DatasetBase):
             As for :meth:`take_blobs`; or a range ends after the end of its blob.
         """
         del io_buffer_size, preserve_order
-        if selector not in _TAKES:
+        if checked_text(selector, "selector") not in _TAKES:
             raise InvalidInputError(f"selector must be one of {', '.join(_TAKES)}, got {selector!r:.60}")
         rows = [row for row, _, _ in requests]
         row_addresses, blobs = self._find(blob_column, **{selector: rows})

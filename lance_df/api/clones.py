@@ -7,10 +7,16 @@ import os
 from typing import TYPE_CHECKING, Any, Self
 
 from lance_df.api.base import DatasetBase
+from lance_df.arguments import checked_mapping, checked_text
 from lance_df.format.operations import UpdateBases
 from lance_df.refs import resolve_reference
 from lance_df.table.clones import create_branch, deep_clone, shallow_clone
-from lance_df.table.metadata.base_paths_write import DatasetBasePath, checked_bases, moved_bases
+from lance_df.table.metadata.base_paths_write import (
+    DatasetBasePath,
+    as_base_paths,
+    checked_bases,
+    moved_bases,
+)
 from lance_df.table.metadata.locations import locate_table
 from lance_df.table.open import table_at
 from lance_df.table.table import open_ref
@@ -138,7 +144,8 @@ class Clones(DatasetBase):
         ConflictError
             Another writer registered the same id, name or path in the meantime.
         """
-        bases = checked_bases(new_bases, self._table.manifest.base_paths, self._table.location)
+        given = as_base_paths(new_bases, "new_bases")
+        bases = checked_bases(given, self._table.manifest.base_paths, self._table.location)
         self._commit(UpdateBases(bases), properties=transaction_properties)
         return self
 
@@ -171,7 +178,10 @@ class Clones(DatasetBase):
         ConflictError
             Another writer changed the base paths, or wrote to one of them, in the meantime.
         """
-        bases = moved_bases(self._table.manifest.base_paths, moves, self._table.location)
+        changed = checked_mapping(moves, "moves", "a dict of old and new paths")
+        for path in (*changed, *changed.values()):
+            checked_text(path, "a path in moves", "a path or URL")
+        bases = moved_bases(self._table.manifest.base_paths, changed, self._table.location)
         self._commit(UpdateBases((), moved_bases=bases), properties=transaction_properties)
         return self
 

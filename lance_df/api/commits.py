@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.operation_models import from_transaction, overwrite_model, to_model
+from lance_df.arguments import checked_flag, checked_integer, checked_items, checked_type
 from lance_df.errors import (
     AlreadyExistsError,
     DatasetNotFoundError,
@@ -122,10 +123,15 @@ class Commits(DatasetBase):
             transaction = operation
         else:
             transaction = _transaction(operation, read_version, commit_message)
+        stable_row_ids = enable_stable_row_ids is not None and checked_flag(
+            enable_stable_row_ids, "enable_stable_row_ids"
+        )
+        if enable_v2_manifest_paths is not None:
+            checked_flag(enable_v2_manifest_paths, "enable_v2_manifest_paths")
         options = CommitOptions(
             max_retries=max_retries,
             commit_timeout=commit_timeout,
-            detached=bool(detached),
+            detached=detached is not None and checked_flag(detached, "detached"),
             lock=checked_lock(commit_lock),
         )
         uri, table, storage_options = _opened(base_uri, storage_options)
@@ -137,7 +143,7 @@ class Commits(DatasetBase):
                     storage_options,
                     NamingScheme.V1 if enable_v2_manifest_paths is False else NamingScheme.V2,
                     options,
-                    stable_row_ids=bool(enable_stable_row_ids),
+                    stable_row_ids=stable_row_ids,
                 )
             except AlreadyExistsError:
                 # another writer may have created the table meanwhile
@@ -174,8 +180,10 @@ class Commits(DatasetBase):
         UnsupportedFeatureError
             A transaction is not an append.
         """
+        transactions = checked_items(transactions, "transactions", "a list of Transaction objects")
         fragments = []
         for transaction in transactions:
+            checked_type(transaction, "an item of transactions", Transaction, "a Transaction")
             if not isinstance(transaction.operation, LanceOperation.Append):
                 raise UnsupportedFeatureError("only appends can be committed together")
             fragments += transaction.operation.fragments
@@ -233,10 +241,9 @@ class Commits(DatasetBase):
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """Return the transactions of the newest versions up to this one, newest first."""
-        if recent_transactions < 1:
-            raise InvalidInputError(f"recent_transactions is {recent_transactions}, expected at least 1")
+        num_versions = checked_integer(recent_transactions, "recent_transactions", 1)
         versions = [number for number in self._table.history.numbers() if number <= self._table.version]
-        return [self.read_transaction(version) for version in reversed(versions[-recent_transactions:])]
+        return [self.read_transaction(version) for version in reversed(versions[-num_versions:])]
 
     def validate(self) -> None:
         """Check that the table is intact: its manifest, every file that the manifest names, and all rows.

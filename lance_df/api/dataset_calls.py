@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
+from lance_df.arguments import checked_items, invalid
 from lance_df.arrow_classes import ArrowDataset
 from lance_df.errors import InvalidInputError, MissingDependencyError, UnsupportedFeatureError
 from lance_df.interrupts import imports_finished
@@ -123,19 +124,20 @@ class DatasetCalls(ArrowDataset):
 
     def sort_by(self, sorting: str | Sequence[tuple[str, str]], **options: Any) -> pyarrow.dataset.Dataset:
         """Return the rows in sorted order, in memory."""
+        keys = [(sorting, "ascending")] if isinstance(sorting, str) else _sort_keys(sorting)
         rows = self.scanner(**options).to_table()
         with _arrow_errors("sorted"):
-            return pyarrow.dataset.dataset(rows.sort_by(sorting))
+            return pyarrow.dataset.dataset(rows.sort_by(keys))
 
     def join(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
         """Return the join with another dataset, in memory. Arguments are those of `pyarrow.Table.join`."""
-        left, right = self.scanner().to_table(), right_dataset.to_table()
+        left, right = self.scanner().to_table(), _joined_table(right_dataset)
         with _arrow_errors("joined"):
             return pyarrow.dataset.dataset(left.join(right, *args, **options))
 
     def join_asof(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
         """Return the as-of join with another dataset, in memory; see `pyarrow.Table.join_asof`."""
-        left, right = self.scanner().to_table(), right_dataset.to_table()
+        left, right = self.scanner().to_table(), _joined_table(right_dataset)
         with _arrow_errors("joined"):
             return pyarrow.dataset.dataset(left.join_asof(right, *args, **options))
 
@@ -145,10 +147,24 @@ class DatasetCalls(ArrowDataset):
         raise UnsupportedFeatureError("the schema of a Lance table cannot be replaced; use alter_columns")
 
 
+def _sort_keys(sorting: Any) -> list[tuple[str, str]]:
+    expected = "a column or a list of (column, order)"
+    keys = checked_items(sorting, "sorting", expected)
+    if not all(isinstance(key, tuple | list) and len(key) == 2 for key in keys):
+        raise invalid("sorting", keys, expected)
+    return [(column, order) for column, order in keys]
+
+
+def _joined_table(right_dataset: Any) -> pa.Table:
+    if not callable(getattr(right_dataset, "to_table", None)):
+        raise invalid("right_dataset", right_dataset, "a dataset")
+    return right_dataset.to_table()
+
+
 @contextmanager
 def _arrow_errors(done: str) -> Iterator[None]:
     """Raise what pyarrow says of columns that it cannot sort or join as `InvalidInputError`."""
     try:
         yield
-    except (pa.ArrowException, KeyError) as err:
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as err:
         raise InvalidInputError(f"the rows cannot be {done} in memory: {err}; try SQL instead") from err

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.api.dataset_calls import DatasetCalls
+from lance_df.arguments import checked_type
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,9 @@ class FilteredDataset(DatasetCalls):
     """
 
     def __init__(self, source: LanceDataset | PartitionedNamespace) -> None:
-        self._source = source
+        self._source = checked_type(
+            source, "source", DatasetCalls, "a LanceDataset or a PartitionedNamespace"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FilteredDataset, (self._source,)

@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
+from lance_df.api.base import DatasetBase
 from lance_df.api.fragment_metadata import DataFile, FragmentMetadata
 from lance_df.api.row_filters import checked_filter, matching_rows
 from lance_df.api.schema_changes import joined, open_lookup
 from lance_df.api.transforms import open_transform
+from lance_df.arguments import (
+    checked_flag,
+    checked_integer,
+    checked_items,
+    checked_text,
+    checked_type,
+    invalid,
+)
 from lance_df.errors import InvalidInputError
 from lance_df.progress import NumberedFragments
+from lance_df.records import as_integer
 from lance_df.schema import LanceSchema
 from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.row_set import RowSet
@@ -25,6 +35,8 @@ from lance_df.table.evolution.patch_columns import patched
 from lance_df.udf import BatchUDF
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from lance_df.dataset import LanceDataset
     from lance_df.format.fragments import Fragment
     from lance_df.format.operations import Merge
@@ -99,7 +111,9 @@ class FragmentChanges:
         InvalidInputError
             The file has columns that the table does not have.
         """
-        file, num_rows = describe_data_file(dataset._table, filename)
+        checked_integer(fragment_id, "fragment_id", 0)
+        checked_type(dataset, "dataset", DatasetBase, "a LanceDataset")
+        file, num_rows = describe_data_file(dataset._table, checked_text(filename, "filename"))
         return FragmentMetadata(fragment_id, [DataFile._of(file)], num_rows)
 
     def delete(self, predicate: str) -> FragmentMetadata | None:
@@ -119,7 +133,7 @@ class FragmentChanges:
         InvalidInputError
             There is no row at such an offset.
         """
-        rows = np.unique(np.fromiter(offsets, np.int64))
+        rows = np.unique(_offsets(offsets))
         num_rows = self._ds._table.fragment_rows(self._fragment)
         if len(rows) and not 0 <= rows[0] <= rows[-1] < num_rows:
             raise InvalidInputError(
@@ -177,6 +191,7 @@ class FragmentChanges:
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
     ) -> tuple[FragmentMetadata, LanceSchema]:
         """Add the columns of other data to this fragment; see `LanceDataset.merge` and `merge_columns`."""
+        checked_text(left_on, "left_on", "a column name")
         lookup = open_lookup(data_obj, right_on or left_on, schema)
         table = self._ds._table
         with columns_added(
@@ -216,7 +231,19 @@ class FragmentChanges:
         -------
         The fragment and the ids of the updated fields, for `LanceOperation.Update`; and the bitmap.
         """
+        checked_text(left_on, "left_on", "a column name")
+        checked_flag(with_offsets, "with_offsets")
         lookup = open_lookup(data_obj, right_on or left_on, schema)
         result = patched(self._ds._table, self._fragment, left_on, lookup)
         described, ids = FragmentMetadata._of(result.fragment), list(result.field_ids)
         return (described, ids, result.offsets.serialize()) if with_offsets else (described, ids)
+
+
+def _offsets(given: Any) -> npt.NDArray[np.int64]:
+    expected = "integers from 0"
+    if isinstance(given, np.ndarray | pa.Array | pa.ChunkedArray):
+        given = given.tolist() if isinstance(given, np.ndarray) else given.to_pylist()
+    offsets = [as_integer(each) for each in checked_items(given, "offsets", expected)]
+    if any(each is None or not 0 <= each < 2**63 for each in offsets):
+        raise invalid("offsets", given, expected)
+    return np.array(offsets, np.int64)

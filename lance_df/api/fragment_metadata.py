@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from lance_df.api.base import DatasetBase
+from lance_df.arguments import checked_text, checked_type
 from lance_df.errors import InvalidInputError
 from lance_df.format import fragments
 from lance_df.format.fragments import DeletionFileType, Fragment, Spilled
@@ -57,6 +59,8 @@ class DataFile:
         InvalidInputError
             The file has columns that the table does not have.
         """
+        checked_type(dataset, "dataset", DatasetBase, "a LanceDataset")
+        checked_text(path, "path")
         return cls._of(describe_data_file(dataset._table, path, base_id=base_id)[0])
 
     def field_ids(self) -> list[int]:
@@ -297,8 +301,8 @@ def _sequence_from_json(value: Mapping[str, list[int]] | None) -> bytes | None:
 def _parsed(text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
-    except ValueError as err:
-        raise InvalidInputError(f"not valid JSON: {text!r:.80}") from err
+    except (TypeError, ValueError) as err:
+        raise InvalidInputError(f"expected JSON text, got {text!r:.80}") from err
     if not isinstance(values, dict):
         raise InvalidInputError(f"expected a JSON object, got {text!r:.80}")
     return values

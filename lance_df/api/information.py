@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.descriptions import sizes_text
-from lance_df.api.reading import integer
+from lance_df.arguments import checked_flag, checked_function, checked_integer, checked_text
 from lance_df.errors import (
     DatasetNotFoundError,
     IndexNotFoundError,
@@ -20,11 +20,12 @@ from lance_df.errors import (
 )
 from lance_df.exits import stoppable
 from lance_df.interrupts import imports_finished
+from lance_df.table.dropping import drop_table
 from lance_df.table.maintenance.index_report import index_statistics
 from lance_df.table.metadata.file_lists import ALL_FILES, TRACKED_FILES, all_files, tracked_files
+from lance_df.table.metadata.locations import locate_table
 from lance_df.table.metadata.row_counts import live_rows, physical_rows
 from lance_df.table.metadata.versions import NamingScheme
-from lance_df.table.open import open_table
 from lance_df.table.reading.fragment_reader import FragmentReader
 from lance_df.table.scan.delta import changed_rows, deleted_row_ids
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lance_df.dataset import LanceDataset
     from lance_df.file.api.session import LanceFileSession
     from lance_df.operations import Transaction
+    from lance_df.table.metadata.external_store import ExternalManifestStore
     from lance_df.table.table import Table
 
 _REFUSED_INDICES = (
@@ -83,7 +85,7 @@ class LanceStats:
         return DatasetStats(
             num_deleted_rows=int((rows - live).sum()),
             num_fragments=len(indices),
-            num_small_files=int((rows < integer(max_rows_per_group, "max_rows_per_group")).sum()),
+            num_small_files=int((rows < checked_integer(max_rows_per_group, "max_rows_per_group")).sum()),
         )
 
     def index_stats(self, index_name: str) -> dict[str, Any]:
@@ -94,7 +96,7 @@ class LanceStats:
         IndexNotFoundError
             There is no such index.
         """
-        return index_statistics(self._table, index_name)
+        return index_statistics(self._table, checked_text(index_name, "index_name"))
 
     def data_stats(self) -> DataStatistics:
         """Return the stored bytes of every field. Opens all data files. Fields of 0.1 files count as 0."""
@@ -176,17 +178,17 @@ class SqlQueryBuilder:
 
     def table_name(self, table_name: str) -> Self:
         """Set the name of the table in the statement; ``dataset`` by default."""
-        self._name = table_name
+        self._name = checked_text(table_name, "table_name")
         return self
 
     def with_row_id(self, with_row_id: bool = True) -> Self:
         """Add the column ``_rowid`` to the table."""
-        self._extra["_rowid"] = with_row_id
+        self._extra["_rowid"] = checked_flag(with_row_id, "with_row_id")
         return self
 
     def with_row_addr(self, with_row_addr: bool = True) -> Self:
         """Add the column ``_rowaddr`` to the table."""
-        self._extra["_rowaddr"] = with_row_addr
+        self._extra["_rowaddr"] = checked_flag(with_row_addr, "with_row_addr")
         return self
 
     def blob_handling(self, blob_handling: str) -> Self:
@@ -206,14 +208,12 @@ class SqlQueryBuilder:
 
     def batch_size(self, batch_size: int) -> Self:
         """Set the maximum number of rows of a batch."""
-        if integer(batch_size, "batch_size") < 1:
-            raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
-        self._batch_rows = batch_size
+        self._batch_rows = checked_integer(batch_size, "batch_size", 1)
         return self
 
     def batch_size_bytes(self, batch_size_bytes: int) -> Self:
         """Accept a size, which has no effect."""
-        integer(batch_size_bytes, "batch_size_bytes")
+        checked_integer(batch_size_bytes, "batch_size_bytes")
         return self
 
     def build(self) -> SqlQuery:
@@ -239,7 +239,7 @@ class Information(DatasetBase):
 
         Use `connect` for statements over several tables.
         """
-        return SqlQueryBuilder(self._table, sql)
+        return SqlQueryBuilder(self._table, checked_text(sql, "sql"))
 
     def delta(
         self,
@@ -274,7 +274,7 @@ class Information(DatasetBase):
             )
         for number in (begin, end):
             if number != self._table.version:
-                self._table.checkout((self._table.branch, integer(number, "a version")))
+                self._table.checkout((self._table.branch, checked_integer(number, "a version")))
         return DatasetDelta(cast("LanceDataset", self), begin, end)
 
     def all_files(self) -> pa.RecordBatchReader:
@@ -296,6 +296,10 @@ class Information(DatasetBase):
         progress
             A function that is called after each version, with the number of completed versions and the total.
         """
+        if min_version is not None:
+            checked_integer(min_version, "min_version")
+        if progress is not None:
+            checked_function(progress, "progress")
         batches = tracked_files(self._table, min_version=min_version, progress=progress)
         return pa.RecordBatchReader.from_batches(TRACKED_FILES, stoppable(batches))
 
@@ -329,7 +333,7 @@ class Information(DatasetBase):
             There is no such index.
         """
         del with_position, index_segments
-        if name not in {index.name for index in self._table.indices}:
+        if checked_text(name, "name") not in {index.name for index in self._table.indices}:
             raise IndexNotFoundError(f"{self._table.uri}: index {name!r} does not exist")
 
     @staticmethod
@@ -337,8 +341,18 @@ class Information(DatasetBase):
         base_uri: str | os.PathLike[str],
         storage_options: Mapping[str, Any] | None = None,
         ignore_not_found: bool | None = None,
+        *,
+        external_store: ExternalManifestStore | None = None,
     ) -> None:
         """Remove a table, its branches and everything else in its folder.
+
+        Parameters
+        ----------
+        ignore_not_found
+            Whether to do nothing if there is no table.
+        external_store
+            The store that the writers of the table use; see `lance_df.write_dataset`. Its entries of the
+            table are removed too, even if the folder no longer exists.
 
         Raises
         ------
@@ -347,13 +361,12 @@ class Information(DatasetBase):
         CorruptDataError
             The newest version cannot be read. Nothing is removed.
         """
+        is_lenient = ignore_not_found is not None and checked_flag(ignore_not_found, "ignore_not_found")
         try:
-            table = open_table(base_uri, storage_options=storage_options)
+            drop_table(locate_table(base_uri, storage_options, external_store))
         except DatasetNotFoundError:
-            if ignore_not_found:
-                return
-            raise
-        table.shared.root.remove_tree()
+            if not is_lenient:
+                raise
 
     def migrate_manifest_paths_v2(self) -> None:
         """Do nothing if the manifests already use the names of the V2 scheme.

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_df.arguments import checked_mapping, checked_type
 from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.format import logical_types
 
@@ -21,6 +22,7 @@ def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
     UnsupportedFeatureError
         The form has no representation for a type: maps, views, and types that Lance does not have.
     """
+    checked_type(schema, "schema", pa.Schema, "a pyarrow Schema")
     described: dict[str, Any] = {"fields": [_field_to_json(field) for field in schema]}
     return described | _metadata_to_json(schema.metadata)
 
@@ -34,13 +36,17 @@ def json_to_schema(schema_json: Mapping[str, Any]) -> pa.Schema:
         The data is not in this form.
     """
     try:
-        fields = [_field_from_json(each) for each in schema_json["fields"]]
+        fields = [_field_from_json(each) for each in _object(schema_json)["fields"]]
         return pa.schema(fields, schema_json.get("metadata"))
     except (LanceError, KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as err:
+        reason = f"{err} is missing" if type(err) is KeyError else str(err) or type(err).__name__
         raise InvalidInputError(
-            f"{schema_json!r:.80} is not a schema as returned by schema_to_json: "
-            f"{str(err) or type(err).__name__}"
+            f"schema_json must be what schema_to_json returns, got {schema_json!r:.80}: {reason}"
         ) from err
+
+
+def _object(described: object) -> Mapping[str, Any]:
+    return checked_mapping(described, "a schema, field or type", "a JSON object")
 
 
 def _field_to_json(field: pa.Field) -> dict[str, Any]:
@@ -71,11 +77,12 @@ def _type_to_json(data_type: pa.DataType) -> dict[str, Any]:
 
 
 def _field_from_json(described: Mapping[str, Any]) -> pa.Field:
-    data_type = _type_from_json(described["type"])
+    data_type = _type_from_json(_object(described)["type"])
     return pa.field(described["name"], data_type, described["nullable"], described.get("metadata"))
 
 
 def _type_from_json(described: Mapping[str, Any]) -> pa.DataType:
+    described = _object(described)
     name, fields = described["type"], [_field_from_json(each) for each in described.get("fields") or ()]
     match name:
         case "struct":

@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.optimizer import DatasetOptimizer
+from lance_df.arguments import (
+    checked_flag,
+    checked_integer,
+    checked_items,
+    checked_names,
+    checked_text,
+)
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.indices import IndexConfig
 from lance_df.records import plain
@@ -83,9 +90,13 @@ class Maintenance(DatasetBase):
             self.create_scalar_index(column, kind, name, replace=replace, train=train, **given)
             return
         if not isinstance(column, str):
-            if len(column) != 1:
-                raise InvalidInputError(f"an index must be on one column, got {list(column)!r}")
-            column = column[0]
+            if len(names := checked_names(column, "column")) != 1:
+                raise InvalidInputError(f"an index must be on one column, got {names!r:.60}")
+            (column,) = names
+        checked_flag(replace, "replace")
+        checked_flag(train, "train")
+        if name is not None:
+            checked_text(name, "name")
         kind = str(index_type).upper()
         if kind in _OTHER_INDICES:
             raise UnsupportedFeatureError(
@@ -118,7 +129,7 @@ class Maintenance(DatasetBase):
         IndexNotFoundError
             There is no such index.
         """
-        self._follow(drop_index(self._table, name))
+        self._follow(drop_index(self._table, checked_text(name, "name")))
 
     def describe_indices(self) -> list[IndexDescription]:
         """Return the indices of the table with their segments."""
@@ -132,7 +143,7 @@ class Maintenance(DatasetBase):
         IndexNotFoundError
             There is no such index.
         """
-        return index_statistics(self._table, index_name)
+        return index_statistics(self._table, checked_text(index_name, "index_name"))
 
     def cleanup_old_versions(
         self,
@@ -197,7 +208,7 @@ class Maintenance(DatasetBase):
             delete_rate_limit=delete_rate_limit,
             delete_concurrency=delete_concurrency,
         )
-        if dry_run:
+        if checked_flag(dry_run, "dry_run"):
             return explain_cleanup(self._table, policy).stats
         return cleanup(self._table, policy)
 
@@ -220,8 +231,8 @@ class Maintenance(DatasetBase):
         include_files
             List the first ``max_files`` files. The counts always include all files.
         """
-        if max_files < 0:
-            raise InvalidInputError(f"max_files must not be negative, got {max_files}")
+        checked_integer(max_files, "max_files", 0)
+        checked_flag(include_files, "include_files")
         policy = _policy(
             older_than=older_than,
             retain_versions=retain_versions,
@@ -234,9 +245,9 @@ class Maintenance(DatasetBase):
 
 
 def _policy(*, versions: Iterable[int] | None, **conditions: object) -> CleanupPolicy:
-    try:
-        chosen = None if versions is None else frozenset(map(plain, versions))
-    except TypeError as err:
-        raise InvalidInputError(f"versions must be a list of version numbers, got {versions!r}") from err
+    chosen = None
+    if versions is not None:
+        given = checked_items(versions, "versions", "version numbers")
+        chosen = frozenset(checked_integer(each, "a version in versions") for each in given)
     values: dict[str, Any] = {name: plain(value) for name, value in conditions.items()}
     return CleanupPolicy(versions=chosen, **values)  # it checks them itself

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 import numpy as np
 import pyarrow as pa
 
+from lance_df.api.base import DatasetBase
 from lance_df.api.operation_models import from_transaction
 from lance_df.api.row_filters import check_addressable, check_meaning, matching_rows, retry_options
+from lance_df.arguments import checked_flag, checked_names, checked_type
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Update
 from lance_df.format.schema import EXTENSION_NAME, STORED_JSON
@@ -33,7 +35,6 @@ from lance_df.table.reading.batches import source_closed
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lance_df.api.base import DatasetBase
     from lance_df.format.operations import Operation
     from lance_df.format.schema import Schema
     from lance_df.operations import Transaction
@@ -59,11 +60,20 @@ class MergeInsertBuilder:
     """
 
     def __init__(self, dataset: DatasetBase, on: str | Iterable[str] | None) -> None:
-        self._dataset = dataset
+        self._dataset = checked_type(dataset, "dataset", DatasetBase, "a LanceDataset")
         self._clauses = MergeClauses(on=key_columns(dataset._table.schema, on))
         self._retry = RetryOptions()
         self._condition: str | None = None
         self._unmatched: str | None = None
+
+    def __repr__(self) -> str:
+        table, clauses = self._dataset._table, self._clauses
+        return (
+            f"<lance_df.MergeInsertBuilder of {table.uri} version {table.version}: "
+            f"on=[{', '.join(clauses.on)}], when_matched={clauses.when_matched.name.lower()}, "
+            f"when_not_matched={'insert' if clauses.insert else 'keep'}, "
+            f"when_not_matched_by_source={self._by_source_text()}>"
+        )
 
     def when_matched_update_all(self, condition: str | None = None) -> Self:
         """Update matching rows of the table with the values of the source.
@@ -117,7 +127,7 @@ class MergeInsertBuilder:
 
     def use_index(self, use_index: bool) -> Self:
         """Set whether indices and statistics may be used to find the keys. The default is True."""
-        return self._with(use_statistics=bool(use_index))
+        return self._with(use_statistics=checked_flag(use_index, "use_index"))
 
     def write_mode(self, mode: str) -> Self:
         """Set how updated rows are written.
@@ -139,11 +149,11 @@ class MergeInsertBuilder:
 
     def target_bases(self, bases: Iterable[str]) -> Self:
         """Distribute new data files over these registered base paths in turn, given as names or paths."""
-        return self._with(target_bases=tuple(bases))
+        return self._with(target_bases=tuple(checked_names(bases, "bases")))
 
     def target_all_bases(self, include_primary: bool = True) -> Self:
         """Distribute new data files over all base paths, and by default over the table's own folder."""
-        return self._with(target_all_bases=bool(include_primary))
+        return self._with(target_all_bases=checked_flag(include_primary, "include_primary"))
 
     def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
         """Merge the rows, and move the dataset to the new version.
@@ -190,6 +200,9 @@ class MergeInsertBuilder:
     def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
         """Return a text that describes the merge. Nothing is read or written."""
         table = self._dataset._table
+        if schema is not None:
+            checked_type(schema, "schema", pa.Schema, "a pyarrow Schema")
+        checked_flag(verbose, "verbose")
         names = table.schema.names if schema is None else schema.names
         clauses = self._clauses
         lines = [
@@ -283,7 +296,7 @@ def key_columns(schema: Schema, on: str | Iterable[str] | None) -> tuple[str, ..
     InvalidInputError
         No columns are given, and the schema has no key.
     """
-    if on is None or not (names := [on] if isinstance(on, str) else list(on)):
+    if on is None or not (names := [on] if isinstance(on, str) else checked_names(on, "on")):
         keyed = [field for field in schema.fields if field.primary_key_position is not None]
         names = [
             field.name for field in sorted(keyed, key=lambda field: (field.primary_key_position, field.id))
@@ -295,11 +308,11 @@ def key_columns(schema: Schema, on: str | Iterable[str] | None) -> tuple[str, ..
     return tuple(dict.fromkeys(_key(schema, name) for name in names))
 
 
-def _key(schema: Schema, name: Any) -> str:
+def _key(schema: Schema, name: str) -> str:
     """Return the column of a name, which may differ in case, as in pylance."""
-    matches = [each for each in schema.names if isinstance(name, str) and each.lower() == name.lower()]
+    matches = [each for each in schema.names if each.lower() == name.lower()]
     if name in matches:
-        return str(name)
+        return name
     if len(matches) != 1:
         raise ColumnNotFoundError(
             f"key column {name!r} does not exist; the columns are {', '.join(schema.names)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from lance_df.api.descriptions import sizes_text
+from lance_df.arguments import checked_flag, checked_integer, checked_mapping, checked_names
 from lance_df.errors import InvalidInputError
 from lance_df.optimize import Compaction
 from lance_df.table.maintenance.scalar_index import optimize_indices
@@ -109,7 +110,10 @@ class DatasetOptimizer:
         UnsupportedFeatureError
             A named index has another type.
         """
-        names = None if index_names is None else frozenset(index_names)
+        names = None if index_names is None else frozenset(checked_names(index_names, "index_names"))
+        if num_indices_to_merge is not None:
+            checked_integer(num_indices_to_merge, "num_indices_to_merge", 0)
+        checked_flag(retrain, "retrain")
         before = self._dataset._table
         after = optimize_indices(
             before, names=names, retrain=retrain, num_indices_to_merge=num_indices_to_merge
@@ -125,6 +129,7 @@ class DatasetOptimizer:
         InvalidInputError
             One of the two numbers is missing or negative.
         """
+        checked_mapping(auto_cleanup_config, "auto_cleanup_config")
         values = [auto_cleanup_config.get(name) for name in ("interval", "older_than_seconds")]
         if any(not isinstance(value, int) or isinstance(value, bool) or value < 0 for value in values):
             raise InvalidInputError(

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.dataset_calls import DatasetCalls
+from lance_df.arguments import checked_integer, checked_names
 from lance_df.errors import InvalidInputError
 from lance_df.file.arrow_types import show_table
-from lance_df.records import as_integer
 from lance_df.scanner_options import Columns, Filter, ScannerBuilder
 from lance_df.table.reading.system_columns import ROW_ADDRESS, SYSTEM_COLUMNS, system_schema
 from lance_df.table.reading.take import take_offsets, take_row_ids
@@ -145,8 +145,8 @@ class Reading(DatasetBase, DatasetCalls):
 
     def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
         """Return the rows from ``start`` to ``end`` (exclusive)."""
-        first = integer(start, "start")
-        return self.to_table(columns, offset=first, limit=max(0, integer(end, "end") - first))
+        first = checked_integer(start, "start")
+        return self.to_table(columns, offset=first, limit=max(0, checked_integer(end, "end") - first))
 
     def sample(
         self,
@@ -156,7 +156,7 @@ class Reading(DatasetBase, DatasetCalls):
     ) -> pa.Table:
         """Return random rows, each at most once."""
         total = self._table.count_rows()
-        if not 0 <= integer(num_rows, "num_rows") <= total:
+        if not 0 <= checked_integer(num_rows, "num_rows") <= total:
             raise InvalidInputError(f"cannot sample {num_rows} rows from {total}")
         indices = random.sample(range(total), num_rows)
         return self.take(indices if randomize_order else sorted(indices), columns)
@@ -172,18 +172,23 @@ def taken_columns(
     take
         A function that takes the columns with some names, or all columns for None.
     """
-    if columns is None or isinstance(columns, str):
-        return show_table(take(columns))
+    if columns is None:
+        return show_table(take(None))
     if isinstance(columns, Mapping):
         return _computed(table, columns, take)
-    names = [resolve_name(table.schema, name).output.name if "`" in name else name for name in columns]
+    names = [
+        resolve_name(table.schema, name).output.name if "`" in name else name
+        for name in checked_names(columns, "columns")
+    ]
     once = list(dict.fromkeys(names))
     taken = show_table(take(once))
     if len(once) == len(names):
         return taken
     tops = [resolve_name(table.schema, name).path[0] for name in names]
-    shown = [top for index, top in enumerate(tops) if top in SYSTEM_COLUMNS or top not in tops[:index]]
-    return taken.select([taken.schema.names.index(name) for name in shown])
+    first = {top: index for index, top in reversed(list(enumerate(tops)))}
+    shown = [top for index, top in enumerate(tops) if top in SYSTEM_COLUMNS or first[top] == index]
+    positions = {name: index for index, name in reversed(list(enumerate(taken.schema.names)))}
+    return taken.select([positions[name] for name in shown])
 
 
 def _computed(
@@ -205,17 +210,3 @@ def _of_computed(columns: Columns, computed: Columns) -> Columns:
     if not all(isinstance(name, str) and name in computed for name in columns):
         return columns
     return {name: computed[name] for name in columns}
-
-
-def integer(value: object, name: str) -> int:
-    """Return an argument as an integer.
-
-    Raises
-    ------
-    InvalidInputError
-        The argument is not an integer.
-    """
-    number = as_integer(value)
-    if number is None:
-        raise InvalidInputError(f"{name} is {value!r:.60}, expected an integer")
-    return number

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from lance_df.arguments import checked_integer, checked_type
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.nodes import Literal
 from lance_df.interrupts import imports_finished
@@ -134,9 +135,6 @@ def check_meaning(expression: str) -> None:
 
 def retry_options(conflict_retries: Any, retry_timeout: Any) -> RetryOptions:
     """Return the retry options for pylance's arguments. Raises `InvalidInputError` for other types."""
-    if not isinstance(conflict_retries, int) or not isinstance(retry_timeout, dt.timedelta):
-        raise InvalidInputError(
-            "conflict_retries must be an integer and retry_timeout a timedelta, got "
-            f"{conflict_retries!r:.60} and {retry_timeout!r:.60}"
-        )
-    return RetryOptions(retries=conflict_retries, timeout=retry_timeout.total_seconds())
+    retries = checked_integer(conflict_retries, "conflict_retries")
+    timeout = checked_type(retry_timeout, "retry_timeout", dt.timedelta, "a datetime.timedelta")
+    return RetryOptions(retries=retries, timeout=timeout.total_seconds())

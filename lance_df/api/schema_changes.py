@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.transforms import open_transform
+from lance_df.arguments import checked_flag, checked_mapping, checked_names, checked_text
 from lance_df.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
 from lance_df.format.operations import UpdateConfig
 from lance_df.interrupts import imports_finished
@@ -123,9 +124,7 @@ class SchemaChanges(DatasetBase):
         InvalidInputError
             No column would remain.
         """
-        if isinstance(columns, str):
-            raise InvalidInputError(f"columns must be a list of names, got {columns!r:.60}")
-        with columns_dropped(self._table, list(columns)) as operation:
+        with columns_dropped(self._table, checked_names(columns, "columns")) as operation:
             self._commit(operation)
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
@@ -174,6 +173,7 @@ class SchemaChanges(DatasetBase):
         InvalidInputError
             The keys have different types, or a column exists already.
         """
+        checked_text(left_on, "left_on", "a column name")
         lookup = open_lookup(data_obj, right_on or left_on, schema)
         with columns_added(
             self._table, lookup.schema, lambda fragment: joined(self._table, fragment, left_on, lookup)
@@ -187,12 +187,13 @@ class SchemaChanges(DatasetBase):
 
         With ``replace``, the given values replace the whole configuration.
         """
+        checked_flag(replace, "replace")
         self._configure(UpdateConfig(config=map_update(values, replace=replace)))
         return dict(self._table.manifest.config)
 
     def delete_config_keys(self, keys: Sequence[str]) -> None:
         """Delete keys of the configuration. Keys that do not exist are ignored."""
-        self._configure(UpdateConfig(config=map_update(dict.fromkeys(keys))))
+        self._configure(UpdateConfig(config=map_update(dict.fromkeys(checked_names(keys, "keys")))))
 
     def _configure(self, operation: UpdateConfig) -> None:
         """Commit new values of keys: the last writer wins.
@@ -209,6 +210,7 @@ class SchemaChanges(DatasetBase):
 
     def update_metadata(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
         """Change the metadata of the table and return it; see `update_config`."""
+        checked_flag(replace, "replace")
         self._configure(UpdateConfig(table_metadata=map_update(values, replace=replace)))
         return dict(self._table.manifest.table_metadata)
 
@@ -219,6 +221,7 @@ class SchemaChanges(DatasetBase):
         replace: bool = False,
     ) -> dict[str, str]:
         """Change the metadata of the schema and return it; see `update_config`."""
+        checked_flag(replace, "replace")
         self._commit(UpdateConfig(schema_metadata=map_update(values, replace=replace)))
         metadata = self._table.schema.metadata
         return {key: value.decode("utf-8", "replace") for key, value in metadata.items()}
@@ -227,7 +230,9 @@ class SchemaChanges(DatasetBase):
         self, field_updates: Mapping[str, Mapping[str, str | None]], *, replace: bool = False
     ) -> None:
         """Change the metadata of fields, given by their paths (``"a.b"``); see `update_config`."""
-        self._commit(field_metadata_update(self._table.schema, field_updates, replace=replace))
+        checked_flag(replace, "replace")
+        updates = checked_mapping(field_updates, "field_updates", "a dict of fields and their metadata")
+        self._commit(field_metadata_update(self._table.schema, updates, replace=replace))
 
     def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
         """Replace the metadata of the schema. Deprecated: use `update_schema_metadata`."""
@@ -237,6 +242,7 @@ class SchemaChanges(DatasetBase):
     def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
         """Replace the metadata of a field. Deprecated: use `update_field_metadata`."""
         _deprecated("replace_field_metadata", "update_field_metadata(…, replace=True)")
+        checked_text(field_name, "field_name")
         self.update_field_metadata({field_name: new_metadata}, replace=True)
 
 
@@ -244,6 +250,7 @@ def open_lookup(data: Any, key: str, schema: pa.Schema | None) -> Lookup:
     """Read the data of a join into memory."""
     from lance_df.sources import to_batches
 
+    checked_text(key, "right_on", "a column name")
     given, batches = to_batches(data, schema)
     with source_closed(batches):
         return Lookup(pa.Table.from_batches(batches, given), key)
@@ -277,8 +284,8 @@ def as_alteration(given: Any) -> Alteration:
         raise InvalidInputError(
             f"Unknown key: {unknown[0]}; the keys of an alteration are {', '.join(known)}"
         )
-    if not isinstance(given.get("nullable"), bool | None):
-        raise InvalidInputError(f"nullable must be True or False, got {given['nullable']!r:.60}")
+    if given.get("nullable") is not None:
+        checked_flag(given["nullable"], "nullable")
     return Alteration(**given)
 
 

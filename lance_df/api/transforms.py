@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from lance_df.arguments import checked_integer, checked_names
 from lance_df.errors import InvalidInputError
 from lance_df.scanner import LanceScanner
 from lance_df.scanner_options import ScannerOptions
@@ -63,11 +64,10 @@ def open_transform(
         The argument has none of these forms, a function fails on the first row, or ``read_columns`` is not a
         list.
     """
-    if isinstance(read_columns, Mapping | str):
-        raise InvalidInputError(
-            f"the columns that a function reads must be a list of names, got {read_columns!r:.60}; "
-            "compute others in the function"
-        )
+    if read_columns is not None:
+        read_columns = checked_names(read_columns, "read_columns")
+    if batch_size is not None:
+        batch_size = checked_integer(batch_size, "batch_size", 1)
     if isinstance(transforms, Mapping) and all(isinstance(text, str) for text in transforms.values()):
         return _Sql(ds, transforms, batch_size)
     if isinstance(transforms, BatchUDF):

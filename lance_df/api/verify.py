@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from lance_df.arguments import checked_flag
 from lance_df.errors import DatasetNotFoundError
 from lance_df.namespace.health.verify import verify_namespace, verify_table
 from lance_df.namespace.snapshot import holds_namespace
@@ -43,6 +44,7 @@ def verify(
     CorruptDataError
         The manifest cannot be read at all.
     """
+    checked_flag(deep, "deep")
     try:
         table = open_table(path, storage_options=storage_options)
     except DatasetNotFoundError:

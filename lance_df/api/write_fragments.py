@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,18 +12,18 @@ import pyarrow as pa
 from lance_df.api.base import DatasetBase
 from lance_df.api.fragment_metadata import FragmentMetadata
 from lance_df.api.operation_models import from_model
+from lance_df.arguments import checked_flag, checked_names
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.operations import Transaction
 from lance_df.progress import ReportedProgress
 from lance_df.sources import to_batches
 from lance_df.storage import open_location
-from lance_df.table.metadata.base_paths_write import as_base_path
+from lance_df.table.metadata.base_paths_write import DatasetBasePath, as_base_paths
 from lance_df.table.writing.fragment_writer import FileLimits
 from lance_df.table.writing.write import WriteOptions, stage_rows
 
 if TYPE_CHECKING:
     from lance_df.dataset import LanceDataset
-    from lance_df.table.metadata.base_paths_write import DatasetBasePath
 
 _NO_EFFECT = frozenset({"session"})
 
@@ -82,6 +83,7 @@ def write_fragments(
         A type or a file version cannot be written, or an argument is refused.
     """
     del enable_stable_row_ids
+    checked_flag(return_transaction, "return_transaction")
     for name, value in others.items():
         if name not in _NO_EFFECT and value is not None:
             raise UnsupportedFeatureError(f"write_fragments does not support {name}")
@@ -96,15 +98,18 @@ def write_fragments(
             max_page_bytes=max_page_bytes,
         ),
         data_storage_version=data_storage_version,
-        initial_bases=tuple(as_base_path(base) for base in initial_bases or ()),
-        target_bases=tuple(target_bases or ()),
+        initial_bases=() if initial_bases is None else as_base_paths(initial_bases, "initial_bases"),
+        target_bases=() if target_bases is None else tuple(checked_names(target_bases, "target_bases")),
         target_all_bases=target_all_bases,
         progress=None if progress is None else ReportedProgress(progress),
         external_blob_mode=external_blob_mode,
         allow_external_blobs=allow_external_blob_outside_bases,
     )
     if isinstance(dataset_uri, DatasetBase):
-        location = dataset_uri._table.location
+        known = dataset_uri._table
+        location = known.location
+        if mode != "create" or known.branch is not None:
+            options = dataclasses.replace(options, known=known)
     else:
         location = open_location(dataset_uri, storage_options)
     data_schema, batches = to_batches(data, schema)

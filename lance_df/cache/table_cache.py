@@ -199,13 +199,18 @@ class TableCache:
             self._entries.move_to_end(entry.name)
             return True
 
-    def _grow(self, name: _Name, num_bytes: int, entry: _Entry | None = None) -> None:
+    def _grow(self, entry: _Entry, num_bytes: int) -> None:
         with self._lock:
-            known = self._entries.get(name)
-            if known is None or (entry is not None and known is not entry):
+            if not entry.is_here:
                 return
-            known.num_bytes += num_bytes
+            entry.num_bytes += num_bytes
         BUDGET.add(num_bytes)
+
+    def _grow_at(self, name: _Name, num_bytes: int) -> None:
+        with self._lock:
+            entry = self._entries.get(name)
+        if entry is not None:
+            self._grow(entry, num_bytes)
 
     def _drop(self, name: _Name) -> None:
         with self._lock:
@@ -289,7 +294,7 @@ class Entries(Generic[V]):
 
     def grow(self, key: Hashable, num_bytes: int) -> None:
         """Count more bytes for the value of ``key``, if it is cached."""
-        self._cache._grow((self._kind, key), num_bytes)
+        self._cache._grow_at((self._kind, key), num_bytes)
 
     def drop(self, key: Hashable) -> None:
         """Drop the value for ``key``."""
@@ -317,7 +322,7 @@ class Footprint:
         self.num_bytes += num_bytes
         cache, entry = self._owners()
         if cache is not None and entry is not None:
-            cache._grow(entry.name, num_bytes, entry)
+            cache._grow(entry, num_bytes)
 
     def use(self) -> bool:
         """Mark the entry of the object as used; return whether it still has one.

@@ -28,7 +28,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Parse, run and return the exit code. Ends the process if the command line is invalid."""
     if sys.stderr is None:  # the parent process closed it
         sys.stderr = io.StringIO()
-    options = parser().parse_args(arguments)
+    try:
+        options = parser().parse_args(arguments)
+    except SystemExit as end:  # of --help and --version, too
+        return _ended(end)
     try:
         code: int = options.run(options)
         if sys.stdout is not None:
@@ -40,6 +43,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the outermost handler
         return _report(error, debug=options.debug)
     return code
+
+
+def _ended(end: SystemExit) -> int:
+    """Return the exit code of the parser, or that of a failure if its text cannot be written."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _leave(OK)
+    except OSError as error:
+        _leave(_report(error, debug=False))
+    raise end
 
 
 def parser() -> argparse.ArgumentParser:

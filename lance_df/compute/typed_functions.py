@@ -27,6 +27,9 @@ def plain_name(text: str) -> str:
 
 def register_udfs(ctx: PlainSessionContext) -> None:
     """Register `murmur3`, `murmur3_multi` and their typed variants; see `lance_df.udfs.murmur3`."""
+    from lance_df.arguments import checked_type
+
+    checked_type(ctx, "ctx", PlainSessionContext, "a datafusion.SessionContext")
     for function in plain_udfs():
         ctx.register_udf(function)
 

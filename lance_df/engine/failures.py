@@ -201,6 +201,7 @@ def _planning_error(
         raised_by_function,
         readable,
         unsupported,
+        with_columns,
         with_similar_table,
     )
 
@@ -213,6 +214,7 @@ def _planning_error(
     written, around = ("", None) if statement is None else (statement.shown, statement.around)
     if around is not None:
         message = of_expression(message, written, around)
+    message = with_columns(message)
     if names_in is not None:
         message = with_similar_table(message, names_in)
     shown = " ".join(written.split())

@@ -26,6 +26,8 @@ _SYSTEM_COLUMN_MEANT: Final = re.compile(rf" Did you mean '(?:[^'\n]*\.)?{_SYSTE
 _REPORT_IT: Final = re.compile(
     r"\.?\s*This issue was likely caused by a bug in DataFusion's code\.[^\n]*?issues\."
 )
+_SCHEMA_ERROR: Final = re.compile(r"\bSchema error: (?=No field named )")
+_VALID_FIELDS: Final = re.compile(r"\.?\s*Valid fields are ([^\n]*?)\.?\s*$")
 _EACH_SIGNATURE: Final = re.compile(
     r"Internal error: Function '[^']*' failed to match any signature.*?(?=No function matches)", re.DOTALL
 )
@@ -49,6 +51,10 @@ _UNSUPPORTED: Final = (
         re.compile(r"(?:DELETE|UPDATE) not supported for|Unsupported logical plan: Dml\((?:Delete|Update)\)"),
         "the table is read-only under this name; DELETE and UPDATE need a stored table or a namespace of a "
         "connected folder, or one that is registered as a whole",
+    ),
+    (
+        re.compile("Unsupported SQL statement: "),
+        "this kind of statement is not supported; the guide to SQL lists the statements that are",
     ),
     (
         re.compile("currently only supports a single SQL statement"),
@@ -110,6 +116,11 @@ def of_expression(message: str, expression: str, table: str) -> str:
 def unsupported(message: str) -> str | None:
     """Return the alternative to an unsupported feature that a message reports; None for other messages."""
     return next((instead for pattern, instead in _UNSUPPORTED if pattern.search(message)), None)
+
+
+def with_columns(message: str) -> str:
+    """Return a message about a missing column in one line, with the columns that exist."""
+    return _VALID_FIELDS.sub(r"; the columns are \1", _SCHEMA_ERROR.sub("", message))
 
 
 def missing_table(message: str) -> str | None:

@@ -43,7 +43,7 @@ from lance_df.engine.tables.folders import SUFFIX, TableFolder, holds_table
 from lance_df.engine.tables.names import add_source, names_of
 from lance_df.engine.tables.scan_function import register_scan_function
 from lance_df.engine.tables.source import TableSource, as_source, is_ours
-from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lance_df.errors import AlreadyExistsError, InvalidInputError, LanceError, NotFoundError
 from lance_df.interrupts import imports_finished, undisturbed
 from lance_df.scan.options import ALL, ScanOptions
 from lance_df.sql.nesting import bounded
@@ -123,7 +123,7 @@ class LanceSession:
             A table cannot be opened.
         """
         if not isinstance(query, str):
-            raise InvalidInputError(f"a statement must be a string, got {type(query).__name__}")
+            raise _invalid("query", query, "the text of a statement")
         if options is not None and not isinstance(options, SQLOptions):
             raise InvalidInputError(f"options must be datafusion.SQLOptions, got {type(options).__name__}")
         values = _values_of(param_values)
@@ -172,6 +172,7 @@ class LanceSession:
 
     def table(self, name: str) -> LanceDataFrame:
         """Return a table as a frame. The frame stays at the current version of the table."""
+        _check_name(name)
         statement = Statement(f"TABLE {name}", self.scan_options)
         with planning_errors(statement), planning(statement):
             try:
@@ -185,11 +186,17 @@ class LanceSession:
 
         A dataset or a namespace of lance_df is registered as by :func:`register`.
         """
+        _check_name(name)
         if is_ours(table):
             add_source(self, registered_name_parts(name), as_source(table))
         else:
-            with raised_by_catalog():
-                PlainSessionContext.register_table(self, name, table)
+            try:
+                with raised_by_catalog():
+                    PlainSessionContext.register_table(self, name, table)
+            except (TypeError, ValueError) as err:
+                if isinstance(err, LanceError):
+                    raise
+                raise _invalid("table", table, "a table, a frame or a dataset") from err
 
     def deregister_table(self, name: str) -> None:
         """Remove the registration of a table, as `datafusion.SessionContext.deregister_table` does.
@@ -199,6 +206,7 @@ class LanceSession:
         InvalidInputError
             The table is in the folder of the session.
         """
+        _check_name(name)
         with raised_by_catalog():
             PlainSessionContext.deregister_table(self, name)
 
@@ -207,6 +215,11 @@ class LanceSession:
         if is_ours(dataset):
             self.register_table(name, dataset)
         else:
+            _check_name(name)
+            import pyarrow.dataset
+
+            if not isinstance(dataset, pyarrow.dataset.Dataset):
+                raise _invalid("dataset", dataset, "a dataset of pyarrow or lance_df")
             with raised_by_catalog():
                 PlainSessionContext.register_dataset(self, name, dataset)
 
@@ -217,6 +230,8 @@ class LanceSession:
         results of DataFusion's functions: from then on, only predicates that DataFusion pushes into scans
         prune.
         """
+        if not hasattr(udf, "_udf"):
+            raise _invalid("udf", udf, "a datafusion.ScalarUDF")
         PlainSessionContext.register_udf(self, udf)
         self._planner.user_functions.add(_name_of(udf))
 
@@ -225,6 +240,8 @@ class LanceSession:
 
         A function with the name of a DataFusion function replaces it, as in `register_udf`.
         """
+        if not hasattr(udaf, "_udaf"):
+            raise _invalid("udaf", udaf, "a datafusion.AggregateUDF")
         PlainSessionContext.register_udaf(self, udaf)
         self._planner.user_functions.add(_name_of(udaf))
 
@@ -414,6 +431,10 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
             raise InvalidInputError(f"scan_options must be a lance_df.ScanOptions, got {scan_options!r}")
         if runtime is not None and not isinstance(runtime, RuntimeEnvBuilder):
             raise InvalidInputError(f"runtime must be a datafusion.RuntimeEnvBuilder, got {runtime!r}")
+        if not isinstance(config, SessionConfig | None):
+            raise _invalid("config", config, "a datafusion.SessionConfig")
+        if not isinstance(read_only, bool):
+            raise _invalid("read_only", read_only, "True or False")
         config = (config or SessionConfig()).with_information_schema(True)
         construct = super().__init__
         # native code makes a SystemError of a KeyboardInterrupt
@@ -421,6 +442,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         if root is not None:
             location = open_location(root, storage_options)
             location.check_listable()
+            location.check_is_folder()
             questions: list[Callable[[], bool]] = [
                 location.exists,
                 location.is_file,
@@ -443,7 +465,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         self.partitioned_joins = partitioned_joins
         self.join_memory_limit = join_memory_limit
         self.scan_options = scan_options
-        self.read_only = bool(read_only)
+        self.read_only = read_only
 
 
 def connect(
@@ -486,6 +508,17 @@ def enable(ctx: SomeContext) -> SomeContext:
         ctx.__class__ = type(former.__name__, (LanceSession, former), {"__module__": former.__module__})
         ctx._set_up(None)
     return ctx
+
+
+def _invalid(argument: str, value: object, expected: str) -> InvalidInputError:
+    from lance_df.arguments import invalid
+
+    return invalid(argument, value, expected)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise _invalid("name", name, "the name of a table")
 
 
 def _name_of(function: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
@@ -28,7 +28,7 @@ _LIST_ITEMS = _NUMBERS | {
 }
 
 
-def resolve_version(data_storage_version: str | None) -> str:
+def resolve_version(data_storage_version: Any) -> str:
     """Return the file version for a value of ``data_storage_version``.
 
     Raises
@@ -38,7 +38,8 @@ def resolve_version(data_storage_version: str | None) -> str:
     UnsupportedFeatureError
         The version cannot be written.
     """
-    version = _ALIASES.get(data_storage_version, data_storage_version)
+    is_text = isinstance(data_storage_version, str | None)
+    version = _ALIASES.get(data_storage_version, data_storage_version) if is_text else None
     if version in WRITABLE_VERSIONS:
         return version
     error = UnsupportedFeatureError if version in ("2.3", "next") else InvalidInputError
@@ -69,10 +70,11 @@ def check_storable(schema: Schema, version: str) -> None:
 
 
 def _check_names(fields: Sequence[Field], within: str) -> None:
-    names = [field.name for field in fields]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidInputError(f"two columns are called {within + name!r}")
+    seen: set[str] = set()
+    for field in fields:
+        if field.name in seen:
+            raise InvalidInputError(f"two columns are called {within + field.name!r}")
+        seen.add(field.name)
     for field in fields:
         _check_names(field.children, f"{within}{field.name}.")
 

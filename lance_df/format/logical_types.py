@@ -167,4 +167,17 @@ def from_arrow(data_type: pa.DataType) -> str:
     if types.is_list(data_type) or types.is_large_list(data_type):
         prefix = "list" if types.is_list(data_type) else "large_list"
         return f"{prefix}.struct" if types.is_struct(data_type.value_type) else prefix
-    raise UnsupportedFeatureError(f"Lance does not support Arrow type {data_type}")
+    raise UnsupportedFeatureError(
+        f"Lance does not support Arrow type {data_type}; cast it to {_castable(data_type)}"
+    )
+
+
+def _castable(data_type: pa.DataType) -> str:
+    """Return a type that can be stored, and that values of another type may be cast to."""
+    if pa.types.is_decimal(data_type):
+        return f"decimal128({data_type.precision}, {data_type.scale})"
+    if "list_view" in str(data_type):
+        return "a list"
+    if pa.types.is_map(data_type):
+        return "a map without sorted keys"
+    return "a type that Lance supports, such as string"

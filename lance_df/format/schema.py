@@ -164,10 +164,18 @@ class Schema:
 
     fields: tuple[Field, ...]
     metadata: Mapping[str, bytes] = attribute(default_factory=dict, hash=False)
+    _by_name: dict[str, Field] = attribute(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def names(self) -> list[str]:
         return [field.name for field in self.fields]
+
+    @property
+    def by_name(self) -> Mapping[str, Field]:
+        """Every top-level field by its name; the first one, if a name occurs twice."""
+        if len(self._by_name) < len(self.fields):
+            self._by_name.update({field.name: field for field in reversed(self.fields)})
+        return self._by_name
 
     def walk(self) -> Iterator[Field]:
         """Yield every field, depth first, parents before children."""
@@ -203,9 +211,8 @@ class Schema:
         ColumnNotFoundError
             There is no such field; the message lists the names that exist.
         """
-        for field in self.fields:
-            if field.name == name:
-                return field
+        if (field := self.by_name.get(name)) is not None:
+            return field
         raise ColumnNotFoundError(
             f"column {name!r} does not exist; the columns are {', '.join(map(repr, self.names))}"
         )
@@ -369,7 +376,7 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
     check_depth(schema)
     next_id = first_id
 
-    def convert(arrow: pa.Field) -> Field:
+    def convert(arrow: pa.Field, path: str) -> Field:
         nonlocal next_id
         field_id = next_id
         next_id += 1
@@ -380,7 +387,10 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
             metadata[EXTENSION_NAME] = data_type.extension_name.encode()
             metadata[EXTENSION_METADATA] = extension_metadata(data_type)
             data_type = data_type.storage_type
-        logical_type = logical_types.from_arrow(data_type)
+        try:
+            logical_type = logical_types.from_arrow(data_type)
+        except UnsupportedFeatureError as err:
+            raise UnsupportedFeatureError(f"column {path!r}: {err}") from err
         if metadata.get(EXTENSION_NAME) in _JSON_STORAGE.get(logical_type, ()):
             logical_type = "json"
             metadata |= {EXTENSION_NAME: STORED_JSON, EXTENSION_METADATA: b""}
@@ -389,13 +399,13 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
             name=arrow.name,
             logical_type=logical_type,
             nullable=arrow.nullable,
-            children=tuple(convert(child) for child in _child_fields(data_type)),
+            children=tuple(convert(child, f"{path}.{child.name}") for child in _child_fields(data_type)),
             metadata=metadata,
             encoding=_legacy_encoding(logical_type),
             primary_key_position=_primary_key_position(metadata),
         )
 
-    fields = tuple(convert(arrow) for arrow in schema)
+    fields = tuple(convert(arrow, arrow.name) for arrow in schema)
     return Schema(fields=fields, metadata=_decoded_metadata(schema.metadata, "the schema"))
 
 

@@ -375,6 +375,11 @@ class Location:
                 "or use the URL of its store, such as s3:// or gs://"
             )
 
+    def check_is_folder(self) -> None:
+        """Raise `InvalidInputError` for a local file or device, where there may only be a folder."""
+        if self.is_local and os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise InvalidInputError(f"{self.uri}: must be a folder, it is a file")
+
     def put(self, data: bytes, *, durable: bool = True) -> None:
         """Write a complete file, replacing an existing one.
 
@@ -473,7 +478,8 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     except TypeError:  # bytes among them
         is_usable = False
     if not is_usable:
-        raise InvalidInputError(f"expected a path or URL, got {uri!r}")
+        problem = " without NUL characters" if isinstance(uri, str) and uri else ""
+        raise InvalidInputError(f"expected a path or URL{problem}, got {uri!r:.200}")
     options = named_options(storage_options)
     allowed = allowed_schemes(options.pop(ALLOWED_BASE_SCHEMES, ()))
     location = _opened(text, options)
@@ -513,10 +519,14 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
     if isinstance(fs, LocalFileSystem):
         # the path of a URL may be percent-encoded, but fsspec does not decode it
         path = _unquoted(path) if scheme == "file" else path
+        if not text.partition("://")[2]:
+            raise InvalidInputError(f"{text}: names no path; expected a URL such as file:///data/t.lance")
         if "\0" in path:
             raise InvalidInputError(f"expected a path or URL, got {text!r}")
         path = absolute_path(path)
         return Location(path, path, _LOCAL)
+    if scheme in S3_SCHEMES and not text.partition("://")[2].strip("/"):
+        raise InvalidInputError(f"{text}: names no bucket; expected a URL such as s3://bucket/t.lance")
     if "://" in path:  # such as of http
         return Location(path, path, fs)
     if scheme != "memory":

@@ -94,9 +94,11 @@ def with_allowed_schemes(
     """Return storage options that also hold the schemes of an argument ``allowed_base_schemes``."""
     if names is None:
         return storage_options
-    known = (storage_options or {}).get(ALLOWED_BASE_SCHEMES, ())
-    schemes = allowed_schemes(names) | allowed_schemes(known)
-    return {**(storage_options or {}), ALLOWED_BASE_SCHEMES: tuple(sorted(schemes))}
+    from lance_df.storage.options import named_options
+
+    options = named_options(storage_options)
+    schemes = allowed_schemes(names) | allowed_schemes(options.get(ALLOWED_BASE_SCHEMES, ()))
+    return {**options, ALLOWED_BASE_SCHEMES: tuple(sorted(schemes))}
 
 
 def check_stored(text: str, *, source: str, home: tuple[str, str], allowed: frozenset[str]) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import os
 import uuid
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from lance_df.errors import StorageError
+from lance_df.errors import NotFoundError, StorageError
 from lance_df.storage.local_files import create, sync_folder
 from lance_df.storage.translate import translate_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lance_df.storage.location import Location
     from lance_df.storage.unsynced import Unsynced
 
@@ -52,7 +54,7 @@ class ByteSink:
         if replaces and location.is_local:
             folder = os.path.dirname(location.path)
             self._path = os.path.join(folder, f".tmp_{uuid.uuid4().hex}")
-        with translate_errors(location.uri):
+        with _writing(location):
             if not location.is_local:
                 location.make_parent()
             elif unsynced is not None:
@@ -63,13 +65,13 @@ class ByteSink:
 
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes."""
-        with translate_errors(self.location.uri):
+        with _writing(self.location):
             self._file.write(data)
         self.position += memoryview(data).nbytes
 
     def close(self) -> None:
         """Make the file durable."""
-        with translate_errors(self.location.uri):
+        with _writing(self.location):
             if self._unsynced is not None and self._path == self.location.path:
                 self._file.close()
                 self._unsynced.add(self._path)
@@ -102,3 +104,18 @@ def _create(path: str) -> Any:
     except (FileNotFoundError, NotADirectoryError) as err:
         # for a file being created, these errors mean that the location is invalid
         raise StorageError(f"{os.path.dirname(path)}: cannot create a file here") from err
+
+
+@contextmanager
+def _writing(location: Location) -> Iterator[None]:
+    """Translate errors of a write; of a file that is written, a store lacks the bucket or the container."""
+    try:
+        with translate_errors(location.uri):
+            yield
+    except NotFoundError as err:
+        if location.is_local:
+            raise
+        bucket = location.path.lstrip("/").partition("/")[0]
+        raise StorageError(
+            f"{location.uri}: cannot be written; {bucket!r} does not exist in the store"
+        ) from err

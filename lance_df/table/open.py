@@ -69,6 +69,17 @@ def open_table(
     if asof is not None and version is not None:
         raise InvalidInputError("version and asof cannot be combined")
     located = locate_table(uri, storage_options, external_store, base_store_params)
+    return open_located(located, version=version, branch=branch, asof=asof)
+
+
+def open_located(
+    located: TableLocation,
+    *,
+    version: VersionRef | None = None,
+    branch: str | None = None,
+    asof: dt.datetime | None = None,
+) -> Table:
+    """Open one version of a table whose location is known; see `open_table`."""
     root, branch_of_uri = _root(located.location, located.external_store)
     shared = Shared(root, located.external_store)
     branch = branch_of_uri if branch is None else branch

@@ -17,6 +17,7 @@ PACKAGE = ROOT / "lance_df"
 MAY_IMPORT: dict[str, set[str]] = {
     "records": set(),
     "errors": set(),
+    "arguments": {"errors"},
     "forks": {"errors"},
     "exits": {"errors"},
     "interrupts": {"errors"},
@@ -64,7 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # What every room may import.
-BASE = {"records", "forks", "exits", "interrupts", "cache"}
+BASE = {"records", "arguments", "forks", "exits", "interrupts", "cache"}
 
 # Libraries that only these rooms may import; numpy, pyarrow and cython are free.
 OWNED_LIBRARIES: dict[str, set[str]] = {

@@ -347,9 +347,9 @@ def test_functions_of_new_columns_read_columns_by_name(small, columns) -> None:
         return pa.record_batch({"n": pc.multiply(batch["a"], 2)})
 
     for function in (doubled, {"n": "a"}):
-        with pytest.raises(InvalidInputError, match="must be a list of names"):
+        with pytest.raises(InvalidInputError, match="read_columns must be a list of names"):
             small[0].get_fragments()[0].merge_columns(function, columns=columns)
-    with pytest.raises(InvalidInputError, match="must be a list of names"):
+    with pytest.raises(InvalidInputError, match="read_columns must be a list of names"):
         small[0].add_columns(doubled, read_columns=columns)
 
 

@@ -40,5 +40,5 @@ def test_fragments_and_transactions(tmp_path: Path) -> None:
     kinds = [text.split("operation: ")[1].split(" ")[0] for text in lance_df.debug.list_transactions(dataset)]
     assert kinds == ["Delete", "Merge", "Overwrite"]
     assert len(lance_df.debug.list_transactions(dataset, 2)) == 2
-    with pytest.raises(lance_df.InvalidInputError, match="max_transactions is 0"):
+    with pytest.raises(lance_df.InvalidInputError, match="max_transactions must be at least 1, got 0"):
         lance_df.debug.list_transactions(dataset, 0)

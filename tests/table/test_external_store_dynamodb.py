@@ -136,6 +136,25 @@ def test_the_contract(shared: Shared):
     assert shared.ours["secret"] not in repr(store)
 
 
+def test_a_dropped_table_is_forgotten(shared: Shared):
+    shared.write(1, 2).create_branch("b", storage_options=shared.ours)
+    lance_df.LanceDataset.drop(shared.uri, shared.ours)
+    assert shared.client.scan(TableName=shared.name)["Items"] == []
+    assert shared.write(3).version == 1
+    lance_df.LanceDataset.drop(shared.table, shared.ours)
+    with pytest.raises(VersionNotFoundError):
+        shared.open()
+    lance_df.LanceDataset.drop(shared.table, shared.ours, external_store=shared.store)
+    assert (shared.write(4).version, rows(shared.open_theirs())) == (1, [4])
+
+
+def test_endpoints_are_named(shared: Shared):
+    options = {**shared.ours, "dynamodb_endpoint": "http://user:secret@127.0.0.1:1"}
+    with pytest.raises(StorageError, match=r"endpoint http://127\.0\.0\.1:1 cannot be used") as caught:
+        lance_df.dataset(shared.uri, storage_options=options)
+    assert "secret" not in str(caught.value)
+
+
 def test_in_turn(shared: Shared):
     assert shared.write(1, 2).version == 1
     assert shared.write_theirs(3).version == 2

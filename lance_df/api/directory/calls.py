@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
+from lance_df.arguments import checked_flag, checked_integer, checked_text
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.directory.folders import holds_table
 from lance_df.namespace.directory.names import Parts, id_parts
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 Named = TypeVar("Named")
+
+_TEXTS = ("page_token", "branch", "from_branch", "predicate", "index_name", "name", "column", "index_type")
+_FLAGS = (
+    *("descending", "load_detailed_metadata", "check_declared", "include_declared"),
+    *("when_matched_update_all", "when_not_matched_insert_all", "when_not_matched_by_source_delete"),
+)
+_CHECKS: dict[str, Callable[[Any, str], object]] = {
+    **dict.fromkeys(_TEXTS, checked_text),
+    **dict.fromkeys(_FLAGS, checked_flag),
+    "limit": lambda value, name: checked_integer(value, name, 1),
+}
 
 
 class DirectoryCalls:
@@ -91,13 +103,20 @@ def arguments(target: Any, **given: Any) -> tuple[Parts, list[Any]]:
     """Return the parts of an id, and the other arguments. Values of a request replace the given arguments.
 
     A request is a mapping, or an object with attributes.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument has the wrong type.
     """
-    if not isinstance(target, Mapping) and not hasattr(target, "id"):
-        return id_parts(target), list(given.values())
-    requested = {name: member(target, name) for name in given}
-    return id_parts(member(target, "id")), [
-        given[name] if requested[name] is None else requested[name] for name in given
-    ]
+    if isinstance(target, Mapping) or hasattr(target, "id"):
+        requested = {name: member(target, name) for name in given}
+        given = {name: given[name] if requested[name] is None else requested[name] for name in given}
+        target = member(target, "id")
+    for name, value in given.items():
+        if value is not None and name in _CHECKS:
+            _CHECKS[name](value, name)
+    return id_parts(target), list(given.values())
 
 
 def member(owner: Any, name: str) -> Any:
@@ -144,8 +163,6 @@ def one_of(value: Any, *known: str) -> str:
 
 def page(names: list[str], token: str | None, limit: int | None) -> tuple[list[str], str | None]:
     """Return at most ``limit`` names after a token, and the token for the rest."""
-    if limit is not None and limit <= 0:
-        raise InvalidInputError(f"limit must be at least 1, got {limit}")
     rest = [name for name in names if token is None or name > token]
     if limit is None or len(rest) <= limit:
         return rest, None

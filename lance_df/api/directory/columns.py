@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_df.api.directory import table_responses as responses
 from lance_df.api.directory.calls import DirectoryCalls, arguments, member, needed, transaction_id
+from lance_df.arguments import checked_items, checked_names
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.namespace.spec.json_arrow import type_from_json
 
@@ -45,7 +46,11 @@ class DirectoryColumns(DirectoryCalls):
         """
         parts, (new_columns, branch) = arguments(id, new_columns=new_columns, branch=branch)
         given = needed(new_columns, "the columns to add")
-        expressions = dict(given) if isinstance(given, Mapping) else dict(map(_expression, given))
+        if isinstance(given, Mapping):
+            expressions = dict(given)
+        else:
+            expected = "a dict or a list of columns and SQL expressions"
+            expressions = dict(map(_expression, checked_items(given, "new_columns", expected)))
         dataset = self._to_change(parts, branch)
         if expressions:
             dataset.add_columns(expressions)
@@ -74,7 +79,8 @@ class DirectoryColumns(DirectoryCalls):
             Names clash, a type is invalid, or values do not fit it.
         """
         parts, (alterations, branch) = arguments(id, alterations=alterations, branch=branch)
-        wanted = [_alteration(each) for each in needed(alterations, "the alterations")]
+        given = checked_items(needed(alterations, "the alterations"), "alterations", "a list of alterations")
+        wanted = [_alteration(each) for each in given]
         dataset = self._to_change(parts, branch)
         if wanted := [each for each in wanted if len(each) > 1]:
             dataset.alter_columns(*wanted)
@@ -89,7 +95,7 @@ class DirectoryColumns(DirectoryCalls):
     ) -> responses.VersionResponse:
         """Drop columns. Raises `DatasetNotFoundError` and `ColumnNotFoundError`."""
         parts, (columns, branch) = arguments(id, columns=columns, branch=branch)
-        names = needed(columns, "the names of the columns to drop")
+        names = checked_names(needed(columns, "the names of the columns to drop"), "columns")
         dataset = self._to_change(parts, branch)
         if names:
             dataset.drop_columns(names)

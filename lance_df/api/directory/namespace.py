@@ -30,6 +30,7 @@ from lance_df.namespace.directory.names import Parts
 from lance_df.namespace.directory.tables import DirectoryTable, DirectoryTables
 from lance_df.namespace.spec.json_arrow import schema_to_json
 from lance_df.storage import Location, open_location
+from lance_df.storage.options import named_options
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.shared import Shared
@@ -73,7 +74,7 @@ class DirectoryNamespace(
     Raises
     ------
     InvalidInputError
-        A property is unknown, or a setting is neither true nor false.
+        A property is unknown, a setting is neither true nor false, or the root is a file.
     UnsupportedFeatureError
         ``__manifest`` needs a newer reader.
     CorruptDataError
@@ -93,10 +94,11 @@ class DirectoryNamespace(
         **properties: Any,
     ) -> None:
         del session, context_provider
-        options = {**storage_properties(properties), **(storage_options or {})} or None
+        options = {**storage_properties(properties), **named_options(storage_options)} or None
         uses_manifest = is_true("manifest_enabled", manifest_enabled)
         uses_listing = is_true("dir_listing_enabled", dir_listing_enabled)
         location = open_location(root, with_allowed_schemes(options, allowed_base_schemes))
+        location.check_is_folder()
         self._made_with = {
             "root": location.uri,
             "storage_options": options,

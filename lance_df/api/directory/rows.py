@@ -17,6 +17,7 @@ from lance_df.api.directory.calls import (
     transaction_id,
     written_version,
 )
+from lance_df.arguments import checked_items, checked_text, invalid
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class DirectoryRows(DirectoryCalls):
         )
         if properties:
             raise UnsupportedFeatureError("properties are not supported in an update; set those of the table")
-        expressions: dict[str, str] = dict(updates or ())  # type: ignore[arg-type]
+        expressions = _expressions(updates or ())
         if not expressions:
             raise InvalidInputError("an update needs at least one column with an expression")
         dataset = self._to_change(parts, branch)
@@ -225,6 +226,16 @@ class DirectoryRows(DirectoryCalls):
 
         self._tables.create_table(parts, None, write)
         return version
+
+
+def _expressions(updates: Any) -> dict[str, str]:
+    expected = "a dict or pairs of columns and SQL expressions"
+    if isinstance(updates, Mapping):
+        return dict(updates)
+    pairs = checked_items(updates, "updates", expected)
+    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise invalid("updates", updates, expected)
+    return {checked_text(column, "a column in updates"): text for column, text in pairs}
 
 
 def _duration(text: object) -> dt.timedelta:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.api.directory import table_responses as responses
 from lance_df.api.directory.calls import DirectoryCalls, arguments, member, needed, transaction_id
+from lance_df.arguments import checked_items
 from lance_df.errors import InvalidInputError, NotFoundError
 from lance_df.namespace.directory.names import id_parts
 from lance_df.table.metadata.versions import VERSIONS_DIR, parse_manifest_name
@@ -43,8 +44,6 @@ class DirectoryVersions(DirectoryCalls):
         parts, (branch, descending, page_token, limit) = arguments(
             id, branch=branch, descending=descending, page_token=page_token, limit=limit
         )
-        if limit is not None and limit < 1:
-            raise InvalidInputError(f"limit must be at least 1, got {limit}")
         versions = _versions(self._opened(parts, branch))
         if descending:
             versions.reverse()
@@ -109,7 +108,10 @@ class DirectoryVersions(DirectoryCalls):
             A range is malformed, or a version in it has a tag.
         """
         parts, (ranges, branch) = arguments(id, ranges=ranges, branch=branch)
-        bounds = [_bounds(each) for each in needed(ranges, "the ranges of versions")]
+        given = checked_items(
+            needed(ranges, "the ranges of versions"), "ranges", "a list of ranges of versions"
+        )
+        bounds = [_bounds(each) for each in given]
         dataset = self._to_change(parts, branch)
         chosen = [
             number
@@ -158,12 +160,12 @@ class DirectoryVersions(DirectoryCalls):
         NotFoundError
             This transaction made no version of main.
         """
-        (*parts, wanted), _ = arguments(id)
-        if not parts:
+        given, _ = arguments(id)
+        if len(given) < 2:
             raise InvalidInputError(
-                "the id of a transaction must be the id of its table followed by the id of the transaction "
-                "itself"
+                f"id must be the id of a table followed by that of a transaction, got {list(given)!r:.60}"
             )
+        *parts, wanted = given
         dataset = self._opened(id_parts(parts))
         for number in reversed(dataset._table.history.numbers()):
             transaction = dataset.read_transaction(number)

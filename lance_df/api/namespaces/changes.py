@@ -14,6 +14,7 @@ from lance_df.api.namespaces.columns import ColumnMethods
 from lance_df.api.namespaces.rows import rows_to_store
 from lance_df.api.row_changes import checked_updates, text_hint, updated_fields
 from lance_df.api.row_filters import check_addressable, checked_filter
+from lance_df.arguments import checked_flag
 from lance_df.engine.pruning.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import InvalidInputError
@@ -173,7 +174,7 @@ class NamespaceChanges:
         CommitStateUnknownError
             It is not known whether the changes were published.
         """
-        snapshot = self._table.latest() if rebase else self._table
+        snapshot = self._table.latest() if checked_flag(rebase, "rebase") else self._table
         with interrupted_once(), Stages(snapshot) as stages:
             transaction = NamespaceTransaction(stages)
             try:
@@ -377,5 +378,5 @@ def _rows_by_member(
 
 
 def _check_statistics(statistics: object) -> None:
-    if not isinstance(statistics, bool | None):
-        raise InvalidInputError(f"statistics is {statistics!r:.60}, expected True, False or None")
+    if statistics is not None:
+        checked_flag(statistics, "statistics")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lance_df.api.schema_changes import AlterColumn, as_alteration, as_schema
 from lance_df.api.transforms import open_transform
+from lance_df.arguments import checked_integer, checked_names
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.namespace.changes.column_changes import (
@@ -72,6 +73,10 @@ class ColumnMethods(ABC):
         CommitStateUnknownError
             It is not known whether the columns were added.
         """
+        if batch_size is not None:
+            checked_integer(batch_size, "batch_size", 1)
+        if read_columns is not None:
+            read_columns = checked_names(read_columns, "read_columns")
         schema = as_schema(transforms)
         if schema is not None:
             self._change_columns(lambda _: NullColumns(schema))
@@ -102,9 +107,8 @@ class ColumnMethods(ABC):
         ConflictError, CommitStateUnknownError
             See `add_columns`.
         """
-        if isinstance(columns, str) or not isinstance(columns, Iterable):
-            raise InvalidInputError(f"columns must be a list of names, got {columns!r:.60}")
-        self._change_columns(lambda _: DroppedColumns(tuple(columns)))
+        names = tuple(checked_names(columns, "columns"))
+        self._change_columns(lambda _: DroppedColumns(names))
 
     def rename_column(self, old: str, new: str) -> None:
         """Rename a column or a field of a struct (``"a.b"``).

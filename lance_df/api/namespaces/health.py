@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from lance_df.api.directory.responses import DescribeNamespaceResponse, DescribeTableResponse
+from lance_df.arguments import checked_flag, checked_type
 from lance_df.errors import DatasetNotFoundError, NotFoundError
 from lance_df.namespace.directory.manifest import DirectoryManifest
 from lance_df.namespace.directory.names import folder_at, id_parts, joined
@@ -42,7 +43,7 @@ class NamespaceHealth:
         deep
             Read all rows, and compare their partition values with the values that queries are pruned by.
         """
-        return verify_namespace(self._table.root, deep=deep)
+        return verify_namespace(self._table.root, deep=checked_flag(deep, "deep"))
 
     @classmethod
     def repair(
@@ -88,11 +89,11 @@ class NamespaceHealth:
             It is not known whether the repair was published. It is safe to repair again.
         """
         options = RepairOptions(
-            dry_run=dry_run,
-            publish_newer=publish_newer,
-            forget_missing=forget_missing,
-            remove_orphans=remove_orphans,
-            older_than=older_than,
+            dry_run=checked_flag(dry_run, "dry_run"),
+            publish_newer=checked_flag(publish_newer, "publish_newer"),
+            forget_missing=checked_flag(forget_missing, "forget_missing"),
+            remove_orphans=checked_flag(remove_orphans, "remove_orphans"),
+            older_than=checked_type(older_than, "older_than", dt.timedelta, "a datetime.timedelta"),
         )
         return repair_namespace(open_location(root, storage_options), options)
 

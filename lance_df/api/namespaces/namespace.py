@@ -15,6 +15,7 @@ from lance_df.api.namespaces.health import NamespaceHealth
 from lance_df.api.namespaces.reading import NamespaceReading
 from lance_df.api.namespaces.upkeep import NamespaceUpkeep
 from lance_df.api.version_list import NamespaceVersionList
+from lance_df.arguments import checked_type
 from lance_df.errors import AlreadyExistsError, InvalidInputError
 from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
 from lance_df.namespace.member import FILE_VERSION
@@ -89,7 +90,9 @@ class PartitionedNamespace(
             A type cannot be stored.
         """
         location = open_location(root, with_allowed_schemes(storage_options, allowed_base_schemes))
-        columns = NamespaceSchema.create(schema)
+        location.check_is_folder()
+        location.check_listable()
+        columns = NamespaceSchema.create(checked_type(schema, "schema", pa.Schema, "a pyarrow Schema"))
         check_schema(columns.columns, FILE_VERSION)
         specs = PartitionSpecs((PartitionSpec(1, resolve_all(partition_by, columns)),))
         if holds_namespace(location):

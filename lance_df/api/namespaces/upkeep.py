@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lance_df.arguments import checked_flag
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.changes.cleanup import clean_up
 from lance_df.namespace.changes.compaction import MembersCompacted
@@ -157,4 +158,5 @@ class NamespaceUpkeep:
             error_if_tagged=error_if_tagged_old_versions,
             delete_rate_limit=plain(delete_rate_limit),
         )
-        return clean_up(self._table.root, self._table.manifest, policy, dry_run=dry_run)
+        is_dry_run = checked_flag(dry_run, "dry_run")
+        return clean_up(self._table.root, self._table.manifest, policy, dry_run=is_dry_run)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from lance_df.arguments import checked_integer, checked_items, checked_names
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.exits import busy, stoppable
@@ -142,14 +143,21 @@ class LanceFileReader:
         storage_options: Mapping[str, Any] | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
+        names = None if columns is None else checked_names(columns, "columns")
         self._source = open_location(path, storage_options).open()
         self._reader = open_file(self._source)
         schema = self._reader.schema
-        fields = schema.fields if columns is None else _project(schema.fields, columns)
+        fields = schema.fields if names is None else _project(schema.fields, names)
         if self._reader.version == "2.2":
             fields = tuple(_with_described_blobs(field) for field in fields)
         self._fields = fields
         self._stored = pa.schema([field.to_arrow() for field in self._fields], schema.arrow_metadata)
+
+    def __repr__(self) -> str:
+        return (
+            f"<lance_df.LanceFileReader {self._reader.path} version {self._reader.version}: "
+            f"{self.num_rows()} rows, {len(self._fields)} columns>"
+        )
 
     def num_rows(self) -> int:
         """Return the number of rows of the file."""
@@ -174,6 +182,7 @@ class LanceFileReader:
         InvalidInputError
             The file has no such rows.
         """
+        start, num_rows = checked_integer(start, "start"), checked_integer(num_rows, "num_rows")
         if start < 0 or num_rows < 0 or start + num_rows > self.num_rows():
             raise InvalidInputError(
                 f"{self._reader.path}: rows {start} to {start + num_rows} are out of range, the file has "
@@ -203,7 +212,7 @@ class LanceFileReader:
         InvalidInputError
             The row numbers are not in ascending order, or the file has no such rows.
         """
-        positions = np.asarray(indices)
+        positions = np.asarray(checked_items(indices, "indices", "a sequence of integers"))
         if positions.size and (positions.ndim != 1 or positions.dtype.kind not in "iu"):
             raise InvalidInputError("indices must be a sequence of integers")
         if (positions[1:] <= positions[:-1]).any():
@@ -269,7 +278,7 @@ class LanceFileReader:
             There is no such buffer.
         """
         container = self._container()
-        if not 0 <= index < container.num_global_buffers:
+        if not 0 <= checked_integer(index, "index") < container.num_global_buffers:
             raise InvalidInputError(
                 f"{self._reader.path}: global buffer {index} does not exist, the file has "
                 f"{container.num_global_buffers} global buffers"
@@ -289,10 +298,9 @@ class LanceFileReader:
         return max(1, min(_MAX_READ_ROWS, _READ_BYTES // width))
 
     def _results(self, rows: Iterator[Rows], batch_size: int) -> ReaderResults:
-        if batch_size < 1:
-            raise InvalidInputError(f"batch_size must be at least 1, got {batch_size}")
+        step = checked_integer(batch_size, "batch_size", 1)
         schema = _with_extensions(self._stored)
-        batches = stoppable(self._batches(rows, batch_size))
+        batches = stoppable(self._batches(rows, step))
         return ReaderResults(pa.RecordBatchReader.from_batches(schema, batches))
 
     def _batches(self, windows: Iterator[Rows], batch_size: int) -> Generator[pa.RecordBatch]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lance_df.arguments import checked_integer, checked_text
 from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError
 from lance_df.file.api.reader import LanceFileReader
 from lance_df.file.api.writer import LanceFileWriter
@@ -13,8 +15,6 @@ from lance_df.storage import open_location
 from lance_df.storage.sink import ByteSink
 
 if TYPE_CHECKING:
-    import os
-
     import pyarrow as pa
 
     from lance_df.storage import Location
@@ -87,11 +87,11 @@ class LanceFileSession:
         return self._at(path).is_file()
 
     def list(self, path: str | None = None) -> list[str]:
-        """Return the paths of all files in a folder and its sub-folders."""
+        """Return the paths of all files in a folder and its sub-folders; none if there is no such folder."""
         return [name for name, is_folder in self._walk(self._at(path), _prefix(path)) if not is_folder]
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
-        """Return the direct contents of a folder."""
+        """Return the direct contents of a folder, which need not exist."""
         prefix = _prefix(path)
         entries = list(self._at(path).list())
         return ListResult(
@@ -110,6 +110,7 @@ class LanceFileSession:
             The range is not within the file.
         """
         source = self._file(path).open()
+        offset, length = checked_integer(offset, "offset"), checked_integer(length, "length")
         if offset < 0 or length < 0 or offset + length > source.size:
             raise InvalidInputError(
                 f"{source.path}: bytes {offset} to {offset + length} are out of range, the file has "
@@ -128,7 +129,15 @@ class LanceFileSession:
         self._file(path).remove()
 
     def upload_file(self, local_path: str | os.PathLike[str], remote_path: str) -> None:
-        """Copy a local file to the folder of the session. An existing file with the same path is replaced."""
+        """Copy a local file to the folder of the session. An existing file with the same path is replaced.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such local file.
+        InvalidInputError
+            The local path is a folder.
+        """
         _copy(_existing(open_location(local_path)), self._at(remote_path))
 
     def download_file(self, remote_path: str, local_path: str | os.PathLike[str]) -> None:
@@ -153,12 +162,14 @@ class LanceFileSession:
 
 
 def _prefix(path: str | None) -> str:
-    stripped = (path or "").strip("/")
+    stripped = ("" if path is None else checked_text(path, "path", "a path as text")).strip("/")
     return f"{stripped}/" if stripped else ""
 
 
 def _existing(location: Location) -> Location:
     if not location.is_file():
+        if location.is_local and os.path.isdir(location.path):
+            raise InvalidInputError(f"{location.uri}: path must be a file, got a folder")
         raise NotFoundError(f"{location.uri}: no such file")
     return location
 

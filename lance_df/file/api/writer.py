@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lance_df.arguments import checked_integer, checked_text, checked_type
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.text_views import parts_of_texts
 from lance_df.file.conform import conform_array
@@ -84,8 +85,10 @@ class LanceFileWriter:
         keep_original_array: bool | None = None,  # noqa: ARG002 - pylance's; it only tunes
     ) -> None:
         for name, value in (("data_cache_bytes", data_cache_bytes), ("max_page_bytes", max_page_bytes)):
-            if value is not None and value < 1:
-                raise InvalidInputError(f"{name} must be at least 1, got {value}")
+            if value is not None:
+                checked_integer(value, name, 1)
+        if schema is not None:
+            checked_type(schema, "schema", pa.Schema, "a pyarrow Schema")
         self.closed = False
         self.size_bytes: int | None = None
         self._lock = threading.Lock()
@@ -126,8 +129,7 @@ class LanceFileWriter:
         if not isinstance(batch, pa.RecordBatch | pa.Table):
             raise InvalidInputError(f"expected a RecordBatch or a Table, got {type(batch).__name__}")
         with self._lock:
-            if self.closed:
-                raise InvalidInputError(f"{self._sink.location.uri}: the writer is closed")
+            self._check_open()
             try:
                 for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
                     self._write(part)
@@ -159,8 +161,17 @@ class LanceFileWriter:
             return written.num_rows
 
     def add_schema_metadata(self, key: str, value: str) -> None:
-        """Set an entry of the metadata of the schema."""
-        self._metadata[key] = value.encode()
+        """Set an entry of the metadata of the schema.
+
+        Raises
+        ------
+        InvalidInputError
+            The key or the value is not text, or the writer is closed.
+        """
+        name, data = checked_text(key, "key"), checked_text(value, "value").encode()
+        with self._lock:
+            self._check_open()
+            self._metadata[name] = data
 
     def add_global_buffer(self, data: bytes) -> int:
         """Store application data, and return the number to read it by. Numbers start at 1.
@@ -168,13 +179,14 @@ class LanceFileWriter:
         Raises
         ------
         InvalidInputError
-            ``data`` is not bytes.
+            ``data`` is not bytes, or the writer is closed.
         """
         try:
             stored = bytes(memoryview(data))
         except TypeError as err:
             raise InvalidInputError(f"a global buffer must be bytes, got {type(data).__name__}") from err
         with self._lock:
+            self._check_open()
             self._global_buffers.append(stored)
             return len(self._global_buffers)
 
@@ -191,6 +203,10 @@ class LanceFileWriter:
             self.close()
         else:
             self._give_up()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise InvalidInputError(f"{self._sink.location.uri}: the writer is closed")
 
     def _checked(self, schema: pa.Schema) -> Schema:
         checked = schema_from_arrow(schema)
@@ -236,9 +252,11 @@ class LanceFileWriter:
 
 def _check_batch(batch: pa.Schema, schema: Schema) -> None:
     """Check that a batch has all columns of a file, once each and of the same types."""
-    given = schema_from_arrow(batch).fields
+    given: dict[str, list[Field]] = {}
+    for each in schema_from_arrow(batch).fields:
+        given.setdefault(each.name, []).append(each)
     for field in schema.fields:
-        named = [each for each in given if each.name == field.name]
+        named = given.get(field.name, [])
         if len(named) != 1:
             raise InvalidInputError(
                 f"column {field.name!r} occurs {len(named)} times in a batch, expected once"

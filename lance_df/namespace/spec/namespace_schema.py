@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
@@ -126,7 +127,7 @@ class NamespaceSchema:
 
 def _check_names(fields: Sequence[Field]) -> None:
     names = [field.name for field in fields]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise AlreadyExistsError(f"duplicate column name {twice[0]!r}")
 

@@ -78,12 +78,13 @@ def check_names(schema: Schema, *, before: Schema) -> None:
 
 
 def _check_siblings(fields: Sequence[Field], within: str) -> None:
-    names = [field.name for field in fields]
-    for name in names:
+    seen: set[str] = set()
+    for name in (field.name for field in fields):
         if not name or "\0" in name or not is_text(name):
             raise InvalidInputError(f"invalid column name {within + name!r}")
-        if names.count(name) > 1:
+        if name in seen:
             raise InvalidInputError(f"duplicate column name {within + name!r}")
+        seen.add(name)
     for field in fields:
         _check_siblings(field.children, f"{within}{field.name}.")
 

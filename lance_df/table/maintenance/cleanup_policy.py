@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+from lance_df.arguments import checked_flag
 from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 
@@ -64,6 +65,8 @@ class CleanupPolicy:
             value = getattr(self, name)
             if value is not None and (not _is_integer(value) or value < 1):
                 raise InvalidInputError(f"{name} must be a positive integer, got {value!r}")
+        checked_flag(self.delete_unverified, "delete_unverified")
+        checked_flag(self.error_if_tagged, "error_if_tagged_old_versions")
         if self.versions is not None and not (self.versions and all(map(_is_integer, self.versions))):
             raise InvalidInputError("versions must contain at least one version number")
 

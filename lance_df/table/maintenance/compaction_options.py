@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from lance_df.arguments import checked_integer, checked_items
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.records import as_integer, dataclass
 
@@ -85,9 +86,8 @@ class CompactionOptions:
         threshold = self.materialize_deletions_threshold
         if not _is_number(threshold):
             raise InvalidInputError(f"materialize_deletions_threshold must be a number, got {threshold!r}")
-        excluded = tuple(map(as_integer, self.excluded_fragment_ids))
-        if None in excluded:
-            raise InvalidInputError("excluded_fragment_ids must be a list of integers")
+        given = checked_items(self.excluded_fragment_ids, "excluded_fragment_ids", "a list of integers")
+        excluded = tuple(checked_integer(each, "an id in excluded_fragment_ids") for each in given)
         object.__setattr__(self, "excluded_fragment_ids", excluded)
         if self.compaction_mode not in (None, REENCODE, TRY_BINARY_COPY, FORCE_BINARY_COPY):
             raise InvalidInputError(
@@ -121,8 +121,6 @@ def compaction_options(table: Table, given: Mapping[str, Any]) -> CompactionOpti
         raise InvalidInputError(f"unknown compaction option {unknown[0]!r}")
     options: dict[str, Any] = _configured(table.manifest.config)
     options.update((name, value) for name, value in given.items() if value is not None)
-    if "excluded_fragment_ids" in options:
-        options["excluded_fragment_ids"] = tuple(options["excluded_fragment_ids"])
     return CompactionOptions(**options)
 
 

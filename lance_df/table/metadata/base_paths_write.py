@@ -9,6 +9,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from lance_df.arguments import checked_items
 from lance_df.errors import InvalidInputError
 from lance_df.format.manifest import BasePath
 from lance_df.records import dataclass
@@ -64,6 +65,11 @@ def as_base_path(base: object) -> DatasetBasePath:
         return DatasetBasePath(base.path, base.name, base.is_dataset_root, base.id)  # type: ignore[attr-defined]
     except AttributeError as err:
         raise InvalidInputError(f"expected a DatasetBasePath, got {type(base).__name__}") from err
+
+
+def as_base_paths(bases: object, argument: str) -> tuple[DatasetBasePath, ...]:
+    """Return an argument with base paths; see `as_base_path`."""
+    return tuple(map(as_base_path, checked_items(bases, argument, "a list of DatasetBasePath objects")))
 
 
 def checked_bases(

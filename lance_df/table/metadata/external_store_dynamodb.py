@@ -9,8 +9,9 @@ import functools
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
+from lance_df.arguments import checked_text
 from lance_df.errors import (
     CommitStateUnknownError,
     CorruptDataError,
@@ -19,7 +20,7 @@ from lance_df.errors import (
     MissingDependencyError,
     StorageError,
 )
-from lance_df.storage.options import s3_options
+from lance_df.storage.options import named_options, s3_options
 from lance_df.storage.translate import was_refused
 from lance_df.table.metadata.external_store import StoredManifest
 from lance_df.table.metadata.versions import VERSIONS_DIR
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 SCHEME = "s3+ddb://"
 _TABLE_PARAMETER = "ddbTableName"
 _KEYS = {("base_uri", "HASH"), ("version", "RANGE")}
+_NO_ANSWER = frozenset({"EndpointConnectionError", "ConnectTimeoutError", "ValueError", "InvalidURL"})
 _CONDITION_FAILED = "ConditionalCheckFailedException"
 
 
@@ -57,11 +59,11 @@ class DynamoDBManifestStore:
         *,
         committer: str = "lance_df",
     ) -> None:
-        if not table_name:
+        if not checked_text(table_name, "table_name"):
             raise InvalidInputError(f"the name of a DynamoDB table must not be empty, got {table_name!r}")
         self.table_name = table_name
         self._committer = committer
-        options = s3_options(storage_options)
+        options = s3_options(named_options(storage_options))
         region = (options.get("client_kwargs") or {}).get("region_name")
         self._client_arguments = (
             options.get("dynamodb_endpoint") or os.environ.get("DYNAMODB_ENDPOINT"),
@@ -179,7 +181,19 @@ class DynamoDBManifestStore:
             raise self._failure(err) from None
 
     def _failure(self, err: Exception) -> StorageError:
-        return StorageError(f"DynamoDB table {self.table_name}: {_code(err)}")
+        code = _code(err)
+        return StorageError(f"DynamoDB table {self.table_name}: {code}{self._advice(code)}")
+
+    def _advice(self, code: str) -> str:
+        # without a user and a password, which a URL may hold
+        url = urlsplit(self._client_arguments[0] or "")
+        host = url.netloc.rpartition("@")[2]
+        server = f"the endpoint {url.scheme}://{host}" if host else "the endpoint"
+        if code == "ResourceNotFoundException":
+            return f"; {server} has no such table: create it, with the keys base_uri and version"
+        if code in _NO_ANSWER:
+            return f"; {server} cannot be used: check the storage option dynamodb_endpoint"
+        return ""
 
 
 def parse_dynamodb_url(url: str) -> tuple[str, str]:

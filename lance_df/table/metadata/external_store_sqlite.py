@@ -7,7 +7,8 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from lance_df.errors import CommitStateUnknownError, InvalidInputError, StorageError
+from lance_df.arguments import invalid
+from lance_df.errors import CommitStateUnknownError, StorageError
 from lance_df.storage.location import absolute_path
 from lance_df.table.metadata.external_store import StoredManifest
 
@@ -66,9 +67,9 @@ class SQLiteManifestStore:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        text = os.fspath(path)
-        if not text or text == ":memory:" or "\0" in text:
-            raise InvalidInputError(f"expected the path of a file, got {text!r}")
+        text: object = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if not isinstance(text, str) or not text or text == ":memory:" or "\0" in text:
+            raise invalid("path", path, "the path of a file")
         self.path = absolute_path(os.path.expanduser(text))
 
     def __repr__(self) -> str:

@@ -56,6 +56,10 @@ def locate_table(
     MissingDependencyError
         The URL's scheme needs an extra that is not installed.
     """
+    if external_store is not None and not hasattr(external_store, "put_if_absent"):
+        from lance_df.arguments import invalid
+
+        raise invalid("external_store", external_store, "a SQLiteManifestStore or a DynamoDBManifestStore")
     if isinstance(uri, str) and uri.startswith("s3+ddb://"):
         from lance_df.table.metadata.external_store_dynamodb import DynamoDBManifestStore, parse_dynamodb_url
 
@@ -64,7 +68,14 @@ def locate_table(
     options = named_options(storage_options)
     options.pop(_DYNAMODB_ENDPOINT, None)
     of_table, elsewhere = _split(options)
-    elsewhere |= {path.rstrip("/"): params for path, params in (base_store_params or {}).items()}
+    if base_store_params is not None:
+        from lance_df.arguments import checked_mapping, checked_text
+
+        of_bases = checked_mapping(base_store_params, "base_store_params", "a dict of options by path")
+        elsewhere |= {
+            checked_text(path, "a path in base_store_params").rstrip("/"): named_options(params)
+            for path, params in of_bases.items()
+        }
     location = open_location(uri, of_table)
     if elsewhere:
         location = dataclasses.replace(location, options_elsewhere=elsewhere)

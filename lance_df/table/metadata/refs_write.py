@@ -9,6 +9,7 @@ import dataclasses
 import datetime as dt
 from typing import TYPE_CHECKING
 
+from lance_df.arguments import checked_mapping
 from lance_df.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
@@ -232,7 +233,7 @@ def _check_unused(root: Location, name: str, branches: Mapping[str, Branch]) -> 
 
 
 def _texts(metadata: Mapping[str, str]) -> dict[str, str]:
-    texts = dict(metadata)
+    texts = dict(checked_mapping(metadata, "metadata", "a dict of texts"))
     if not all(isinstance(text, str) for pair in texts.items() for text in pair):
         raise InvalidInputError("metadata must be a dict of strings")
     return texts

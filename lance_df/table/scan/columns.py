@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -159,7 +160,7 @@ def resolve_columns(
     wanted = [name for name in (schema.names if names is None else names) if name not in appended]
     wanted += appended
     if len(set(wanted)) < len(wanted):
-        twice = next(name for name in wanted if wanted.count(name) > 1)
+        twice = next(name for name, count in Counter(wanted).items() if count > 1)
         raise InvalidInputError(f"column {twice!r} is selected twice")
 
     def resolved() -> tuple[Fields, tuple[Column, ...]]:
@@ -203,7 +204,7 @@ def resolve_name(schema: Schema, name: str, *, blobs_as_bytes: bool = False) -> 
 
     Names in a path may be in backquotes. The result has the requested name.
     """
-    path = (name,) if name in schema.names or name in SYSTEM_COLUMNS else _split(name)
+    path = (name,) if name in schema.by_name or name in SYSTEM_COLUMNS else _split(name)
     column = resolve_path(schema, path, blobs_as_bytes=blobs_as_bytes)
     if isinstance(column, SystemColumn):
         return column
@@ -225,7 +226,7 @@ def resolve_path(schema: Schema, path: tuple[str, ...], *, blobs_as_bytes: bool 
     ColumnNotFoundError
         There is none; the message lists what exists.
     """
-    if len(path) == 1 and path[0] in SYSTEM_COLUMNS and path[0] not in schema.names:
+    if len(path) == 1 and path[0] in SYSTEM_COLUMNS and path[0] not in schema.by_name:
         return SystemColumn(path[0])
     nodes = [schema.field(path[0])]
     for name in path[1:]:

@@ -24,7 +24,10 @@ def check_location_is_free(table: Location) -> None:
     ------
     AlreadyExistsError
         It is one, so the table and the namespace would hide each other.
+    InvalidInputError
+        It is a file.
     """
+    table.check_is_folder()
     if (table / NAMESPACE_MANIFEST / VERSIONS_DIR).exists():
         raise AlreadyExistsError(
             f"{table.uri}: a namespace exists here, and a table cannot be beside its {NAMESPACE_MANIFEST}. "
