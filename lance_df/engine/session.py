@@ -452,9 +452,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
             if not exists:
                 raise NotFoundError(f"{location.uri}: folder does not exist")
             if is_file:
-                raise InvalidInputError(
-                    f"{location.uri}: not a folder but a file; give the folder of the tables"
-                )
+                raise InvalidInputError(f"{location.uri}: expected a folder, got a file")
             names_of(self).use_folder(self, TableFolder(location, storage_options))
             if is_table:  # the folder is a table itself
                 source = TableSource(location.uri, storage_options=storage_options)

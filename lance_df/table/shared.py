@@ -7,12 +7,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from lance_df.cache import CacheKind, TableCache
-from lance_df.errors import CorruptDataError, DatasetNotFoundError, NotFoundError
+from lance_df.errors import CorruptDataError, NotFoundError
 from lance_df.file.open import open_file
 from lance_df.records import dataclass
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.refs import branch_location
-from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.reading.cached_dictionaries import CachedDictionaries
 from lance_df.table.reading.observed import ObservedStatistics
 from lance_df.table.reading.small_columns import SmallColumns
@@ -84,13 +83,11 @@ class Shared:
         manifest_path = None if manifest_source is None else manifest_source.path
         key = (location.uri, file.size_bytes, file.fields, file.column_indices, manifest_path)
         return self.data_files.get(
-            key, lambda: _open(self.root, location, file, manifest_source), attrgetter("footprint")
+            key, lambda: _open(location, file, manifest_source), attrgetter("footprint")
         )
 
 
-def _open(
-    root: Location, location: Location, file: DataFile, manifest_source: ByteSource | None
-) -> FileReader:
+def _open(location: Location, file: DataFile, manifest_source: ByteSource | None) -> FileReader:
     try:
         source = location.open_sized(file.size_bytes) if file.size_bytes else location.open()
         if file.size_bytes not in (0, source.size):
@@ -101,8 +98,4 @@ def _open(
             return open_file(source, field_ids=file.fields, dictionary_source=manifest_source)
         return open_file(source, column_of=file.column_of())
     except NotFoundError as err:
-        if not (root / VERSIONS_DIR).exists():
-            raise DatasetNotFoundError(
-                f"{root.uri}: the table no longer exists; it was removed after it had been opened"
-            ) from err
         raise CorruptDataError(f"{location.uri}: this data file is missing") from err

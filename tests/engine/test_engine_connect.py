@@ -88,7 +88,7 @@ def test_a_table_as_the_root(root):
     write(root / "plain", 5)
     assert count(lance_df.connect(root / "plain"), "plain") == 5
     assert count(lance_df.connect(root / "trips.lance"), "trips") == 4
-    with pytest.raises(InvalidInputError, match=r"notes\.txt: not a folder but a file"):
+    with pytest.raises(InvalidInputError, match=r"notes\.txt: expected a folder, got a file"):
         lance_df.connect(root / "notes.txt")
 
 

@@ -101,7 +101,6 @@ class WriteOptions:
     external_blob_mode: str = "reference"
     allow_external_blobs: bool = False
     blob_pack_bytes: int | None = None
-    must_exist: bool = False
 
 
 @dataclass(frozen=True, slots=True)
