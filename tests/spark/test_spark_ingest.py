@@ -250,7 +250,7 @@ def test_what_cannot_be_is_said_before_anything_is_written(spark, tmp_path):
         ),
         (replace(job, sql="SELECT nope FROM source"), ColumnNotFoundError, "nope"),
         (replace(job, sql="DROP TABLE source"), InvalidInputError, "Syntax error"),
-        (replace(job, sql="SELECT 1 AS a, 2 AS a"), InvalidInputError, "two columns 'a'"),
+        (replace(job, sql="SELECT 1 AS a, 2 AS a"), InvalidInputError, "two columns are named 'a'"),
         (replace(job, schema="k NOPE"), InvalidInputError, "NOPE"),
         (replace(job, schema="k INT"), ColumnNotFoundError, "no column 'at'"),
         (
