@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pyspark.sql import types as T
 
 from lance_df.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+
+V = TypeVar("V")
 
 _CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
 
@@ -27,14 +31,31 @@ def check_new_names(rows: DataFrame) -> None:
     InvalidInputError
         Two names are equal, or differ only in case.
     """
+    check_distinct(rows.columns)
     if is_case_sensitive(rows.sparkSession):
         return
-    folded = [name.lower() for name in rows.columns]
-    if len(set(folded)) < len(folded):
-        same = sorted((name for name in rows.columns if folded.count(name.lower()) > 1), key=str.lower)
-        raise InvalidInputError(
-            f"columns {same[0]!r} and {same[1]!r} differ only in case; rename one, or set {_CASE_SENSITIVE}"
-        )
+    seen: dict[str, str] = {}
+    for name in rows.columns:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise InvalidInputError(
+                f"columns {other!r} and {name!r} differ only in case; rename one, or set {_CASE_SENSITIVE}"
+            )
+
+
+def check_distinct(names: Iterable[str]) -> None:
+    """Check that no name occurs twice.
+
+    Raises
+    ------
+    InvalidInputError
+        One does.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidInputError(f"duplicate column {name!r}; give the columns distinct names, with AS")
+        seen.add(name)
 
 
 def with_target_names(rows: DataFrame, target: Sequence[str]) -> DataFrame:
@@ -43,13 +64,53 @@ def with_target_names(rows: DataFrame, target: Sequence[str]) -> DataFrame:
     Raises
     ------
     InvalidInputError
-        A name matches several columns of the target, or several columns match the same one.
+        A name matches several columns of the target, or several columns match the same one; or two columns
+        have the same name.
     """
+    schema = schema_with_target_names(rows, target)
+    return rows if schema.names == rows.columns else rows.toDF(*schema.names)
+
+
+def schema_with_target_names(rows: DataFrame, target: Sequence[str]) -> T.StructType:
+    """Return the schema of `with_target_names`.
+
+    Spark finds columns of ``rows`` itself by these names, as the names differ only in case.
+    """
+    check_distinct(rows.columns)
+    schema = rows.schema
     if is_case_sensitive(rows.sparkSession):
-        return rows
-    renamed = target_names(rows.columns, target)
-    changed = {old: new for old, new in renamed.items() if old != new}
-    return rows.toDF(*(renamed[name] for name in rows.columns)) if changed else rows
+        return schema
+    renamed = target_names(schema.names, target)
+    return T.StructType(
+        [T.StructField(renamed[each.name], each.dataType, each.nullable, each.metadata) for each in schema]
+    )
+
+
+def by_target_name(spark: SparkSession, values: Mapping[str, V], target: Sequence[str]) -> dict[str, V]:
+    """Return the values for the columns of a target that their names mean.
+
+    Raises
+    ------
+    InvalidInputError
+        See `target_names`.
+    """
+    folded = {name.lower() for name in target}
+    differ = any(name not in target and name.lower() in folded for name in values)
+    if not differ or is_case_sensitive(spark):
+        return dict(values)
+    meanings = target_names(values.keys(), target)
+    return {meanings[name]: value for name, value in values.items()}
+
+
+def target_name(spark: SparkSession, name: str, target: Sequence[str]) -> str:
+    """Return the column of a target that a name means, or the name itself if none does.
+
+    Raises
+    ------
+    InvalidInputError
+        The name matches several columns.
+    """
+    return name if is_case_sensitive(spark) else target_names([name], target)[name]
 
 
 def target_names(names: Collection[str], target: Sequence[str]) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from lance_df.errors import (
 from lance_df.format.column_path import format_path, parse_path
 from lance_df.namespace.spec.partition_by import PartitionBy, parse_partition_by
 from lance_df.spark.assignment import is_ansi
-from lance_df.spark.column_names import is_case_sensitive, target_names
+from lance_df.spark.column_names import is_case_sensitive, target_name
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.folders import folders_of, is_shown
 from lance_df.spark.named_tables import named_table
@@ -31,6 +31,7 @@ from lance_df.sql.spark_statements import (
     OtherCreate,
     OtherInsert,
     SparkAlter,
+    SparkChange,
     SparkCreate,
     SparkDrop,
     SparkInsert,
@@ -46,6 +47,12 @@ if TYPE_CHECKING:
     from lance_df.spark.pruning.relations import Relation
 
 _DOUBLE_QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
+_INSTEAD: Final = {
+    "DELETE": ("delete", ", where=…"),
+    "UPDATE": ("update", ", {column: expression}, where=…"),
+    "MERGE": ("merge", ", source, on=…"),
+    "TRUNCATE": ("delete", ""),
+}
 _OF_COLUMNS: Final = frozenset({"ADD", "DROP", "RENAME", "ALTER", "CHANGE", "REPLACE"})
 
 
@@ -147,6 +154,8 @@ def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataF
         )
     # the columns in Spark's order: a catalog keeps the order of its creation
     names = list(change.columns) or spark.table(format_path(change.name)).columns
+    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+        raise InvalidInputError(f"INSERT: column {twice!r} of {shown} is named twice")
     rows = _frame(spark, change.query)
     if len(rows.columns) != len(names):
         raise InvalidInputError(
@@ -222,8 +231,7 @@ def _partition_fields(texts: Sequence[str], rows: DataFrame) -> list[PartitionBy
     fields = []
     for each in map(parse_partition_by, texts):
         columns = [parse_path(name)[0] if name.startswith("`") else name for name in each.columns]
-        if not is_case_sensitive(rows.sparkSession):
-            columns = [target_names([name], rows.columns)[name] for name in columns]
+        columns = [target_name(rows.sparkSession, name, rows.columns) for name in columns]
         fields.append(replace(each, columns=tuple(columns)))
     return fields
 
@@ -261,10 +269,22 @@ def _refuse(spark: SparkSession, change: SparkStatement) -> None:
             f"{'.'.join(change.name)} supports only INSERT INTO or OVERWRITE name [(columns)] query, not "
             "BY NAME, PARTITION or REPLACE WHERE"
         )
+    if isinstance(change, SparkChange):
+        _refuse_change(spark, change)
     if isinstance(change, SparkAlter):
         _refuse_columns(spark, change)
     if isinstance(change, SparkDrop):
         _refuse_drop(spark, change)
+
+
+def _refuse_change(spark: SparkSession, change: SparkChange) -> None:
+    target = named_table(spark, change.name, change.verb)
+    if target is not None:
+        name, arguments = _INSTEAD[change.verb]
+        raise UnsupportedFeatureError(
+            f"{change.verb}: Spark has none for the Python source of {'.'.join(change.name)}. Call "
+            f"lance_df.spark.{name}(spark, {target.options.path!r}{arguments})"
+        )
 
 
 def _refuse_drop(spark: SparkSession, change: SparkDrop) -> None:

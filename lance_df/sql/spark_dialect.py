@@ -95,5 +95,5 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-SPARK_NAMES: Final = Names(tokenize_spark, is_plain, str, _quoted)
+SPARK_NAMES: Final = Names(tokenize_spark, is_plain, str, _quoted, str.lower)
 """The names of Spark's dialect."""

@@ -14,7 +14,14 @@ from lance_df.sql.spark_dialect import tokenize_spark
 from lance_df.sql.spark_reader import NotKnownError, SparkReader
 
 _QUERY: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "MAP", "REDUCE"})
-_MAY_INSERT: Final = frozenset({"INSERT", "WITH", "FROM"})
+_MAY_CHANGE: Final = frozenset({"INSERT", "WITH", "FROM", "DELETE", "UPDATE", "MERGE", "TRUNCATE"})
+_CHANGES: Final = (
+    ("DELETE", "FROM"),
+    ("UPDATE",),
+    ("MERGE", "INTO"),
+    ("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO"),
+    ("TRUNCATE", "TABLE"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,14 @@ class SparkDrop:
 
 
 @dataclass(frozen=True, slots=True)
+class SparkChange:
+    """``DELETE FROM``, ``UPDATE``, ``MERGE INTO`` or ``TRUNCATE TABLE name …``, named by the verb."""
+
+    name: tuple[str, ...]
+    verb: str
+
+
+@dataclass(frozen=True, slots=True)
 class OtherInsert:
     """An ``INSERT`` in a form that is not supported here, such as ``BY NAME``."""
 
@@ -76,7 +91,9 @@ class OtherCreate:
     """``CREATE TABLE … USING lance_df … AS …`` with clauses that are not supported here."""
 
 
-SparkStatement: TypeAlias = "SparkInsert | SparkCreate | SparkAlter | SparkDrop | OtherInsert | OtherCreate"
+SparkStatement: TypeAlias = (
+    "SparkInsert | SparkCreate | SparkAlter | SparkDrop | SparkChange | OtherInsert | OtherCreate"
+)
 
 
 def parse_spark(text: str) -> SparkStatement | None:
@@ -156,12 +173,12 @@ def _drop(reader: SparkReader) -> SparkDrop:
     return SparkDrop(reader.name(), kind)
 
 
-def _other_form(reader: SparkReader) -> OtherInsert | OtherCreate | None:
-    """Return a marker for a CREATE or INSERT in a form that is not supported here; None for others."""
+def _other_form(reader: SparkReader) -> SparkStatement | None:
+    """Return a marker for a CREATE or a change in a form that is not supported here; None for others."""
     try:
         if reader.takes("CREATE", "TABLE"):
             return _other_create(reader)
-        return _other_insert(reader) if reader.words()[:1] and reader.words()[0] in _MAY_INSERT else None
+        return _other_change(reader) if reader.words()[:1] and reader.words()[0] in _MAY_CHANGE else None
     except NotKnownError:
         return None
 
@@ -176,7 +193,7 @@ def _other_create(reader: SparkReader) -> OtherCreate | None:
     return OtherCreate() if reader.words()[:1] and reader.words()[0] in _QUERY else None
 
 
-def _other_insert(reader: SparkReader) -> OtherInsert | None:
+def _other_change(reader: SparkReader) -> OtherInsert | SparkChange | None:
     depth = 0
     target: tuple[str, ...] | None = None
     while not reader.is_at_end:
@@ -185,6 +202,9 @@ def _other_insert(reader: SparkReader) -> OtherInsert | None:
         if reader.takes("WITH", "(", "PATH"):  # options, which Spark passes on
             return None
         is_first = target is None and depth == 0
+        verb = next((each[0] for each in _CHANGES if is_first and reader.takes(*each)), None)
+        if verb is not None:
+            return SparkChange(reader.name(), verb)
         if is_first and (reader.takes("INSERT", "INTO") or reader.takes("INSERT", "OVERWRITE")):
             reader.takes("TABLE")
             target = reader.name()

@@ -47,15 +47,18 @@ class Names:
         Returns the name that an unquoted name refers to.
     quoted
         Returns a name in quotes.
+    folded
+        Returns the text that all spellings of a name share.
     """
 
     tokenize: Callable[[str], list[Token]]
     is_plain: Callable[[Token], bool]
     plain: Callable[[str], str]
     quoted: Callable[[str], str]
+    folded: Callable[[str], str]
 
 
-_OF_DATAFUSION: Final = Names(tokenize, is_name_word, lowered, quote_identifier)
+_OF_DATAFUSION: Final = Names(tokenize, is_name_word, lowered, quote_identifier, str)
 
 
 def with_versions(text: str, name_of: Callable[[str, str, str], str], names: Names = _OF_DATAFUSION) -> str:
@@ -72,7 +75,7 @@ def with_versions(text: str, name_of: Callable[[str, str, str], str], names: Nam
     Raises
     ------
     InvalidInputError
-        A version is not an integer.
+        A version is not an integer, or is that of a query, as a name of WITH or in parentheses.
     """
     try:
         tokens = names.tokenize(text)
@@ -84,11 +87,16 @@ def with_versions(text: str, name_of: Callable[[str, str, str], str], names: Nam
 def _edits(
     text: str, tokens: list[Token], name_of: Callable[[str, str, str], str], names: Names
 ) -> Iterator[Edit]:
+    queries = list(_queries_of_with(tokens, names))
     for index in range(2, len(tokens) - 2):
         kind = _KINDS.get(_word(tokens[index]) or "")
         if kind is None or [_word(each) for each in tokens[index + 1 : index + 3]] != ["AS", "OF"]:
             continue
         last = index - 2 if _word(tokens[index - 1]) == "FOR" else index - 1
+        if _word(tokens[last]) == ")":
+            begin = _start_of_group(tokens, last)
+            given = text[tokens[begin].start : tokens[last].end + 1]
+            raise InvalidInputError(f"{kind} AS OF follows the name of a table, not {given:.60}")
         if not _is_table(tokens, last, names):
             continue
         after = index + 3
@@ -100,6 +108,12 @@ def _edits(
             raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, got {given}")
         table = tokens[last]
         name = table.text if table.token_type in _QUOTED_NAMES else names.plain(table.text)
+        is_query = any(each == names.folded(name) and last in scope for each, scope in queries)
+        if is_query and _word(tokens[last - 1]) != ".":
+            raise InvalidInputError(
+                f"{kind} AS OF: {name!r} is a query of WITH, which has no versions: name the version of a "
+                "table in that query, or give it another name"
+            )
         new = name_of(name, _kind(kind, literal), literal.text)
         yield Edit(table.start, literal.end + 1, names.quoted(new))
         after = _end_of_sample(tokens, after)
@@ -120,6 +134,54 @@ def _kind(kind: str, literal: Token) -> str:
     if not literal.text.isdecimal() or len(literal.text) > 18:
         raise InvalidInputError(f"{kind} AS OF needs {_NEEDED[kind]}, got {literal.text}")
     return "version"
+
+
+def _queries_of_with(tokens: list[Token], names: Names) -> Iterator[tuple[str, range]]:
+    """Yield the names of the queries of WITH, with the tokens among which a name is that of the query."""
+    for index in (position for position, token in enumerate(tokens, 1) if _word(token) == "WITH"):
+        is_recursive = _word_at(tokens, index) == "RECURSIVE"
+        end, position = _end_of_group(tokens, index), index + is_recursive
+        while (begin := _begin_of_query(tokens, position)) is not None:
+            name, close = tokens[position], _end_of_group(tokens, begin + 1)
+            written = name.text if name.token_type in _QUOTED_NAMES else names.plain(name.text)
+            yield names.folded(written), range(begin if is_recursive else close, end)
+            if _word_at(tokens, close + 1) != ",":
+                break
+            position = close + 2
+
+
+def _begin_of_query(tokens: list[Token], name: int) -> int | None:
+    """Return the position of the parenthesis that begins the query of a name in WITH; None for no query."""
+    index = name + 1
+    if _word_at(tokens, index) == "(":
+        columns = _end_of_group(tokens, index + 1)
+        index = columns + 1 if _word_at(tokens, columns + 1) in ("AS", "MAX", "(") else index
+    if _word_at(tokens, index) == "MAX":  # MAX RECURSION LEVEL n
+        index += 4
+    while _word_at(tokens, index) in ("AS", "NOT", "MATERIALIZED"):
+        index += 1
+    return index if _word_at(tokens, index) == "(" else None
+
+
+def _end_of_group(tokens: list[Token], index: int) -> int:
+    """Return the position of the parenthesis that closes the group of a token, or the number of tokens."""
+    depth = 0
+    for position in range(index, len(tokens)):
+        depth += {"(": 1, ")": -1}.get(_word(tokens[position]) or "", 0)
+        if depth < 0:
+            return position
+    return len(tokens)
+
+
+def _start_of_group(tokens: list[Token], index: int) -> int:
+    """Return the position of the parenthesis that a token closes, or of the name before it."""
+    depth = 0
+    for position in range(index, 0, -1):
+        depth += {")": 1, "(": -1}.get(_word(tokens[position]) or "", 0)
+        if depth == 0:
+            has_name = (_word(tokens[position - 1]) or "").isidentifier()
+            return position - (has_name and _word(tokens[position - 1]) not in _BEFORE_TABLES)
+    return index
 
 
 def _end_of_sample(tokens: list[Token], index: int) -> int:
@@ -151,6 +213,10 @@ def _is_alias(token: Token) -> bool:
     if word is None:
         return token.token_type is TokenType.IDENTIFIER
     return word == "AS" or (word.isidentifier() and word not in _NO_ALIAS)
+
+
+def _word_at(tokens: list[Token], index: int) -> str | None:
+    return _word(tokens[index]) if index < len(tokens) else None
 
 
 def _word(token: Token) -> str | None:

@@ -66,6 +66,13 @@ def test_tags(ctx, tmp_path):
     assert values(ctx, "SELECT a FROM t VERSION AS OF 'before'") == [1, 2]
 
 
+def test_a_query_of_with_has_no_versions(ctx):
+    with pytest.raises(InvalidInputError, match="'t' is a query of WITH"):
+        ctx.sql("WITH t AS (SELECT 9 AS a) SELECT a FROM t VERSION AS OF 3")
+    assert values(ctx, "WITH t AS (SELECT a FROM t VERSION AS OF 3) SELECT a FROM t") == [1, 2]
+    assert values(ctx, 'WITH "T" AS (SELECT 9 AS a) SELECT t.a FROM t VERSION AS OF 2, "T"') == [1]
+
+
 def test_changes_and_views_read_other_versions(ctx):
     ctx.sql("CREATE VIEW was AS SELECT a, b FROM t VERSION AS OF 3")
     assert ctx.sql("INSERT INTO t SELECT a + 10, b FROM was").to_pylist() == [{"count": 2}]

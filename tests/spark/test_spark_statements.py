@@ -621,6 +621,22 @@ def test_versions_in_what_keeps_its_text(spark, root):
     assert spark.table("copy").count() == 10
 
 
+def test_versions_are_those_of_tables(spark, root):
+    sql = lance_df.spark.sql
+    with pytest.raises(InvalidInputError, match="'plain' is a query of WITH"):
+        sql(spark, "WITH plain AS (SELECT 99 AS x) SELECT * FROM plain VERSION AS OF 1")
+    with pytest.raises(InvalidInputError, match=r"not IDENTIFIER\('plain'\)"):
+        sql(spark, "SELECT * FROM IDENTIFIER('plain') VERSION AS OF 1")
+
+
+def test_a_column_that_is_inserted_twice(spark, root):
+    sql = lance_df.spark.sql
+    for columns, message in (("k, k", "'k' of plain is named twice"), ("k, K", "are both 'k' of the target")):
+        with pytest.raises(InvalidInputError, match=message):
+            sql(spark, f"INSERT INTO plain ({columns}) VALUES (1, 2)")
+    assert lance_df.dataset(root / "plain.lance").version == 1
+
+
 def test_names_in_double_quotes(spark, root):
     sql = lance_df.spark.sql
     spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
@@ -648,6 +664,10 @@ def test_columns_of_new_tables_differ_in_more_than_case(spark, root):
     assert not (root / "twice").exists()
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
+        twice = spark.sql("SELECT 1 AS a, 2 AS a")
+        for partition_by in (None, ["identity(a)"]):
+            with pytest.raises(InvalidInputError, match="duplicate column 'a'"):
+                lance_df.spark.write(twice, root / "twice", partition_by=partition_by)
         lance_df.spark.write(spark.sql("SELECT 1 AS a, 2 AS A"), root / "twice")
     finally:
         spark.conf.set("spark.sql.caseSensitive", "false")
@@ -721,6 +741,11 @@ def test_create_table_as(spark, root):
         ("CREATE OR REPLACE TABLE t USING lance_df AS SELECT 1 AS k", "mode='overwrite'"),
         ("ALTER TABLE listed ADD COLUMN x INT", "add_columns"),
         ("ALTER TABLE listed DROP COLUMN s", "drop_columns"),
+        ("DELETE FROM listed WHERE k = 1", r"spark\.delete\(spark, '.*plain\.lance', where=…\)"),
+        ("UPDATE default.listed SET k = 1", r"spark\.update\(spark, '.*plain\.lance', {column: expression}"),
+        ("MERGE INTO plain USING listed ON false WHEN MATCHED THEN DELETE", r"spark\.merge\(.*plain\.lance'"),
+        ("WITH c AS (SELECT 1) DELETE FROM plain", r"spark\.delete\("),
+        ("TRUNCATE TABLE listed", r"spark\.delete\(spark, '.*plain\.lance'\)"),
     ],
 )
 def test_what_spark_accepts_and_breaks_is_refused(spark, root, statement, words):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from lance_df.errors import InvalidInputError
 from lance_df.sql.spark_dialect import SPARK_NAMES
 from lance_df.sql.spark_statements import (
     OtherCreate,
     OtherInsert,
     SparkAlter,
+    SparkChange,
     SparkCreate,
     SparkDrop,
     SparkInsert,
@@ -80,6 +84,12 @@ def test_create(clauses, path, partition_by):
         ("INSERT INTO d.t BY NAME SELECT 1", OtherInsert(("d", "t"))),
         ("INSERT INTO t WITH (path = 'p') SELECT 1", None),
         ("WITH c AS (SELECT 'INSERT INTO t') SELECT * FROM c", None),
+        ("delete from d.t WHERE a = 1", SparkChange(("d", "t"), "DELETE")),
+        ("/* x */ UPDATE `my tab` SET a = 1", SparkChange(("my tab",), "UPDATE")),
+        ("WITH c AS (SELECT 1) MERGE INTO t USING c ON a", SparkChange(("t",), "MERGE")),
+        ("MERGE WITH SCHEMA EVOLUTION INTO t USING c ON a", SparkChange(("t",), "MERGE")),
+        ("TRUNCATE TABLE t", SparkChange(("t",), "TRUNCATE")),
+        ("WITH c AS (DELETE FROM t) SELECT 1", None),
         ("EXPLAIN INSERT INTO t BY NAME SELECT 1", None),
         ("INSERT INTO t VALUES ('unfinished", None),
         ("", None),
@@ -120,3 +130,39 @@ def test_names_of_versions_in_spark():
     assert with_versions(text, lambda *parts: "/".join(parts), SPARK_NAMES) == (
         r"""SELECT "it's" FROM `2024_t/tag/a'b` AS `2024_t`, `x``y/time/a` z"""
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH t AS (SELECT 1) SELECT * FROM t VERSION AS OF 1",
+        "WITH u AS (SELECT 1), T (a) (SELECT 1) SELECT * FROM u JOIN t VERSION AS OF 1",
+        "WITH t MAX RECURSION LEVEL 3 AS (SELECT 1) (SELECT * FROM (SELECT * FROM t VERSION AS OF 1))",
+        "WITH RECURSIVE t AS (SELECT 1 UNION ALL SELECT * FROM t VERSION AS OF 1) SELECT * FROM t",
+        "WITH t AS (SELECT 1), u AS (SELECT * FROM t VERSION AS OF 1) SELECT * FROM u",
+        "INSERT INTO t WITH `T` AS (SELECT 1) SELECT * FROM t VERSION AS OF 1",
+    ],
+)
+def test_queries_of_with_have_no_versions(text):
+    with pytest.raises(InvalidInputError, match="'t' is a query of WITH"):
+        with_versions(text, lambda *parts: "/".join(parts), SPARK_NAMES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH t AS (SELECT * FROM t VERSION AS OF 1) SELECT * FROM t",
+        "SELECT * FROM (WITH t AS (SELECT 1) SELECT * FROM t), t VERSION AS OF 1",
+        "WITH t AS (SELECT 1) SELECT * FROM db.t VERSION AS OF 1, t",
+        "WITH u AS (SELECT * FROM t VERSION AS OF 1), t AS (SELECT 1) SELECT * FROM t",
+        "SELECT CAST(a AS TIMESTAMP WITH TIME ZONE) FROM t VERSION AS OF 1",
+    ],
+)
+def test_tables_with_the_name_of_a_query_elsewhere_have_versions(text):
+    assert "`t/version/1` AS `t`" in with_versions(text, lambda *parts: "/".join(parts), SPARK_NAMES)
+
+
+@pytest.mark.parametrize("table", ["IDENTIFIER('t' || \"x\")", "(SELECT (1))", "range(3)"])
+def test_versions_are_those_of_names(table):
+    with pytest.raises(InvalidInputError, match=re.escape(f"follows the name of a table, not {table}")):
+        with_versions(f"SELECT * FROM {table} VERSION AS OF 1", lambda *parts: "/".join(parts), SPARK_NAMES)

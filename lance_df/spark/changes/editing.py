@@ -14,6 +14,7 @@ from lance_df.format.schema import Schema
 from lance_df.spark.changes.committing import ChangeSummary, RowsChange, Target
 from lance_df.spark.changes.targets import share_out
 from lance_df.spark.changes.task_rows import ChangedRows, TaskResult, delete_rows, write_rows
+from lance_df.spark.column_names import by_target_name
 from lance_df.spark.pipeline.tasks import num_workers, run_in_tasks
 from lance_df.spark.writing import run_mark
 from lance_df.sql.expressions import with_quoted_columns
@@ -104,7 +105,8 @@ def update(
         Path of a table or a partitioned namespace.
     values
         Top-level columns and SQL expressions of their new values, which read the old values of all columns
-        and are cast to the column's type: ``{"price": "price * 1.1", "state": "'new'"}``.
+        and are cast to the column's type: ``{"price": "price * 1.1", "state": "'new'"}``. The case of columns
+        is ignored unless ``spark.sql.caseSensitive`` is true.
     where
         An expression in lance_df's SQL, as ``filter`` of `read`; None for all rows.
     run_id
@@ -125,7 +127,7 @@ def update(
         As for `delete`.
     """
     table = Target(spark, target, storage_options, None if run_id is None else run_mark(run_id))
-    expressions = checked_updates(values)
+    expressions = by_target_name(spark, checked_updates(values), table.schema.names)
     text = _checked(where)
     if table.is_done:
         return table.repeated()

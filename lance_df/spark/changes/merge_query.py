@@ -16,6 +16,7 @@ from lance_df.records import dataclass
 from lance_df.spark.assignment import assigned_type, is_ansi, wanted_type
 from lance_df.spark.changes.merge_keys import are_equal_as_stored, loses_values
 from lance_df.spark.changes.merge_tasks import ACTION, ADDRESS, TABLE, ClauseWrite, MergeScan
+from lance_df.spark.column_names import schema_with_target_names
 from lance_df.spark.routes import route
 from lance_df.spark.types import arrow_schema, spark_schema
 from lance_df.sql.changes import MergeAction, RowKind
@@ -99,6 +100,7 @@ class MergeQuery:
         self._source = source
         self._on = on
         self._clauses = clauses
+        self._given_schema = schema_with_target_names(source, schema.names)
         self._check_keys()
         self._values: list[_Value] = []
         self._givens = [self._given(clause) for clause in clauses]
@@ -106,7 +108,7 @@ class MergeQuery:
     @property
     def has_exact_keys(self) -> bool:
         """Whether keys that Spark considers equal are also equal in the types of the target."""
-        given = self._source.schema
+        given = self._given_schema
         stored = spark_schema(pa.schema([self._stored.field(name) for name in self._on]))
         return all(are_equal_as_stored(given[name].dataType, stored[name].dataType) for name in self._on)
 
@@ -243,7 +245,7 @@ class MergeQuery:
         return changes.withColumn(_ROUTE, routes)
 
     def _check_keys(self) -> None:
-        given = self._source.schema
+        given = self._given_schema
         for name in self._on:
             if name not in given.names:
                 raise InvalidInputError(f"the source has no key column {name!r}")
@@ -271,7 +273,7 @@ class MergeQuery:
             return Schema(fields=(), metadata=self._schema.metadata), ()
         if clause.values is None:
             given = Schema(
-                fields=_brought(self._schema.fields, self._source.schema, ""), metadata=self._schema.metadata
+                fields=_brought(self._schema.fields, self._given_schema, ""), metadata=self._schema.metadata
             )
         else:
             names = {name for name, _ in clause.values}

@@ -23,6 +23,7 @@ from lance_df.spark.changes.committing import ChangeSummary, RowsChange, Target
 from lance_df.spark.changes.merge_query import Expression, MergeClause, MergeQuery
 from lance_df.spark.changes.merge_tasks import RESULT, MergeWrite
 from lance_df.spark.changes.targets import share_out
+from lance_df.spark.column_names import by_target_name, schema_with_target_names
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.pipeline.tasks import map_batches, num_workers, rows_in_tasks
 from lance_df.spark.sessions import check_frame
@@ -146,11 +147,12 @@ class MergeBuilder:
     def _values(self, values: Mapping[str, Expression] | None) -> tuple[tuple[str, Expression], ...] | None:
         if values is None:
             return None
+        if not values:
+            raise InvalidInputError("values must be a non-empty dict of columns and expressions")
+        values = by_target_name(self._target.spark, values, self._target.schema.names)
         for name, value in values.items():
             updatable(self._target.schema, name)
             _check_expression(value)
-        if not values:
-            raise InvalidInputError("values must be a non-empty dict of columns and expressions")
         return tuple(values.items())
 
     def _with(
@@ -178,7 +180,8 @@ def merge(
     """Return a builder that merges the rows of a DataFrame into a target by their keys.
 
     Keys are compared as in `LanceDataset.merge_insert`: a key with a NULL matches nothing, NaN equals NaN,
-    and -0.0 equals 0.0. Spark joins the keys of both sides. Tasks write the changed rows and the deletion
+    and -0.0 equals 0.0. Columns are matched by name, ignoring case unless ``spark.sql.caseSensitive`` is
+    true. Spark joins the keys of both sides. Tasks write the changed rows and the deletion
     files. The merge reads the target's keys, the columns that expressions name, and the other columns of
     updated rows. The keys of a source with up to 100,000 rows prune partitions, fragments and rows.
 
@@ -189,8 +192,7 @@ def merge(
     target
         Path of a table or a partitioned namespace.
     on
-        The key columns, which have the same names on both sides; by default the unenforced primary key of
-        the target.
+        The key columns, which both sides have; by default the unenforced primary key of the target.
     run_id
         A name for the merge. If a merge with the same name was ever committed, nothing is changed.
     storage_options
@@ -278,11 +280,12 @@ def _computed_once(source: DataFrame) -> Iterator[None]:
 
 def _few_keys(source: DataFrame, on: tuple[str, ...], stored: pa.Schema) -> tuple[pa.Array, ...] | None:
     """Return the keys of the source in the types of the target, or None if there are too many."""
-    keys = [F.col(quoted_name(name)) for name in on]
+    given = schema_with_target_names(source, stored.names)
+    keys = [F.col(quoted_name(name)).alias(name) for name in on]
     texts = [
         F.octet_length(key)
         for key, name in zip(keys, on, strict=True)
-        if isinstance(source.schema[name].dataType, T.StringType | T.BinaryType)
+        if isinstance(given[name].dataType, T.StringType | T.BinaryType)
     ]
     sizes = [F.coalesce(F.sum(text), F.lit(0)) for text in texts]
     count, *num_bytes = source.agg(F.count(F.lit(1)), *sizes).collect()[0]

@@ -11,6 +11,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.format.column_path import quoted_name
 from lance_df.spark.changes.committing import Target
 from lance_df.spark.changes.merging import MergeBuilder
+from lance_df.spark.column_names import schema_with_target_names
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.paths import path_for_driver
 from lance_df.table.commit.marks import Mark
@@ -72,6 +73,9 @@ def upsert_batches(
         if clauses is not None:
             clauses(builder).execute()
             return
+        names = schema_with_target_names(batch, opened.schema.names).names
+        if missing := [name for name in keys if name not in names]:
+            raise InvalidInputError(f"the source has no key column {missing[0]!r}")
         _check_distinct(batch, keys)
         builder.when_matched_update().when_not_matched_insert().execute()
 
@@ -79,9 +83,6 @@ def upsert_batches(
 
 
 def _check_distinct(batch: DataFrame, keys: tuple[str, ...]) -> None:
-    missing = [name for name in keys if name not in batch.columns]
-    if missing:
-        raise InvalidInputError(f"the source has no key column {missing[0]!r}")
     columns = [F.col(quoted_name(name)) for name in keys]
     with errors_of_spark():
         repeated = batch

@@ -82,7 +82,7 @@ def checked(rows: DataFrame, columns: list[TargetColumn], source: str | None) ->
     Parameters
     ----------
     rows
-        The rows, perhaps with `CORRUPT`. They may lack columns that may be null.
+        The rows, perhaps with `CORRUPT`, of distinct columns. They may lack columns that may be null.
     source
         The source of the rows; None for a query over several sources.
 
@@ -91,7 +91,7 @@ def checked(rows: DataFrame, columns: list[TargetColumn], source: str | None) ->
     ColumnNotFoundError
         The rows have a column that the target lacks, or lack one that must not be null.
     InvalidInputError
-        A column cannot be converted at all, or two columns have the same name.
+        A column cannot be converted at all.
     """
     types = {each.name: each.dataType for each in rows.schema if each.name != CORRUPT}
     _check_names(rows, columns)
@@ -137,9 +137,6 @@ def named(name: str) -> Column:
 
 def _check_names(rows: DataFrame, columns: list[TargetColumn]) -> None:
     names = [name for name in rows.columns if name != CORRUPT]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InvalidInputError(f"duplicate column {twice!r}; give the columns distinct names in the query")
     known = [each.field.name for each in columns]
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -210,4 +207,5 @@ def _text_of(rows: DataFrame) -> Column:
         if each.name != CORRUPT
     ]
     text = F.to_json(F.struct(*columns), _JSON_OPTIONS)
-    return F.coalesce(named(CORRUPT), text) if CORRUPT in rows.columns else text
+    # the bytes of a record that is not UTF-8 are why it cannot be read
+    return F.coalesce(F.make_valid_utf8(named(CORRUPT)), text) if CORRUPT in rows.columns else text

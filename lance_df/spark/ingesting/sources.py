@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_df.errors import InvalidInputError
 from lance_df.spark.ingesting.checked_rows import CORRUPT, named
+from lance_df.spark.ingesting.csv_text import check_text
 from lance_df.spark.ingesting.job import LANCE
 from lance_df.spark.source import LanceSource
 
@@ -20,11 +22,12 @@ if TYPE_CHECKING:
 
     from lance_df.spark.ingesting.job import IngestSource
 
+_CSV: Final = "csv"
 # by RFC 4180; columns are matched by the names in the header, which Spark ignores if it has a schema
 _DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
-    "csv": {"header": "true", "escape": '"', "enforceSchema": "false"}
+    _CSV: {"header": "true", "escape": '"', "multiLine": "true", "enforceSchema": "false"}
 }
-_TEXTUAL: Final = ("csv", "json")
+_TEXTUAL: Final = (_CSV, "json")
 _LEAST_HASH: Final = -(2**63)
 # the line that `lance_df.spark.failures` searches for
 _RAISED: Final = "\nlance_df.errors.InvalidInputError: "
@@ -36,19 +39,30 @@ def read_source(spark: SparkSession, source: IngestSource) -> DataFrame:
     Raises
     ------
     InvalidInputError
-        The columns of the source are unknown.
+        The columns of the source are unknown, or the text of a CSV file is damaged; see `check_text`.
     """
     if source.table is not None:
         return spark.read.options(**dict(source.options)).table(source.table)
     if source.format == LANCE:
         storage = lance_storage(source.storage_options)
         return _loaded(spark, LanceSource.name(), source, {**source.options, **storage}, None)
-    options = {**_DEFAULTS.get(source.format or "", {}), **source.options}
+    given = {name.lower(): value for name, value in source.options.items()}
+    defaults = _DEFAULTS.get(source.format or "", {})
+    options = {name: value for name, value in defaults.items() if name.lower() not in given}
+    options |= source.options
+    if source.format == _CSV and source.paths:
+        multi_line = given.get("multiline", "true").lower() == "true"
+        check_text(spark, source.paths, given, multi_line=multi_line)
     if not _finds_corrupt(source):
         return _loaded(spark, source.format, source, options, source.schema)
     options["columnNameOfCorruptRecord"] = CORRUPT
     known = _loaded(spark, source.format, source, options, source.schema).schema
     fields = [each for each in known if each.name != CORRUPT]
+    names = [each.name for each in fields]
+    has_header = given.get("header", "true").lower() == "true" and "enforceschema" not in given
+    if source.format == _CSV and source.schema is None and has_header and _may_be_made(names):
+        _check_headers(spark, source, options, names)
+        options["enforceSchema"] = "true"
     if not fields:
         raise InvalidInputError(
             f"source {source.name!r} has no columns, because there is no data in {', '.join(source.paths)}"
@@ -81,6 +95,26 @@ def _finds_corrupt(source: IngestSource) -> bool:
     """Whether unreadable records are separated, rather than handled by the user's ``mode``."""
     modes = [value for name, value in source.options.items() if name.lower() == "mode"]
     return source.format in _TEXTUAL and all(mode.upper() == "PERMISSIVE" for mode in modes)
+
+
+def _may_be_made(names: list[str]) -> bool:
+    """Whether Spark may have made names, for columns whose name is empty or repeated in the header."""
+    return any(name.endswith(str(at)) for at, name in enumerate(names))
+
+
+def _check_headers(
+    spark: SparkSession, source: IngestSource, options: Mapping[str, str], names: list[str]
+) -> None:
+    """Check that the header of each file gives the same names, which Spark cannot compare with its own."""
+    files = _loaded(spark, source.format, source, options, None).inputFiles()
+    for file in files if len(files) > 1 else ():
+        path = unquote(file)
+        columns = spark.read.format(_CSV).options(**options).load(path).columns
+        if columns and columns != names:
+            raise InvalidInputError(
+                f"{path}: the header has the columns {', '.join(columns)}, and that of another file "
+                f"{', '.join(names)}; read them as two sources"
+            )
 
 
 def _loaded(
