@@ -442,7 +442,6 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         if root is not None:
             location = open_location(root, storage_options)
             location.check_listable()
-            location.check_is_folder()
             questions: list[Callable[[], bool]] = [
                 location.exists,
                 location.is_file,
@@ -453,6 +452,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
                 raise NotFoundError(f"{location.uri}: folder does not exist")
             if is_file:
                 raise InvalidInputError(f"{location.uri}: expected a folder, got a file")
+            location.check_is_folder()
             names_of(self).use_folder(self, TableFolder(location, storage_options))
             if is_table:  # the folder is a table itself
                 source = TableSource(location.uri, storage_options=storage_options)

@@ -376,9 +376,9 @@ class Location:
             )
 
     def check_is_folder(self) -> None:
-        """Raise `InvalidInputError` for a local file or device, where there may only be a folder."""
+        """Raise `StorageError` for a local file or device, where there may only be a folder."""
         if self.is_local and os.path.exists(self.path) and not os.path.isdir(self.path):
-            raise InvalidInputError(f"{self.uri}: expected a folder, got a file")
+            raise StorageError(f"{self.uri}: expected a folder, got a file")
 
     def put(self, data: bytes, *, durable: bool = True) -> None:
         """Write a complete file, replacing an existing one.

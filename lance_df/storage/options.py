@@ -50,7 +50,7 @@ def named_options(options: Any) -> dict[str, Any]:
         The options are not a mapping with names as keys. The message contains no values, which may be secret.
     """
     if options is not None and not isinstance(options, Mapping):
-        raise InvalidInputError(f"storage_options must be a mapping, got {type(options).__name__}")
+        raise InvalidInputError(f"storage_options must be a dict, got {type(options).__name__}")
     for name in options or {}:
         if not isinstance(name, str):
             raise InvalidInputError(f"names of storage options must be strings, got {type(name).__name__}")

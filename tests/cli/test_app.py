@@ -245,7 +245,7 @@ def test_help_has_examples_that_parse(cli, command):
         words = shlex.split(example.rpartition("| ")[2])
         assert words[0] == "lance-df"
         options = app.parser().parse_args(words[1:])
-        assert options.run.__module__ == f"lance_df.cli.{command}"
+        assert options.run.__module__ == f"lance_df.cli.commands.{command}"
         for text in (getattr(options, "sql", None), *getattr(options, "words", [])[:1]):
             assert text is None or split_statements(text)
 

@@ -193,7 +193,7 @@ def test_files(tmp_path: Path) -> None:
         (lambda: LanceFileWriter(tmp_path / "x", A).add_schema_metadata("k", 5), "value must be text, got 5"),
         (lambda: session.list(5), "path must be a path as text, got 5"),
         (lambda: session.read_range("a.lance", "a", 1), "offset must be an integer, got 'a'"),
-        (lambda: session.upload_file(tmp_path, "y"), "path must be a file, it is a folder"),
+        (lambda: session.upload_file(tmp_path, "y"), "path must be a file, got a folder"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             call()

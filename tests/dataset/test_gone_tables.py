@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df import DatasetNotFoundError, LanceDataset, SQLiteManifestStore
+from lance_df import DatasetNotFoundError, IncompatibleConflictError, LanceDataset, SQLiteManifestStore
 from lance_df.fragment import write_fragments
 
 ROWS = pa.table({"a": [1, 2]})
@@ -25,7 +25,7 @@ def test_writes_through_an_object(tmp_path: Path, mode: str) -> None:
         lambda: lance_df.write_dataset(ROWS, data, mode=mode),
         lambda: write_fragments(ROWS, data, mode=mode),
     ):
-        with pytest.raises(DatasetNotFoundError, match=r"t\.lance: the table no longer exists"):
+        with pytest.raises(IncompatibleConflictError, match=r"t\.lance: the table was dropped"):
             write()
     assert not path.exists()
     assert lance_df.write_dataset(ROWS, path, mode=mode).count_rows() == 2
@@ -52,7 +52,7 @@ def test_drop_of_entries_that_remained(tmp_path: Path) -> None:
     lance_df.write_dataset(ROWS, path, external_store=store)
     LanceDataset.drop(path)
     LanceDataset.drop(path, external_store=store)
-    with pytest.raises(DatasetNotFoundError, match="no such table"):
+    with pytest.raises(DatasetNotFoundError, match="table does not exist"):
         LanceDataset.drop(path, external_store=store)
     LanceDataset.drop(path, ignore_not_found=True, external_store=store)
     assert lance_df.write_dataset(ROWS, path, external_store=store).version == 1

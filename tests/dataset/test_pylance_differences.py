@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
+import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -327,6 +328,17 @@ def schema_of_arrow_data(folder: Path) -> None:
         lance_df.write_dataset(ROWS, folder / "new", narrow)
 
 
+def names_of_clones(folder: Path) -> None:
+    theirs, ours = both(folder)
+    for dataset in (theirs, ours):
+        dataset.deep_clone(str(folder / "clone"), dataset.version)
+        source, clone = (
+            {path.name for path in Path(uri).glob("data/*.lance")} for uri in (dataset.uri, folder / "clone")
+        )
+        assert (source == clone) == (dataset is theirs)
+        shutil.rmtree(folder / "clone")
+
+
 DIFFERENCES = [
     Difference("vectors, full text", "search and indices", "refused with `UnsupportedFeatureError`", vectors),
     Difference(
@@ -441,6 +453,12 @@ DIFFERENCES = [
         "goes on, without looking at what was committed since",
         "refused with `ConflictError`, unless it sets configuration or metadata; open the table again",
         stale_datasets,
+    ),
+    Difference(
+        "file names of `deep_clone`",
+        "those of the source",
+        "new ones, so that no other writer has files of these names",
+        names_of_clones,
     ),
     Difference(
         "types of SQL expressions",

@@ -310,7 +310,7 @@ def test_json_of_a_query_stays_json(tmp_path: Path) -> None:
         ("SELECT * FROM t VERSION AS OF $1", "InvalidInput", "a whole number or a tag in quotes, got $1"),
         ("SELECT * FROM t VERSION AS OF", "InvalidInput", "got the end of the text"),
         ("SELECT * FROM t TIMESTAMP AS OF now()", "InvalidInput", "a time in quotes, got now()"),
-        ("WITH q AS (SELECT 1) SELECT * FROM q VERSION AS OF 1", "DatasetNotFound", "have versions"),
+        ("WITH q AS (SELECT 1) SELECT * FROM q VERSION AS OF 1", "InvalidInput", "no versions"),
         ('SELECT * FROM "n$partitions" VERSION AS OF 2', "DatasetNotFound", "have versions"),
         ("SELECT 1; SELECT 2", "UnsupportedFeature", "call it for each"),
         ("UPDATE t AS q SET t.a = 2", "InvalidInput", "SET must use the alias 'q'"),

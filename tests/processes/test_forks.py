@@ -24,7 +24,7 @@ def forked(work):
             found = repr(work())
         except BaseException as err:
             found = type(err).__name__
-            assert "spawn" in str(err) or "begun before" in str(err), err
+            assert "spawn" in str(err) or "started before" in str(err), err
         os.write(writer, found.encode())
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0

@@ -249,8 +249,8 @@ def test_fragments_that_are_not_there(root: Path):
         ("INSERT INTO t VALUES ('a', 'a')", InvalidInputError, "INSERT INTO t"),
         ('SELECT * FROM "zero"', DatasetNotFoundError, "zero"),
         ("SELECT '\ud800'", InvalidInputError, "surrogates"),
-        (None, InvalidInputError, "NoneType"),
-        (5, InvalidInputError, "int"),
+        (None, InvalidInputError, "got None"),
+        (5, InvalidInputError, "got 5"),
     ],
 )
 def test_sql(root: Path, query: Any, kind: type[LanceError], text: str):

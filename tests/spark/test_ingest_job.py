@@ -262,9 +262,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     [
         ([], "needs a target"),
         (["x.csv"], "needs a source"),
-        (["x.csv", "t", "--conf", "a"], "--conf KEY=VALUE is expected"),
+        (["x.csv", "t", "--conf", "a"], "expected --conf KEY=VALUE"),
         (["t", "--source", "a=x.csv", "--table", "a=t"], "source 'a' is given twice"),
-        (["t", "--table", "a=b", "--source-format", "csv"], "--source-format is for paths in flags"),
+        (["t", "--table", "a=b", "--source-format", "csv"], "--source-format applies to source paths"),
         (["x", "t"], "the format is unclear"),
         (["x.csv", "t", "--max-rows-per-file", "-1"], "max_rows_per_file must be at least 1"),
     ],

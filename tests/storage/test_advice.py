@@ -76,7 +76,7 @@ def test_unknown_options_are_named(options: dict[str, Any], name: str, near: str
         ({"aws_region": 3}, "the storage option 'aws_region' must be text, got int"),
         ({"secret": b"secret-value"}, "the storage option 'secret' must be text, got bytes"),
         ({"client_kwargs": "secret-value"}, "the storage option 'client_kwargs' must be a mapping, got str"),
-        ("secret-value", "storage_options must be a mapping, got str"),
+        ("secret-value", "storage_options must be a dict, got str"),
     ],
 )
 def test_options_of_other_types_are_named(options: Any, message: str) -> None:

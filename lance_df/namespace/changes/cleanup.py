@@ -127,7 +127,7 @@ def _pinned_versions(table: Table, goes: set[int]) -> defaultdict[str, set[int]]
             unseen = tuple(fragment_id for fragment_id, state in states.items() if state not in seen)
             try:
                 pins = _pins(version, unseen)
-            except CorruptDataError:
+            except (CorruptDataError, VersionNotFoundError):
                 if is_half_removed(version):
                     continue
                 raise

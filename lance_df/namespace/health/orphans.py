@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import CorruptDataError, InvalidInputError, LanceError
+from lance_df.errors import CorruptDataError, InvalidInputError, LanceError, VersionNotFoundError
 from lance_df.namespace.directory.names import TABLE_SUFFIX
 from lance_df.namespace.health.findings import Problem, ProblemKind, info, warning
 from lance_df.namespace.health.survey import lineage
@@ -217,7 +217,8 @@ def _named_by(versions: Iterable[Table], *, skip_damaged: bool = False) -> froze
                 plan = plan_scan(version, request)
                 rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema)
             except LanceError as err:
-                is_gone = isinstance(err, CorruptDataError) and is_half_removed(version)
+                is_missing = isinstance(err, CorruptDataError | VersionNotFoundError)
+                is_gone = is_missing and is_half_removed(version)
                 if not (skip_damaged or is_gone):
                     raise
                 continue

@@ -24,7 +24,7 @@ def check_location_is_free(table: Location) -> None:
     ------
     AlreadyExistsError
         It is one, so the table and the namespace would hide each other.
-    InvalidInputError
+    StorageError
         It is a file.
     """
     table.check_is_folder()
