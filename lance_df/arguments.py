@@ -62,8 +62,16 @@ def checked_items(value: Any, argument: str, expected: str) -> list[Any]:
     return list(value)
 
 
-def checked_flag(value: object, argument: str) -> bool:
-    """Return an argument that is True or False, of Python or of numpy. Other objects have a truth, too."""
+def checked_flag(value: object, argument: str, *, default: bool | None = None) -> bool:
+    """Return an argument that is True or False, of Python or of numpy. Other objects have a truth, too.
+
+    Parameters
+    ----------
+    default
+        What the value None stands for, where pylance accepts it.
+    """
+    if value is None and default is not None:
+        return default
     if isinstance(value, bool):
         return value
     if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):

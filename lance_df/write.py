@@ -196,13 +196,8 @@ def write_dataset(
     lock = checked_lock(commit_lock)
     if uri is None:
         raise InvalidInputError("a path or URL, or a dataset, is needed")
-    _check_flags(
-        enable_stable_row_ids=enable_stable_row_ids,
-        enable_v2_manifest_paths=enable_v2_manifest_paths,
-        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
-        statistics=statistics,
-        **({} if target_all_bases is None else {"target_all_bases": target_all_bases}),
-    )
+    if target_all_bases is not None:
+        checked_flag(target_all_bases, "target_all_bases")
     options = WriteOptions(
         limits=FileLimits.given(
             max_rows=max_rows_per_file,
@@ -212,17 +207,19 @@ def write_dataset(
             max_page_bytes=max_page_bytes,
         ),
         data_storage_version=_file_version(data_storage_version, use_legacy_format),
-        stable_row_ids=enable_stable_row_ids,
-        v2_manifest_names=enable_v2_manifest_paths,
+        stable_row_ids=checked_flag(enable_stable_row_ids, "enable_stable_row_ids", default=False),
+        v2_manifest_names=checked_flag(enable_v2_manifest_paths, "enable_v2_manifest_paths", default=True),
         config=_cleanup_config(auto_cleanup_options),
         properties=_properties(commit_message, transaction_properties),
         initial_bases=() if initial_bases is None else as_base_paths(initial_bases, "initial_bases"),
         target_bases=() if target_bases is None else tuple(checked_names(target_bases, "target_bases")),
         target_all_bases=target_all_bases,
         progress=None if progress is None else ReportedProgress(progress),
-        statistics=statistics,
+        statistics=checked_flag(statistics, "statistics", default=False),
         external_blob_mode=external_blob_mode,
-        allow_external_blobs=allow_external_blob_outside_bases,
+        allow_external_blobs=checked_flag(
+            allow_external_blob_outside_bases, "allow_external_blob_outside_bases", default=False
+        ),
         blob_pack_bytes=blob_pack_file_size_threshold,
     )
     from_files = storage_options if isinstance(data_obj, str) and "://" in data_obj else None
@@ -266,11 +263,6 @@ def _refuse(**arguments: object) -> None:
     for name, value in arguments.items():
         if value is not None:
             raise UnsupportedFeatureError(f"write_dataset does not support {name}")
-
-
-def _check_flags(**arguments: object) -> None:
-    for name, value in arguments.items():
-        checked_flag(value, name)
 
 
 def _file_version(data_storage_version: str | None, use_legacy_format: bool | None) -> str | None:

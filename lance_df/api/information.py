@@ -361,7 +361,7 @@ class Information(DatasetBase):
         CorruptDataError
             The newest version cannot be read. Nothing is removed.
         """
-        is_lenient = ignore_not_found is not None and checked_flag(ignore_not_found, "ignore_not_found")
+        is_lenient = checked_flag(ignore_not_found, "ignore_not_found", default=False)
         try:
             drop_table(locate_table(base_uri, storage_options, external_store))
         except DatasetNotFoundError:

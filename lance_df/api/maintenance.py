@@ -93,8 +93,6 @@ class Maintenance(DatasetBase):
             if len(names := checked_names(column, "column")) != 1:
                 raise InvalidInputError(f"an index must be on one column, got {names!r:.60}")
             (column,) = names
-        checked_flag(replace, "replace")
-        checked_flag(train, "train")
         if name is not None:
             checked_text(name, "name")
         kind = str(index_type).upper()
@@ -115,8 +113,8 @@ class Maintenance(DatasetBase):
                 column,
                 kind,
                 name=name,
-                replace=replace,
-                train=train,
+                replace=checked_flag(replace, "replace", default=True),
+                train=checked_flag(train, "train", default=True),
                 rows_per_zone=rows_per_zone,
             )
         )
@@ -203,8 +201,10 @@ class Maintenance(DatasetBase):
             older_than=older_than,
             retain_versions=retain_versions,
             versions=versions,
-            delete_unverified=delete_unverified,
-            error_if_tagged=error_if_tagged_old_versions,
+            delete_unverified=checked_flag(delete_unverified, "delete_unverified", default=False),
+            error_if_tagged=checked_flag(
+                error_if_tagged_old_versions, "error_if_tagged_old_versions", default=True
+            ),
             delete_rate_limit=delete_rate_limit,
             delete_concurrency=delete_concurrency,
         )
@@ -237,8 +237,10 @@ class Maintenance(DatasetBase):
             older_than=older_than,
             retain_versions=retain_versions,
             versions=versions,
-            delete_unverified=delete_unverified,
-            error_if_tagged=error_if_tagged_old_versions,
+            delete_unverified=checked_flag(delete_unverified, "delete_unverified", default=False),
+            error_if_tagged=checked_flag(
+                error_if_tagged_old_versions, "error_if_tagged_old_versions", default=True
+            ),
             delete_rate_limit=delete_rate_limit,
         )
         return explain_cleanup(self._table, policy, max_files=max_files if include_files else 0)

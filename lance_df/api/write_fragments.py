@@ -83,7 +83,7 @@ def write_fragments(
         A type or a file version cannot be written, or an argument is refused.
     """
     del enable_stable_row_ids
-    checked_flag(return_transaction, "return_transaction")
+    returns_transaction = checked_flag(return_transaction, "return_transaction", default=False)
     for name, value in others.items():
         if name not in _NO_EFFECT and value is not None:
             raise UnsupportedFeatureError(f"write_fragments does not support {name}")
@@ -103,7 +103,9 @@ def write_fragments(
         target_all_bases=target_all_bases,
         progress=None if progress is None else ReportedProgress(progress),
         external_blob_mode=external_blob_mode,
-        allow_external_blobs=allow_external_blob_outside_bases,
+        allow_external_blobs=checked_flag(
+            allow_external_blob_outside_bases, "allow_external_blob_outside_bases", default=False
+        ),
     )
     if isinstance(dataset_uri, DatasetBase):
         known = dataset_uri._table
@@ -114,6 +116,6 @@ def write_fragments(
         location = open_location(dataset_uri, storage_options)
     data_schema, batches = to_batches(data, schema)
     staged = stage_rows(location, data_schema, batches, mode=mode, options=options)  # type: ignore[arg-type] # is checked
-    if return_transaction:
+    if returns_transaction:
         return Transaction(staged.read_version, from_model(staged.operation))
     return [FragmentMetadata._of(fragment) for fragment in staged.fragments]

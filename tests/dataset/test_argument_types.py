@@ -65,7 +65,7 @@ FLAGS: dict[str, Callable[[LanceDataset], object]] = {
     "delete_unverified": lambda d: d.cleanup_old_versions(delete_unverified="no"),
     "error_if_tagged_old_versions": lambda d: d.cleanup_old_versions(error_if_tagged_old_versions="no"),
     "replace": lambda d: d.create_scalar_index("a", "BTREE", replace="no"),
-    "train": lambda d: d.create_scalar_index("a", "BTREE", train=None),
+    "train": lambda d: d.create_scalar_index("a", "BTREE", train="no"),
     "retrain": lambda d: d.optimize.optimize_indices(retrain="no"),
     "replace ": lambda d: d.update_config({"k": "v"}, replace=None),
     "detached": lambda d: LanceDataset.commit(d, lance_df.LanceOperation.Restore(1), detached="no"),
@@ -82,6 +82,44 @@ FLAGS: dict[str, Callable[[LanceDataset], object]] = {
 def test_flags(data: LanceDataset, case: str) -> None:
     with pytest.raises(InvalidInputError, match=f"{case.strip()} must be True or False, got "):
         FLAGS[case](data)
+
+
+def test_flags_that_are_none(tmp_path: Path) -> None:
+    """As in pylance, None stands for the default of these flags."""
+    none: Any = None
+    uri = tmp_path / "n.lance"
+    made = lance_df.write_dataset(
+        ROWS,
+        uri,
+        enable_stable_row_ids=none,
+        enable_v2_manifest_paths=none,
+        allow_external_blob_outside_bases=none,
+        statistics=none,
+    )
+    assert (made.version, made.has_stable_row_ids) == (1, False)
+    assert Path(uri, "_versions", f"{2**64 - 2}.manifest").exists()
+    made.create_scalar_index("a", "BTREE", replace=none, train=none)
+    made.create_scalar_index("a", "BTREE", replace=none, train=none)
+    fragments = lance_df.fragment.write_fragments(
+        ROWS, made, return_transaction=none, allow_external_blob_outside_bases=none
+    )
+    assert [fragment.physical_rows for fragment in fragments] == [3]
+    committed = LanceDataset.commit(
+        made,
+        lance_df.LanceOperation.Append(fragments),
+        made.version,
+        detached=none,
+        enable_stable_row_ids=none,
+        enable_v2_manifest_paths=none,
+    )
+    assert committed.count_rows() == 6
+    committed.tags.create("first", 1)
+    now = dt.timedelta(0)
+    for each in (committed.cleanup_old_versions, committed.explain_cleanup_old_versions):
+        with pytest.raises(InvalidInputError, match="has the tag 'first'"):
+            each(now, error_if_tagged_old_versions=none)
+    assert committed.cleanup_old_versions(versions=[2], delete_unverified=none).old_versions == 1
+    LanceDataset.drop(uri, ignore_not_found=none)
 
 
 WRONG: dict[str, tuple[Callable[[LanceDataset], object], str]] = {
