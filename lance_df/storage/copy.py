@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lance_df.errors import NotFoundError
 from lance_df.storage.location import translate_errors
-from lance_df.storage.sink import ByteSink
+from lance_df.storage.sink import ByteSink, cannot_be_written
 
 if TYPE_CHECKING:
-    from lance_df.storage.location import Location
+    from lance_df.errors import NotFoundError
+from lance_df.storage.location import Location
 
 _CHUNK_BYTES = 8 * 1024 * 1024
 
@@ -24,8 +26,13 @@ def copy_file(source: Location, target: Location) -> None:
         One of the stores failed; the written data is removed as far as the store allows.
     """
     if not source.is_local and source.fs == target.fs:
-        with translate_errors(source.uri):
-            source.fs.cp_file(source.path, target.path)
+        try:
+            with translate_errors(source.uri):
+                source.fs.cp_file(source.path, target.path)
+        except NotFoundError as err:
+            if not source.exists():
+                raise
+            raise cannot_be_written(target) from err
         return
     content = source.open()
     sink = ByteSink(target)

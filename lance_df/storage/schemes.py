@@ -19,10 +19,10 @@ ALLOWED_BASE_SCHEMES: Final = "allowed_base_schemes"
 
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*)://(.*)", re.DOTALL)
 _LOCAL: Final = frozenset({"file", "local"})
-_OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
+OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
 _MEMORY: Final = frozenset({"memory"})
 _WEB: Final = frozenset({"http", "https"})
-_KINDS: Final = (_LOCAL, _OBJECT_STORES, _MEMORY)
+_KINDS: Final = (_LOCAL, OBJECT_STORES, _MEMORY)
 _NAME = re.compile(r"[a-z][a-z0-9+.\-]*")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _LOCAL_HOSTS: Final = frozenset({"", "localhost"})

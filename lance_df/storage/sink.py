@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import NotFoundError, StorageError
 from lance_df.storage.local_files import create, sync_folder
+from lance_df.storage.schemes import OBJECT_STORES
 from lance_df.storage.translate import translate_errors
 
 if TYPE_CHECKING:
@@ -108,14 +109,19 @@ def _create(path: str) -> Any:
 
 @contextmanager
 def _writing(location: Location) -> Iterator[None]:
-    """Translate errors of a write; of a file that is written, a store lacks the bucket or the container."""
+    """Translate errors of a write."""
     try:
         with translate_errors(location.uri):
             yield
     except NotFoundError as err:
         if location.is_local:
             raise
-        bucket = location.path.lstrip("/").partition("/")[0]
-        raise StorageError(
-            f"{location.uri}: cannot be written; {bucket!r} does not exist in the store"
-        ) from err
+        raise cannot_be_written(location) from err
+
+
+def cannot_be_written(location: Location) -> StorageError:
+    """Return the error for a file for which a store says, while it is written, that something is missing."""
+    if location.uri.partition("://")[0] not in OBJECT_STORES:
+        return StorageError(f"{location.uri}: cannot be written; its folder does not exist")
+    bucket = location.path.lstrip("/").partition("/")[0]
+    return StorageError(f"{location.uri}: cannot be written; {bucket!r} does not exist in the store")

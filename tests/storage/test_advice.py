@@ -17,7 +17,9 @@ import pytest
 
 import lance_df
 from lance_df.errors import InvalidInputError, LanceError, StorageError, UnsupportedFeatureError
+from lance_df.storage import open_location
 from lance_df.storage.options import s3_options as as_s3fs
+from lance_df.storage.sink import cannot_be_written
 from lance_df.storage.translate import translate_errors
 
 
@@ -51,6 +53,23 @@ def test_web_servers_do_not_list(web: str, tmp_path: Path) -> None:
         lance_df.dataset(f"{web}/t.lance")
     assert lance_df.dataset(f"{web}/t.lance", version=1).to_table()["a"].to_pylist() == [1, 2]
     assert lance_df.write_dataset(f"{web}/rows.parquet", tmp_path / "t.lance").count_rows() == 1
+
+
+@pytest.mark.parametrize("kind", ["deep_clone", "shallow_clone"])
+def test_clones_of_tables_on_web_servers(web: str, tmp_path: Path, kind: str) -> None:
+    """Clean-ups announce themselves by files that would have to be listed, but none runs on a web server."""
+    source = lance_df.dataset(f"{web}/t.lance", version=1)
+    clone = getattr(source, kind)(tmp_path / "clone.lance")
+    assert clone.to_table()["a"].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("uri", "missing"),
+    [("memory:///a/b.lance", "its folder does not exist"), ("s3://a/b.lance", "'a' does not exist in the")],
+)
+def test_places_that_cannot_be_written(uri: str, missing: str) -> None:
+    """Only in object stores, the first part of a path is a bucket."""
+    assert f"{uri}: cannot be written; {missing}" in str(cannot_be_written(open_location(uri)))
 
 
 @pytest.mark.parametrize(

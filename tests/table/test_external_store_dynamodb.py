@@ -155,6 +155,24 @@ def test_endpoints_are_named(shared: Shared):
     assert "secret" not in str(caught.value)
 
 
+def test_an_endpoint_that_is_no_url(shared: Shared):
+    options = {**shared.ours, "dynamodb_endpoint": "http://[bad"}
+    with pytest.raises(StorageError, match="the endpoint cannot be used: check the storage option"):
+        lance_df.dataset(shared.uri, storage_options=options)
+
+
+def test_a_dropped_table_of_which_only_the_folder_is_used(shared: Shared):
+    """The folder has another table now; only the entries of the former one go."""
+    shared.write(1)
+    lance_df.LanceDataset.drop(shared.table, shared.ours)
+    inner = lance_df.write_dataset(
+        pa.table({"a": [5]}), f"{shared.table}/i.lance", storage_options=shared.ours
+    )
+    lance_df.LanceDataset.drop(shared.uri, shared.ours)
+    assert shared.client.scan(TableName=shared.name)["Items"] == []
+    assert lance_df.dataset(inner.uri, storage_options=shared.ours).count_rows() == 1
+
+
 def test_in_turn(shared: Shared):
     assert shared.write(1, 2).version == 1
     assert shared.write_theirs(3).version == 2

@@ -185,10 +185,7 @@ class DynamoDBManifestStore:
         return StorageError(f"DynamoDB table {self.table_name}: {code}{self._advice(code)}")
 
     def _advice(self, code: str) -> str:
-        # without a user and a password, which a URL may hold
-        url = urlsplit(self._client_arguments[0] or "")
-        host = url.netloc.rpartition("@")[2]
-        server = f"the endpoint {url.scheme}://{host}" if host else "the endpoint"
+        server = _described(self._client_arguments[0])
         if code == "ResourceNotFoundException":
             return f"; {server} has no such table: create it, with the keys base_uri and version"
         if code in _NO_ANSWER:
@@ -212,6 +209,16 @@ def parse_dynamodb_url(url: str) -> tuple[str, str]:
             f"{SCHEME}{path}: the URL must end with ?{_TABLE_PARAMETER}=<name>, the name of a DynamoDB table"
         )
     return f"s3://{path}", names[0]
+
+
+def _described(endpoint: str | None) -> str:
+    """Return the name of an endpoint for messages, without a user and a password, which a URL may hold."""
+    try:
+        url = urlsplit(endpoint or "")
+    except ValueError:  # it is no URL
+        return "the endpoint"
+    host = url.netloc.rpartition("@")[2]
+    return f"the endpoint {url.scheme}://{host}" if host else "the endpoint"
 
 
 def _base_uri(table: str) -> str:

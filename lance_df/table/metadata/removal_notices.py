@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from lance_df.errors import LanceError, NotFoundError
+from lance_df.errors import LanceError, NotFoundError, UnsupportedFeatureError
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -65,11 +65,13 @@ def announced(table: Table, versions: Iterable[int]) -> Iterator[Callable[[], No
 
 
 def is_announced(version: Table) -> bool:
-    """Return whether a running clean-up removes a version."""
-    return any(
-        notice.is_valid and notice.branch == version.branch and version.version in notice.versions
-        for notice in _notices(version.shared.root)
-    )
+    """Return whether a running clean-up removes a version; no clean-up runs on a web server."""
+    with suppress(UnsupportedFeatureError):
+        return any(
+            notice.is_valid and notice.branch == version.branch and version.version in notice.versions
+            for notice in _notices(version.shared.root)
+        )
+    return False
 
 
 def remove_outdated(table: Table) -> None:
