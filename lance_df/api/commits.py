@@ -33,6 +33,7 @@ from lance_df.table.maintenance.auto_cleanup import auto_cleanup
 from lance_df.table.metadata.base_paths_write import checked_bases
 from lance_df.table.metadata.locations import locate_table
 from lance_df.table.metadata.manifest_io import identity
+from lance_df.table.metadata.missing_files import check_same_table
 from lance_df.table.metadata.versions import NamingScheme
 from lance_df.table.open import open_table, table_at
 from lance_df.table.writing.free_location import check_location_is_free
@@ -123,15 +124,12 @@ class Commits(DatasetBase):
             transaction = operation
         else:
             transaction = _transaction(operation, read_version, commit_message)
-        stable_row_ids = enable_stable_row_ids is not None and checked_flag(
-            enable_stable_row_ids, "enable_stable_row_ids"
-        )
-        if enable_v2_manifest_paths is not None:
-            checked_flag(enable_v2_manifest_paths, "enable_v2_manifest_paths")
+        stable_row_ids = checked_flag(enable_stable_row_ids, "enable_stable_row_ids", default=False)
+        v2_names = checked_flag(enable_v2_manifest_paths, "enable_v2_manifest_paths", default=True)
         options = CommitOptions(
             max_retries=max_retries,
             commit_timeout=commit_timeout,
-            detached=detached is not None and checked_flag(detached, "detached"),
+            detached=checked_flag(detached, "detached", default=False),
             lock=checked_lock(commit_lock),
         )
         uri, table, storage_options = _opened(base_uri, storage_options)
@@ -141,7 +139,7 @@ class Commits(DatasetBase):
                     uri,
                     transaction,
                     storage_options,
-                    NamingScheme.V1 if enable_v2_manifest_paths is False else NamingScheme.V2,
+                    NamingScheme.V2 if v2_names else NamingScheme.V1,
                     options,
                     stable_row_ids=stable_row_ids,
                 )
@@ -272,7 +270,9 @@ def _opened(
 ) -> tuple[str, Table | None, Mapping[str, Any] | None]:
     """Return the location of the table, its newest version if it exists, and its storage options."""
     if isinstance(base, DatasetBase):
-        return base._uri, base._table.latest(), storage_options or base._storage_options
+        latest = base._table.latest()
+        check_same_table(base._table, latest.manifest_file)
+        return base._uri, latest, storage_options or base._storage_options
     if not isinstance(base, str | os.PathLike):
         raise InvalidInputError(f"base_uri must be a path, a URL or a dataset, got {type(base).__name__}")
     try:

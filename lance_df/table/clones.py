@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from lance_df.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
+    CorruptDataError,
     InvalidInputError,
     LanceError,
     NotFoundError,
@@ -36,7 +37,7 @@ from lance_df.table.commit.state import TableState, with_flags
 from lance_df.table.file_copies import FileCopies
 from lance_df.table.metadata.base_paths import path_for
 from lance_df.table.metadata.external_store import forget
-from lance_df.table.metadata.missing_files import gone, is_retained, not_retained
+from lance_df.table.metadata.missing_files import gone, not_retained
 from lance_df.table.metadata.refs import (
     branch_claim,
     branch_file,
@@ -45,7 +46,7 @@ from lance_df.table.metadata.refs import (
     read_branch,
 )
 from lance_df.table.metadata.refs_write import TABLE_FOLDERS, create_ref, has_versions
-from lance_df.table.metadata.versions import VERSION_HINT, VERSIONS_DIR, list_versions
+from lance_df.table.metadata.versions import DETACHED, VERSION_HINT, VERSIONS_DIR, list_versions
 from lance_df.table.table import TRANSACTIONS_DIR, Table
 from lance_df.table.writing.free_location import check_location_is_free, new_folders_removed
 from lance_df.table.writing.uncommitted import uncommitted_files
@@ -73,7 +74,12 @@ def create_branch(source: Table, name: str) -> Table:
         There is a branch of this name; another writer may just have created it.
     VersionNotFoundError
         The version no longer exists, or a clean-up is removing it.
+    CorruptDataError
+        A file of the version is missing.
+    UnsupportedFeatureError
+        The version is detached.
     """
+    _check_attached(source)
     shared = source.shared
     root = shared.root
     _check_free(shared, name)
@@ -97,9 +103,9 @@ def create_branch(source: Table, name: str) -> Table:
                 raise AlreadyExistsError(
                     f"{root.uri}: branch {name!r} was created by another writer at the same time"
                 )
-            if not is_retained(source):
+            if (error := not_retained(source)) is not None:
                 file.remove()
-                raise not_retained(source)
+                raise error
     return Table(made, location=location, branch=name, shared=shared)
 
 
@@ -112,16 +118,15 @@ def shallow_clone(source: Table, target: Location) -> ManifestFile:
         There is a table or a namespace at the target.
     VersionNotFoundError
         The version no longer exists, or a clean-up is removing it.
+    UnsupportedFeatureError
+        The version is detached.
     """
+    _check_attached(source)
     check_location_is_free(target)
     _check_exists(source)
     operation = Clone(True, source.branch, source.version, source.uri, None)
     with new_folders_removed(target):
-        made = _publish(_inherited(source, target, branch=None), operation, source, target)
-        with _removed_if_refused(target, made):
-            if not is_retained(source):
-                raise not_retained(source)
-    return made
+        return _publish(_inherited(source, target, branch=None), operation, source, target)
 
 
 def deep_clone(source: Table, target: Location) -> ManifestFile:
@@ -132,10 +137,13 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
     AlreadyExistsError
         There is a table or a namespace at the target.
     VersionNotFoundError
-        The version no longer exists.
+        The version no longer exists, or a clean-up is removing it.
+    CorruptDataError
+        A file of the version is missing.
     UnsupportedFeatureError
-        The table has managed blobs.
+        The version is detached, or the table has managed blobs.
     """
+    _check_attached(source)
     if source.manifest.writer_feature_flags & FeatureFlag.MANAGED_BLOBS:
         raise UnsupportedFeatureError(f"{source.uri}: tables with managed blobs cannot be cloned")
     if list_versions(target).latest is not None:
@@ -155,10 +163,23 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
         )
         try:
             copies.copy()
-        except NotFoundError:
+        except NotFoundError as err:
             _check_exists(source)
-            raise
+            raise CorruptDataError(
+                f"{source.uri}: version {source.version} cannot be cloned; a file is missing: {err}"
+            ) from err
+        # a clean-up may have removed files before they were listed
+        _check_exists(source)
         return _publish(TableState(manifest, copies.indices), operation, source, target)
+
+
+def _check_attached(source: Table) -> None:
+    """Refuse a detached version: what starts with its number would have no newest version."""
+    if source.version & DETACHED:
+        raise UnsupportedFeatureError(
+            f"{source.uri}: version {source.version} is detached; branches and clones can start only at "
+            "versions that are part of the history"
+        )
 
 
 def _check_exists(source: Table) -> None:

@@ -13,7 +13,13 @@ import pytest
 
 import lance_df
 from lance_df.blob import Blob, blob_array
-from lance_df.errors import AlreadyExistsError, CorruptDataError, StorageError, VersionNotFoundError
+from lance_df.errors import (
+    AlreadyExistsError,
+    CorruptDataError,
+    StorageError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lance_df.storage.copy import copy_file
 from lance_df.table import file_copies
 
@@ -187,6 +193,17 @@ def test_refused_clones_leave_nothing(source: lance_df.LanceDataset, tmp_path: P
     before.add("file")
     with pytest.raises(StorageError):
         clone(tmp_path / "file")
+    assert files_below(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", ["shallow_clone", "deep_clone", "create_branch"])
+def test_detached_versions_are_not_cloned(source: lance_df.LanceDataset, tmp_path: Path, kind: str) -> None:
+    """Such a clone would have no version that is found as its newest."""
+    append = lance_df.LanceOperation.Append([])
+    detached = lance_df.LanceDataset.commit(source, append, source.version, detached=True)
+    before = files_below(tmp_path)
+    with pytest.raises(UnsupportedFeatureError, match=f"version {detached.version} is detached"):
+        getattr(detached, kind)("b" if kind == "create_branch" else tmp_path / "clone")
     assert files_below(tmp_path) == before
 
 

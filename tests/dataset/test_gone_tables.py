@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df import DatasetNotFoundError, IncompatibleConflictError, LanceDataset, SQLiteManifestStore
+from lance_df import (
+    CorruptDataError,
+    DatasetNotFoundError,
+    IncompatibleConflictError,
+    LanceDataset,
+    LanceOperation,
+    SQLiteManifestStore,
+)
 from lance_df.fragment import write_fragments
+from lance_df.table.metadata.external_store import StoredManifest
+from lance_df.table.metadata.versions import NamingScheme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROWS = pa.table({"a": [1, 2]})
 
@@ -78,3 +92,99 @@ def test_drop_that_was_interrupted(tmp_path: Path, num_calls: int, monkeypatch: 
             LanceDataset.drop(path, external_store=store)
     LanceDataset.drop(path, ignore_not_found=True, external_store=store)
     assert lance_df.write_dataset(ROWS, path, external_store=store).create_branch("b").count_rows() == 2
+
+
+def test_drop_leaves_what_the_folder_is_used_for_now(tmp_path: Path) -> None:
+    """The table was dropped without its store, and other tables are in its folder now."""
+    path, store = tmp_path / "t", SQLiteManifestStore(tmp_path / "store.db")
+    lance_df.write_dataset(ROWS, path, external_store=store)
+    LanceDataset.drop(path)
+    lance_df.write_dataset(ROWS, path / "other.lance")
+    (path / "notes.txt").write_text("mine")
+    LanceDataset.drop(path, external_store=store)
+    assert store.get_latest(str(path)) is None
+    assert lance_df.dataset(path / "other.lance").to_table() == ROWS
+    assert (path / "notes.txt").read_text() == "mine"
+    with pytest.raises(DatasetNotFoundError, match="not a Lance table"):
+        LanceDataset.drop(path, external_store=store)
+
+
+def test_drop_after_a_commit_that_was_not_finished(tmp_path: Path) -> None:
+    """The store names a staged manifest, which was removed with the folder."""
+    path, store = tmp_path / "t.lance", SQLiteManifestStore(tmp_path / "store.db")
+    lance_df.write_dataset(ROWS, path, external_store=store)
+    staged = StoredManifest(2, f"{NamingScheme.V2.file_name(2)}-abc", 100)
+    assert store.put_if_absent(str(path), staged)
+    with pytest.raises(CorruptDataError, match="it does not exist"):  # there is a version
+        LanceDataset.drop(path, external_store=store)
+    shutil.rmtree(path)
+    LanceDataset.drop(path, external_store=store)
+    assert store.get_latest(str(path)) is None
+    assert lance_df.write_dataset(ROWS, path, external_store=store).version == 1
+
+
+def test_a_staged_manifest_that_is_damaged_is_not_dropped(tmp_path: Path) -> None:
+    path, store = tmp_path / "t.lance", SQLiteManifestStore(tmp_path / "store.db")
+    staged = StoredManifest(1, f"{NamingScheme.V2.file_name(1)}-abc", 100)
+    store.put_if_absent(str(path), staged)
+    file = path / "_versions" / staged.name
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"short")
+    with pytest.raises(CorruptDataError, match="5 bytes"):
+        LanceDataset.drop(path, external_store=store)
+    assert (file.exists(), store.get_latest(str(path))) == (True, staged)
+
+
+OTHER = pa.table({"a": [777]})
+WRITES: dict[str, Callable[[LanceDataset], object]] = {
+    "append": lambda data: lance_df.write_dataset(ROWS, data, mode="append"),
+    "overwrite": lambda data: lance_df.write_dataset(OTHER, data, mode="overwrite"),
+    "insert": lambda data: data.insert(ROWS),
+    "fragments": lambda data: write_fragments(ROWS, data, mode="append"),
+    "commit": lambda data: LanceDataset.commit(data, LanceOperation.Append([]), data.version),
+    "commit an overwrite": lambda data: LanceDataset.commit(data, LanceOperation.Overwrite(ROWS.schema, [])),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("num_versions", [1, 2, 3])
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_writes_to_a_table_that_was_created_again(
+    tmp_path: Path, write: str, num_versions: int, branch: str | None
+) -> None:
+    """It has fewer, as many or more versions than the one that was opened."""
+    path = tmp_path / "t.lance"
+
+    def create(versions: int) -> LanceDataset:
+        made = lance_df.dataset(path).create_branch("b") if branch else lance_df.write_dataset(OTHER, path)
+        for _ in range(versions - 1):
+            made.insert(OTHER)
+        return made
+
+    if branch:
+        lance_df.write_dataset(OTHER, path)
+    data = create(2)
+    if branch:
+        data.branches.delete("b")
+    else:
+        LanceDataset.drop(path)
+    other = create(num_versions)
+    files = sorted(path.rglob("*"))
+    with pytest.raises(IncompatibleConflictError, match="created again after version 2 was opened"):
+        WRITES[write](data)
+    assert sorted(path.rglob("*")) == files
+    other.checkout_latest()
+    assert (other.version, other.to_table()["a"].to_pylist()) == (num_versions, [777] * num_versions)
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_writes_through_a_version_that_is_not_the_newest(tmp_path: Path, write: str) -> None:
+    for cleans_up in (False, True):
+        path = tmp_path / f"{cleans_up}.lance"
+        data = lance_df.write_dataset(ROWS, path)
+        lance_df.write_dataset(ROWS, path, mode="append")
+        if cleans_up and write == "commit":  # it needs the version that it read
+            continue
+        if cleans_up:
+            lance_df.dataset(path).cleanup_old_versions(dt.timedelta(0))
+        WRITES[write](data)

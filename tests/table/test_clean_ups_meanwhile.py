@@ -33,7 +33,7 @@ from lance_df.fragment import write_fragments
 from lance_df.storage import Location
 from lance_df.table import clones, file_copies
 from lance_df.table.commit import committer, publish
-from lance_df.table.metadata import refs_write
+from lance_df.table.metadata import missing_files, refs_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -444,7 +444,7 @@ def test_clones_of_a_version_that_goes_meanwhile(
         ending(uri)
         seen.append(set(Path(uri).parent.rglob("*")))
 
-    before(monkeypatch, clones, "_publish", end_now)
+    before(monkeypatch, clones, "_publish" if kind == "create_branch" else "check_location_is_free", end_now)
     target = "b" if kind == "create_branch" else uri.replace("t.lance", "c.lance")
     with pytest.raises(VersionNotFoundError, match=message):
         getattr(lance_df.dataset(uri), kind)(target, 1)
@@ -582,6 +582,36 @@ def test_a_branch_that_comes_into_use_stays(uri: str, monkeypatch: pytest.Monkey
     ref = ("c", None) if "branch" in use else "t"
     assert lance_df.dataset(uri).checkout_version(ref).to_table()["a"].to_pylist() == [1, 5]
     assert lance_df.dataset(uri).checkout_version(("b", None)).to_table()["a"].to_pylist() == [1, 5]
+
+
+def test_a_deep_clone_while_a_clean_up_removes_blobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blob files, and the files of an index, are listed, so files that are gone would not be missed."""
+    uri = str(tmp_path / "t.lance")
+    table = pa.table({"a": [1], "b": lance.blob_array([b"x" * 5_000_000])})
+    lance.write_dataset(table, uri, data_storage_version="2.2")
+    data = lance_df.dataset(uri)
+    lance_df.write_dataset(table, uri, mode="overwrite")
+    run(uri, UNFINISHED + CLEAN_UP)
+    assert len(list(Path(uri, "data").glob("*.lance"))) == 2
+    assert len(list(Path(uri, "data").glob("*/*.blob"))) == 1
+    with pytest.raises(VersionNotFoundError, match="version 1 is being removed by a clean-up"):
+        data.deep_clone(tmp_path / "before.lance")
+    monkeypatch.setattr(clones, "gone", lambda _: None)
+    before(monkeypatch, clones.FileCopies, "copy", monkeypatch.undo)
+    with pytest.raises(VersionNotFoundError, match="version 1 is being removed by a clean-up"):
+        data.deep_clone(tmp_path / "after.lance")
+    assert {path.name for path in tmp_path.iterdir()} == {"t.lance"}
+
+
+# the files of blobs are gone, and the data file and the manifest are still there
+UNFINISHED = """
+import os
+from lance_df.storage import Location
+def stop(self):
+    if self.path.endswith(".manifest"): os._exit(0)
+    if not self.path.endswith(".lance"): remove(self)
+remove, Location.remove = Location.remove, stop
+"""
 
 
 USES = {
@@ -792,3 +822,101 @@ def test_an_interrupt_leaves_no_claim(versions: str, monkeypatch: pytest.MonkeyP
         lance_df.dataset(versions).create_branch("b")
     lance_df.dataset(versions).create_branch("b", 2)
     assert base_of_branch(versions) == (2, [2])
+
+
+# -- tables and branches that are removed while a commit is published --
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_shallow_clone_that_is_dropped_before_a_commit(
+    uri: str, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Its data files, which are those of the other table, are still there."""
+    clone = lance_df.dataset(uri).shallow_clone(uri.replace("t.lance", "c.lance"))
+    before(monkeypatch, committer, "publish_manifest", lambda: lance_df.LanceDataset.drop(clone.uri))
+    with pytest.raises(IncompatibleConflictError, match="the table was dropped"):
+        CHANGES[change](clone)
+    assert not Path(clone.uri).exists()
+    assert values(uri) == [1]
+
+
+@pytest.mark.parametrize("change", ["append", "overwrite"])
+def test_a_dropped_table_without_transaction_files(
+    uri: str, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    clone = lance_df.dataset(uri).shallow_clone(uri.replace("t.lance", "c.lance"))
+    edit_manifest(clone.uri, lambda manifest: setattr(manifest, "writer_feature_flags", NO_TRANSACTION_FILE))
+    data = lance_df.dataset(clone.uri)
+    before(monkeypatch, committer, "publish_manifest", lambda: lance_df.LanceDataset.drop(clone.uri))
+    with pytest.raises(IncompatibleConflictError, match="the table was dropped"):
+        CHANGES[change](data)
+    assert not Path(clone.uri).exists()
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("num_versions", [1, 2])
+def test_a_branch_that_is_made_anew_before_a_commit(
+    uri: str, monkeypatch: pytest.MonkeyPatch, change: str, num_versions: int
+) -> None:
+    main = lance_df.dataset(uri)
+    data = main.create_branch("b")
+    data.insert(pa.table({"a": [3]}))
+
+    def again() -> None:
+        main.branches.delete("b")
+        made = main.create_branch("b")
+        for _ in range(num_versions - 1):
+            made.insert(pa.table({"a": [777]}))
+
+    before(monkeypatch, committer, "publish_manifest", again)
+    with pytest.raises(IncompatibleConflictError, match="or its branch deleted, before version 3"):
+        CHANGES[change](data)
+    found = main.checkout_version(("b", None))
+    assert (found.version, found.to_table()["a"].to_pylist()) == (num_versions, [1, 777][:num_versions])
+    found.validate()
+
+
+def test_a_commit_that_cannot_be_withdrawn(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = lance_df.dataset(uri)
+
+    def drop_and_refuse() -> None:
+        lance_df.LanceDataset.drop(uri)
+        monkeypatch.setattr(Location, "remove", refuse)
+
+    def refuse(self: Location) -> None:
+        raise StorageError(f"{self.uri}: access denied")
+
+    before(monkeypatch, committer, "publish_manifest", drop_and_refuse)
+    with pytest.raises(CommitStateUnknownError, match=r"was dropped.*could not be removed.*access denied"):
+        data.delete("a = 7")
+
+
+# -- damaged tables --
+
+
+@pytest.mark.parametrize("use", [*USES, "deep clone"])
+def test_a_missing_file_is_not_blamed_on_a_clean_up(uri: str, use: str) -> None:
+    lance_df.write_dataset(pa.table({"a": [2]}), uri, mode="append")
+    lance_df.dataset(uri).tags.create("last", 2)
+    [missing] = lance_df.dataset(uri, version=1).get_fragments()[0].data_files()
+    Path(uri, "data", missing.path).unlink()
+    target = uri.replace("t.lance", "c.lance")
+    code = {**USES, "deep clone": f"data().deep_clone({target!r})"}[use]
+    with pytest.raises(CorruptDataError, match=missing.path) as caught:
+        run_here(uri, code)
+    assert "being removed" not in str(caught.value)
+    data = lance_df.dataset(uri)
+    assert (data.tags.list()["last"]["version"], list(data.tags.list())) == (2, ["last"])
+    assert not data.branches.list()
+    assert data.version == 2
+    assert not Path(target).exists()
+
+
+def test_a_shallow_clone_reads_no_data_files(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> Any:
+        raise AssertionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(missing_files, "is_there", refuse)
+        clone = lance_df.dataset(uri).shallow_clone(uri.replace("t.lance", "c.lance"))
+    assert values(clone.uri) == [1]

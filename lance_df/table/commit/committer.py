@@ -43,7 +43,7 @@ from lance_df.table.metadata.external_store import stored
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
 from lance_df.table.metadata.manifest_io import identity
-from lance_df.table.metadata.missing_files import is_dropped, is_retained, missing_files, not_retained
+from lance_df.table.metadata.missing_files import is_dropped, missing_files, not_retained
 from lance_df.table.metadata.versions import (
     DETACHED,
     VERSION_HINT,
@@ -268,7 +268,7 @@ class Committer:
                     "the version before it was cleaned up in the meantime, so it is unknown whether the "
                     "later versions include this change; check the table before trying again"
                 )
-            if self._external_store is None and is_dropped(self.table_of(made)):
+            if self._external_store is None and is_dropped(self.table_of(made), base):
                 self._withdraw(made)
 
     def _is_unchanged(self, base: Table) -> bool:
@@ -282,16 +282,31 @@ class Committer:
             return False
 
     def _withdraw(self, made: ManifestFile) -> None:
-        """Remove a version that was published into a dropped table, where nobody can read it."""
-        self._file_of(made).remove()
+        """Remove a version that was published into a dropped table, where nobody can read it.
+
+        Raises
+        ------
+        IncompatibleConflictError
+            It was removed.
+        CommitStateUnknownError
+            The store did not remove it.
+        """
+        dropped = (
+            f"{self.location.uri}: the table was dropped, or its branch deleted, before version "
+            f"{made.manifest.version} was committed"
+        )
+        try:
+            self._file_of(made).remove()
+        except LanceError as err:
+            raise CommitStateUnknownError(
+                f"{dropped}; the version could not be removed ({err}), and some of its files are missing; "
+                "check the table before trying again"
+            ) from err
         with suppress(LanceError):
             (self.location / VERSIONS_DIR / VERSION_HINT).remove()
         if self._attempt is not None:
             self._attempt.is_published, self._attempt.is_refused = False, True
-        raise IncompatibleConflictError(
-            f"{self.location.uri}: the table was dropped, or its branch deleted, before version "
-            f"{made.manifest.version} was committed; the commit was rolled back"
-        )
+        raise IncompatibleConflictError(f"{dropped}; the commit was rolled back")
 
     def _file_of(self, file: ManifestFile) -> Location:
         return self.location / VERSIONS_DIR / file.path.rpartition("/")[2]
@@ -501,8 +516,8 @@ class Committer:
     def _check_whole(self, version: int) -> None:
         """Check that a version still exists, after clean-ups can see that it is being restored."""
         restored = self.table_of(self._open(version))
-        if not is_retained(restored):
-            raise not_retained(restored)
+        if (error := not_retained(restored)) is not None:
+            raise error
 
     def _put_transaction(self, name: str, data: bytes) -> None:
         if data != self._transaction_file:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 from lance_df.errors import (
+    CorruptDataError,
     DatasetNotFoundError,
     IncompatibleConflictError,
     LanceError,
@@ -21,10 +22,13 @@ from lance_df.errors import (
 from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.refs import branch_file
 from lance_df.table.metadata.removal_notices import is_announced
+from lance_df.table.metadata.versions import DETACHED
 from lance_df.table.parallel import map_reads
+from lance_df.table.table import TRANSACTIONS_DIR
 
 if TYPE_CHECKING:
     from lance_df.storage import Location
+    from lance_df.table.metadata.manifest_io import ManifestFile
     from lance_df.table.table import Table
 
 P = ParamSpec("P")
@@ -63,7 +67,6 @@ def gone(version: Table) -> VersionNotFoundError | None:
     StorageError
         The store failed.
     """
-    dropped = "the table was dropped" if version.branch is None else f"branch {version.branch!r} was deleted"
     # notices come first: a clean-up that has ended since then has removed the manifest
     is_leaving = is_announced(version)
     try:
@@ -73,18 +76,33 @@ def gone(version: Table) -> VersionNotFoundError | None:
             f"{version.uri}: version {version.version} was cleaned up; open the table again"
         )
     except NotFoundError:
-        return VersionNotFoundError(f"{version.uri}: {dropped}")
+        return VersionNotFoundError(f"{version.uri}: {_dropped(version)}")
     if identity(now) != identity(version.manifest_file):
-        return VersionNotFoundError(
-            f"{version.uri}: {dropped} and created again after version {version.version} was opened; "
-            "open the table again"
-        )
+        return VersionNotFoundError(_created_again(version))
     return _being_removed(version) if is_leaving else None
 
 
-def not_retained(version: Table) -> VersionNotFoundError:
-    """Return the error for a caller that names a version for which `is_retained` is false."""
-    return _gone_if_known(version) or _being_removed(version)
+def check_same_table(known: Table, latest: ManifestFile) -> None:
+    """Check that the newest version comes from a known one, not from another table at the same location.
+
+    This costs a request only if the known version is not the newest. If it was cleaned up, they cannot be
+    compared.
+
+    Raises
+    ------
+    IncompatibleConflictError
+        The table was dropped, or its branch deleted, and created again.
+    """
+    if known.version & DETACHED:
+        return
+    now = latest
+    if latest.manifest.version > known.version:
+        try:
+            now = known.history.open(known.version)
+        except VersionNotFoundError:
+            return
+    if identity(now) != identity(known.manifest_file):
+        raise IncompatibleConflictError(f"{_created_again(known)}; nothing was written")
 
 
 def check_not_gone(version: Table, cause: LanceError) -> None:
@@ -121,6 +139,17 @@ def computes_change(function: Callable[Concatenate[Table, P], R]) -> Callable[Co
     return computed
 
 
+def _dropped(version: Table) -> str:
+    return "the table was dropped" if version.branch is None else f"branch {version.branch!r} was deleted"
+
+
+def _created_again(version: Table) -> str:
+    return (
+        f"{version.uri}: {_dropped(version)} and created again after version {version.version} was opened; "
+        "open the table again"
+    )
+
+
 def _gone_if_known(version: Table) -> VersionNotFoundError | None:
     with suppress(LanceError):
         return gone(version)
@@ -134,25 +163,37 @@ def _being_removed(version: Table) -> VersionNotFoundError:
     )
 
 
-def is_retained(version: Table) -> bool:
-    """Return whether no clean-up removes a version, and its manifest and first files exist.
+def not_retained(version: Table) -> LanceError | None:
+    """Return the error for a version that a clean-up removes or that lacks one of its first files, or None.
 
     Called after a tag, branch or restore has named the version, as a clean-up may have read the names before.
     Files that cannot be checked count as present.
     """
     try:
-        if gone(version) is not None:
-            return False
+        if (error := gone(version)) is not None:
+            return error
         files = list(islice(_files(version), _FIRST))
-        return all(map_reads(is_there, files, where=version.location))
-    except NotFoundError:
-        return False
+        are_there = map_reads(is_there, files, where=version.location)
     except LanceError:
-        return True
+        return None
+    if all(are_there):
+        return None
+    missing = files[are_there.index(False)]
+    # a clean-up may have begun since
+    return _gone_if_known(version) or CorruptDataError(
+        f"{missing.uri}: this file of version {version.version} is missing"
+    )
 
 
-def is_dropped(version: Table) -> bool:
-    """Return whether a version has files, but none of them exists, or its branch is not listed.
+def is_dropped(version: Table, base: Table) -> bool:
+    """Return whether a version that was just made is in a table that was dropped, or in a deleted branch.
+
+    Whoever removed the table, or the branch, also removed the files that the commit had written there.
+
+    Parameters
+    ----------
+    base
+        The version before it.
 
     Raises
     ------
@@ -162,7 +203,11 @@ def is_dropped(version: Table) -> bool:
     root = version.location.ancestor(f"tree/{version.branch}") if version.branch else None
     if root is not None and version.branch and not is_there(branch_file(root, version.branch)):
         return True
-    files = list(islice(_files(version), _FIRST))
+    if name := version.manifest.transaction_file:
+        return not is_there(version.location / TRANSACTIONS_DIR / name)
+    former = frozenset(file.uri for file in _files(base))
+    added = list(islice((file for file in _files(version) if file.uri not in former), _FIRST))
+    files = added or list(islice(_files(version), _FIRST))
     return bool(files) and not any(map_reads(is_there, files, where=version.location))
 
 

@@ -20,7 +20,7 @@ from lance_df.errors import (
 from lance_df.format.refs import Tag, check_branch_name, check_tag_name
 from lance_df.storage.put_if_absent import put_if_absent
 from lance_df.table.metadata.external_store import forget
-from lance_df.table.metadata.missing_files import is_retained, not_retained
+from lance_df.table.metadata.missing_files import not_retained
 from lance_df.table.metadata.refs import (
     branch_claim,
     branch_file,
@@ -72,9 +72,9 @@ def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
     tag = dataclasses.replace(_tag_of(version), created_at=now, updated_at=now)
     if not create_ref(file, tag.to_json()):
         raise AlreadyExistsError(f"{shared.root.uri}: tag {name!r} already exists; update or delete it")
-    if not is_retained(version):
+    if (error := not_retained(version)) is not None:
         file.remove()
-        raise not_retained(version)
+        raise error
 
 
 def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
@@ -97,9 +97,9 @@ def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
     )
     file = tag_file(shared.root, name)
     file.put(moved.to_json())
-    if not is_retained(version):
+    if (error := not_retained(version)) is not None:
         file.put(old.to_json())
-        raise not_retained(version)
+        raise error
 
 
 def replace_tag_metadata(shared: Shared, name: str, metadata: Mapping[str, str]) -> None:

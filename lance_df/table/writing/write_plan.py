@@ -25,7 +25,7 @@ from lance_df.table.commit.loop import commit, create_table
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.metadata.base_paths_write import checked_bases, choose_targets, numbered_bases
 from lance_df.table.metadata.history import History
-from lance_df.table.metadata.missing_files import not_retained
+from lance_df.table.metadata.missing_files import check_same_table, gone
 from lance_df.table.metadata.versions import NamingScheme
 from lance_df.table.writing.fitting_schema import FITTING_SCHEMAS
 from lance_df.table.writing.fragment_writer import FileLimits
@@ -175,7 +175,7 @@ def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: Wri
     Raises
     ------
     IncompatibleConflictError
-        The known table was dropped, or its branch deleted.
+        The known table was dropped, or its branch deleted; it may have been created again.
     """
     mode = as_mode(mode)
     if options.initial_bases and mode != "create":
@@ -186,11 +186,13 @@ def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: Wri
         latest = History(table, options.external_store).open_latest()
     except DatasetNotFoundError as err:
         if options.known is not None:
-            raise IncompatibleConflictError(f"{not_retained(options.known)}; nothing was written") from err
+            raise IncompatibleConflictError(f"{gone(options.known) or err}; nothing was written") from err
         check_location_is_free(table)
         return _plan_create(table, data_schema, options)
     if mode == "create":
         raise AlreadyExistsError(f"{table.uri}: table already exists; pass mode='append' or 'overwrite'")
+    if options.known is not None:
+        check_same_table(options.known, latest)
     latest.check_readable()
     if mode == "append":
         return _plan_append(table, latest, data_schema, options)
