@@ -32,6 +32,7 @@ from lance_df.errors import (
 from lance_df.fragment import write_fragments
 from lance_df.storage import Location
 from lance_df.table import clones, file_copies
+from lance_df.table.changes import retry
 from lance_df.table.commit import committer, publish
 from lance_df.table.metadata import missing_files, refs_write
 
@@ -874,6 +875,22 @@ def test_a_branch_that_is_made_anew_before_a_commit(
     found = main.checkout_version(("b", None))
     assert (found.version, found.to_table()["a"].to_pylist()) == (num_versions, [1, 777][:num_versions])
     found.validate()
+
+
+@pytest.mark.parametrize("change", ["delete", "update", "merge"])
+def test_a_table_that_is_made_anew_before_a_change_is_computed_again(
+    uri: str, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    def conflict() -> None:
+        drop_and_create(uri)
+        run_here(uri, "append(1)")
+        raise RetryableConflictError("another writer was first")
+
+    data = lance_df.dataset(uri)
+    before(monkeypatch, retry, "commit_change", conflict)
+    with pytest.raises(IncompatibleConflictError, match="dropped and created again"):
+        COMPUTED[change](data)
+    assert values(uri) == [1, 7]
 
 
 def test_a_commit_that_cannot_be_withdrawn(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from lance_df.errors import InvalidInputError, RetryableConflictError
 from lance_df.records import dataclass
 from lance_df.table.commit.loop import commit_change
-from lance_df.table.metadata.missing_files import conflict_if_gone
+from lance_df.table.metadata.missing_files import check_same_table, conflict_if_gone
 
 if TYPE_CHECKING:
     from lance_df.format.operations import Operation
@@ -98,5 +98,7 @@ def commit_with_retries(
         options.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
         attempt += 1
         with conflict_if_gone(table):
-            table = table.latest()
+            latest = table.latest()
+        check_same_table(table, latest.manifest_file)
+        table = latest
         _log.info("%s: computing the change again from version %d", table.uri, table.version)
