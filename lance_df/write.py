@@ -195,7 +195,7 @@ def write_dataset(
     mode = as_mode(mode)
     lock = checked_lock(commit_lock)
     if uri is None:
-        raise InvalidInputError("a path or URL, or a dataset, is needed")
+        raise InvalidInputError("expected a path, a URL or a dataset, got None")
     _check_flags(
         enable_stable_row_ids=enable_stable_row_ids,
         enable_v2_manifest_paths=enable_v2_manifest_paths,

@@ -137,7 +137,7 @@ class FragmentChanges:
         num_rows = self._ds._table.fragment_rows(self._fragment)
         if len(rows) and not 0 <= rows[0] <= rows[-1] < num_rows:
             raise InvalidInputError(
-                f"fragment {self._fragment.id} has {num_rows} rows, row {rows[-1]} does not exist"
+                f"fragment {self._fragment.id} has {num_rows} rows, so row {rows[-1]} does not exist"
             )
         return self._without(RowSet.of([rows.astype(np.uint64) + np.uint64(self._fragment.id << 32)]))
 

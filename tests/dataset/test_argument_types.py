@@ -107,7 +107,7 @@ WRONG: dict[str, tuple[Callable[[LanceDataset], object], str]] = {
     "batch": (lambda d: LanceDataset.commit_batch(d, ["a"]), "an item of transactions must be a Transaction"),
     "options": (
         lambda d: lance_df.dataset(d.uri, storage_options="x"),
-        "storage_options must be a mapping, got",
+        "storage_options must be a dict, got",
     ),
     "params": (lambda d: lance_df.dataset(d.uri, base_store_params="x"), "base_store_params must be a dict"),
     "store": (lambda d: lance_df.dataset(d.uri, external_store="s.db"), "external_store must be a SQLiteM"),
@@ -234,7 +234,7 @@ def test_files(tmp_path: Path) -> None:
         (lambda: LanceFileWriter(tmp_path / "x", version=[]), "data_storage_version .. cannot be written"),
         (lambda: LanceFileWriter(tmp_path / "x", data_cache_bytes=""), "data_cache_bytes must be an integer"),
         (lambda: LanceFileWriter(tmp_path / "x", A).add_schema_metadata("k", 5), "value must be text, got 5"),
-        (lambda: session.list(5), "path must be a path as text, got 5"),
+        (lambda: session.list(5), "path must be text, got 5"),
         (lambda: session.read_range("a.lance", "a", 1), "offset must be an integer, got 'a'"),
         (lambda: session.upload_file(tmp_path, "y"), "path must be a file, got a folder"),
     ):
