@@ -59,7 +59,11 @@ def checked_items(value: Any, argument: str, expected: str) -> list[Any]:
     """Return the items of an iterable argument other than text and bytes."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise invalid(argument, value, expected)
-    return list(value)
+    try:
+        items = iter(value)
+    except TypeError as err:  # such as an array without dimensions
+        raise invalid(argument, value, expected) from err
+    return list(items)
 
 
 def checked_flag(value: object, argument: str, *, default: bool | None = None) -> bool:

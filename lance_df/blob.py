@@ -66,7 +66,7 @@ class Blob:
             checked_text(self.uri, "uri")
         for name in ("position", "size"):
             if getattr(self, name) is not None:
-                checked_integer(getattr(self, name), name, 0)
+                object.__setattr__(self, name, checked_integer(getattr(self, name), name, 0))
         if (self.data is None) == (self.uri is None):
             raise InvalidInputError("a blob needs either bytes or a URI; use None for a null blob")
         if self.uri == "":
@@ -185,7 +185,7 @@ def blob_field(
         if type(value) is not int or value < least:
             raise InvalidInputError(f"{argument} must be an integer of at least {least}, got {value!r:.60}")
         metadata[key.encode()] = str(value).encode()
-    checked_flag(nullable, "nullable")
+    nullable = checked_flag(nullable, "nullable")
     return pa.field(checked_text(name, "name"), BlobType(), nullable, metadata or None)
 
 

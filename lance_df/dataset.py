@@ -199,7 +199,7 @@ def dataset(
     elif table_id is not None:
         raise InvalidInputError("table_id can be given only together with namespace_client")
     if uri is None:
-        raise InvalidInputError("a path or URL is needed")
+        raise InvalidInputError("expected a path or URL, got None")
     del block_size, index_cache_size
     lock = checked_lock(commit_lock)
     storage_options = with_allowed_schemes(storage_options, allowed_base_schemes)

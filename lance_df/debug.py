@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["format_fragment", "format_manifest", "format_schema", "list_transactions"]
 
 _INDENT = "    "
-_NOT_SHOWN = frozenset({"origin", "origin_schema", "dictionary_values", "hashes", "_by_name"})
+_NOT_SHOWN = frozenset({"origin", "origin_schema", "dictionary_values", "hashes"})
 
 
 def format_schema(dataset: LanceDataset) -> str:
@@ -82,7 +82,7 @@ def list_transactions(dataset: LanceDataset, max_transactions: int = 10) -> list
     InvalidInputError
         ``max_transactions`` is less than 1.
     """
-    checked_integer(max_transactions, "max_transactions", 1)
+    max_transactions = checked_integer(max_transactions, "max_transactions", 1)
     table = _table_of(dataset)
     versions = [number for number in table.history.numbers() if number <= table.version]
     made = map(table.transaction, reversed(versions[-max_transactions:]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lance_df.arguments import checked_names
+from lance_df.arguments import checked_names as _checked_names
 from lance_df.namespace.spec.partition_by import PartitionBy
 from lance_df.namespace.spec.transforms import Transform, TransformKind
 
@@ -82,4 +82,4 @@ def expression(
 
 
 def _names(columns: list[str] | str) -> tuple[str, ...]:
-    return (columns,) if isinstance(columns, str) else tuple(checked_names(columns, "columns"))
+    return (columns,) if isinstance(columns, str) else tuple(_checked_names(columns, "columns"))

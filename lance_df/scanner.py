@@ -186,7 +186,7 @@ class LanceScanner(ArrowScanner):
         """Return the schema of the dataset."""
         return self._ds.schema
 
-    def explain_plan(self, verbose: bool = False) -> str:
+    def explain_plan(self, verbose: bool | None = False) -> str:
         """Return a text that says what the scan reads and why. Data files are opened to count their pages."""
         plan = self._planned()
         report = plan.report

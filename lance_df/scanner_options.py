@@ -153,8 +153,8 @@ class ScannerOptions:
                 raise InvalidInputError(f"{name} must be an integer of at least {least}, got {value!r}")
             object.__setattr__(self, name, number)
         for name in _FLAGS:
-            if getattr(self, name) is not None:
-                checked_flag(getattr(self, name), name)
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, checked_flag(value, name))
         if self.include_deleted_rows and not self.with_row_id:
             raise InvalidInputError(
                 "include_deleted_rows is set but with_row_id is false; a null _rowid marks deleted rows"

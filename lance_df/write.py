@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from lance_df.arguments import checked_flag, checked_mapping, checked_names
+from lance_df.arguments import checked_flag, checked_mapping
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.namespace.directory.folders import holds_table
 from lance_df.operations import LANCE_COMMIT_MESSAGE_KEY
@@ -18,7 +18,7 @@ from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.commit.lock import checked_lock
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.maintenance.auto_cleanup import auto_cleanup
-from lance_df.table.metadata.base_paths_write import DatasetBasePath, as_base_paths
+from lance_df.table.metadata.base_paths_write import DatasetBasePath, as_base_names, as_base_paths
 from lance_df.table.metadata.locations import TableLocation, locate_table
 from lance_df.table.open import table_at
 from lance_df.table.writing.fragment_writer import FileLimits
@@ -69,7 +69,7 @@ def write_dataset(
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     initial_bases: Sequence[DatasetBasePath] | None = None,
-    target_bases: Sequence[str] | None = None,
+    target_bases: Sequence[str | os.PathLike[str]] | None = None,
     target_all_bases: bool | None = None,
     base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
     allowed_base_schemes: Iterable[str] | None = None,
@@ -195,7 +195,7 @@ def write_dataset(
     mode = as_mode(mode)
     lock = checked_lock(commit_lock)
     if uri is None:
-        raise InvalidInputError("a path or URL, or a dataset, is needed")
+        raise InvalidInputError("expected a path, a URL or a dataset, got None")
     if target_all_bases is not None:
         checked_flag(target_all_bases, "target_all_bases")
     options = WriteOptions(
@@ -212,7 +212,7 @@ def write_dataset(
         config=_cleanup_config(auto_cleanup_options),
         properties=_properties(commit_message, transaction_properties),
         initial_bases=() if initial_bases is None else as_base_paths(initial_bases, "initial_bases"),
-        target_bases=() if target_bases is None else tuple(checked_names(target_bases, "target_bases")),
+        target_bases=() if target_bases is None else as_base_names(target_bases, "target_bases"),
         target_all_bases=target_all_bases,
         progress=None if progress is None else ReportedProgress(progress),
         statistics=checked_flag(statistics, "statistics", default=False),

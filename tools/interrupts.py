@@ -154,7 +154,7 @@ def problems(path: Path) -> list[str]:
     if (path / "__manifest").is_dir():
         report = _opened(path).verify(deep=True)
         # versions of members that nobody reads are undone by the next write
-        return [*found, *(str(each) for each in report.problems if "undoes it" not in each.advice)]
+        return [*found, *(str(each) for each in report.problems if "reverts it" not in each.advice)]
     _dataset(path).validate()
     return found
 

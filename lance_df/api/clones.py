@@ -180,7 +180,7 @@ class Clones(DatasetBase):
         """
         changed = checked_mapping(moves, "moves", "a dict of old and new paths")
         for path in (*changed, *changed.values()):
-            checked_text(path, "a path in moves", "a path or URL")
+            checked_text(path, "the paths in moves")
         bases = moved_bases(self._table.manifest.base_paths, changed, self._table.location)
         self._commit(UpdateBases((), moved_bases=bases), properties=transaction_properties)
         return self

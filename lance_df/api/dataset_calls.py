@@ -122,7 +122,7 @@ class DatasetCalls(ArrowDataset):
         defaults["condition"] = expression if before is None else before & expression
         return FilteredDataset(self._with_scan_options(defaults))
 
-    def sort_by(self, sorting: str | Sequence[tuple[str, str]], **options: Any) -> pyarrow.dataset.Dataset:
+    def sort_by(self, sorting: str | Sequence[tuple[str, ...]], **options: Any) -> pyarrow.dataset.Dataset:
         """Return the rows in sorted order, in memory."""
         keys = [(sorting, "ascending")] if isinstance(sorting, str) else _sort_keys(sorting)
         rows = self.scanner(**options).to_table()
@@ -147,12 +147,13 @@ class DatasetCalls(ArrowDataset):
         raise UnsupportedFeatureError("the schema of a Lance table cannot be replaced; use alter_columns")
 
 
-def _sort_keys(sorting: Any) -> list[tuple[str, str]]:
+def _sort_keys(sorting: Any) -> list[tuple[str, ...]]:
     expected = "a column or a list of (column, order)"
     keys = checked_items(sorting, "sorting", expected)
-    if not all(isinstance(key, tuple | list) and len(key) == 2 for key in keys):
+    # some versions of pyarrow also accept the placement of nulls
+    if not all(isinstance(key, tuple | list) and len(key) in (2, 3) for key in keys):
         raise invalid("sorting", keys, expected)
-    return [(column, order) for column, order in keys]
+    return [tuple(key) for key in keys]
 
 
 def _joined_table(right_dataset: Any) -> pa.Table:

@@ -111,7 +111,7 @@ class FragmentChanges:
         InvalidInputError
             The file has columns that the table does not have.
         """
-        checked_integer(fragment_id, "fragment_id", 0)
+        fragment_id = checked_integer(fragment_id, "fragment_id", 0)
         checked_type(dataset, "dataset", DatasetBase, "a LanceDataset")
         file, num_rows = describe_data_file(dataset._table, checked_text(filename, "filename"))
         return FragmentMetadata(fragment_id, [DataFile._of(file)], num_rows)
@@ -137,7 +137,7 @@ class FragmentChanges:
         num_rows = self._ds._table.fragment_rows(self._fragment)
         if len(rows) and not 0 <= rows[0] <= rows[-1] < num_rows:
             raise InvalidInputError(
-                f"fragment {self._fragment.id} has {num_rows} rows, row {rows[-1]} does not exist"
+                f"fragment {self._fragment.id} has {num_rows} rows, so row {rows[-1]} does not exist"
             )
         return self._without(RowSet.of([rows.astype(np.uint64) + np.uint64(self._fragment.id << 32)]))
 
@@ -232,7 +232,7 @@ class FragmentChanges:
         The fragment and the ids of the updated fields, for `LanceOperation.Update`; and the bitmap.
         """
         checked_text(left_on, "left_on", "a column name")
-        checked_flag(with_offsets, "with_offsets")
+        with_offsets = checked_flag(with_offsets, "with_offsets")
         lookup = open_lookup(data_obj, right_on or left_on, schema)
         result = patched(self._ds._table, self._fragment, left_on, lookup)
         described, ids = FragmentMetadata._of(result.fragment), list(result.field_ids)

@@ -297,7 +297,7 @@ class Information(DatasetBase):
             A function that is called after each version, with the number of completed versions and the total.
         """
         if min_version is not None:
-            checked_integer(min_version, "min_version")
+            min_version = checked_integer(min_version, "min_version")
         if progress is not None:
             checked_function(progress, "progress")
         batches = tracked_files(self._table, min_version=min_version, progress=progress)

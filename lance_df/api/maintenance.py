@@ -46,8 +46,8 @@ class Maintenance(DatasetBase):
         index_type: str | IndexConfig,
         name: str | None = None,
         *,
-        replace: bool = True,
-        train: bool = True,
+        replace: bool | None = True,
+        train: bool | None = True,
         rows_per_zone: int | None = None,
         **options: object,
     ) -> None:
@@ -231,8 +231,8 @@ class Maintenance(DatasetBase):
         include_files
             List the first ``max_files`` files. The counts always include all files.
         """
-        checked_integer(max_files, "max_files", 0)
-        checked_flag(include_files, "include_files")
+        num_files = checked_integer(max_files, "max_files", 0)
+        num_files = num_files if checked_flag(include_files, "include_files") else 0
         policy = _policy(
             older_than=older_than,
             retain_versions=retain_versions,
@@ -243,7 +243,7 @@ class Maintenance(DatasetBase):
             ),
             delete_rate_limit=delete_rate_limit,
         )
-        return explain_cleanup(self._table, policy, max_files=max_files if include_files else 0)
+        return explain_cleanup(self._table, policy, max_files=num_files)
 
 
 def _policy(*, versions: Iterable[int] | None, **conditions: object) -> CleanupPolicy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict
@@ -29,10 +29,13 @@ from lance_df.table.changes.merge import (
     merge,
 )
 from lance_df.table.changes.retry import RetryOptions, commit_with_retries
+from lance_df.table.metadata.base_paths_write import as_base_names
 from lance_df.table.metadata.missing_files import conflict_if_gone
 from lance_df.table.reading.batches import source_closed
 
 if TYPE_CHECKING:
+    import os
+
     import numpy.typing as npt
 
     from lance_df.format.operations import Operation
@@ -147,9 +150,9 @@ class MergeInsertBuilder:
             )
         return self._with(write_mode=WriteMode(mode))
 
-    def target_bases(self, bases: Iterable[str]) -> Self:
+    def target_bases(self, bases: Iterable[str | os.PathLike[str]]) -> Self:
         """Distribute new data files over these registered base paths in turn, given as names or paths."""
-        return self._with(target_bases=tuple(checked_names(bases, "bases")))
+        return self._with(target_bases=as_base_names(bases, "bases"))
 
     def target_all_bases(self, include_primary: bool = True) -> Self:
         """Distribute new data files over all base paths, and by default over the table's own folder."""
@@ -197,12 +200,12 @@ class MergeInsertBuilder:
             )
         return from_transaction(transaction), _result(change.result)
 
-    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
+    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool | None = False) -> str:
         """Return a text that describes the merge. Nothing is read or written."""
         table = self._dataset._table
         if schema is not None:
             checked_type(schema, "schema", pa.Schema, "a pyarrow Schema")
-        checked_flag(verbose, "verbose")
+        verbose = checked_flag(verbose, "verbose", default=False)
         names = table.schema.names if schema is None else schema.names
         clauses = self._clauses
         lines = [
@@ -296,6 +299,8 @@ def key_columns(schema: Schema, on: str | Iterable[str] | None) -> tuple[str, ..
     InvalidInputError
         No columns are given, and the schema has no key.
     """
+    if isinstance(on, Mapping):  # its keys are the columns, as for other iterables
+        on = [*on]
     if on is None or not (names := [on] if isinstance(on, str) else checked_names(on, "on")):
         keyed = [field for field in schema.fields if field.primary_key_position is not None]
         names = [

@@ -177,7 +177,7 @@ def _with_updated_rows(fragment: Fragment, offsets: bytes | None, read: Table) -
     rows = np.asarray(updated.to_array(), np.int64)
     if len(rows) and rows[-1] >= len(versions):
         raise InvalidInputError(
-            f"fragment {fragment.id} has {len(versions)} rows, row {rows[-1]} does not exist"
+            f"fragment {fragment.id} has {len(versions)} rows, so row {rows[-1]} does not exist"
         )
     versions[rows] = read.version + 1
     return dataclasses.replace(fragment, last_updated_at=serialize_versions(versions_of(versions)))

@@ -112,8 +112,8 @@ class DatasetOptimizer:
         """
         names = None if index_names is None else frozenset(checked_names(index_names, "index_names"))
         if num_indices_to_merge is not None:
-            checked_integer(num_indices_to_merge, "num_indices_to_merge", 0)
-        checked_flag(retrain, "retrain")
+            num_indices_to_merge = checked_integer(num_indices_to_merge, "num_indices_to_merge", 0)
+        retrain = checked_flag(retrain, "retrain")
         before = self._dataset._table
         after = optimize_indices(
             before, names=names, retrain=retrain, num_indices_to_merge=num_indices_to_merge

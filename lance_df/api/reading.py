@@ -156,9 +156,10 @@ class Reading(DatasetBase, DatasetCalls):
     ) -> pa.Table:
         """Return random rows, each at most once."""
         total = self._table.count_rows()
-        if not 0 <= checked_integer(num_rows, "num_rows") <= total:
-            raise InvalidInputError(f"cannot sample {num_rows} rows from {total}")
-        indices = random.sample(range(total), num_rows)
+        number = checked_integer(num_rows, "num_rows")
+        if not 0 <= number <= total:
+            raise InvalidInputError(f"cannot sample {number} rows from {total}")
+        indices = random.sample(range(total), number)
         return self.take(indices if randomize_order else sorted(indices), columns)
 
 

@@ -187,7 +187,7 @@ class SchemaChanges(DatasetBase):
 
         With ``replace``, the given values replace the whole configuration.
         """
-        checked_flag(replace, "replace")
+        replace = checked_flag(replace, "replace")
         self._configure(UpdateConfig(config=map_update(values, replace=replace)))
         return dict(self._table.manifest.config)
 
@@ -210,7 +210,7 @@ class SchemaChanges(DatasetBase):
 
     def update_metadata(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
         """Change the metadata of the table and return it; see `update_config`."""
-        checked_flag(replace, "replace")
+        replace = checked_flag(replace, "replace")
         self._configure(UpdateConfig(table_metadata=map_update(values, replace=replace)))
         return dict(self._table.manifest.table_metadata)
 
@@ -221,7 +221,7 @@ class SchemaChanges(DatasetBase):
         replace: bool = False,
     ) -> dict[str, str]:
         """Change the metadata of the schema and return it; see `update_config`."""
-        checked_flag(replace, "replace")
+        replace = checked_flag(replace, "replace")
         self._commit(UpdateConfig(schema_metadata=map_update(values, replace=replace)))
         metadata = self._table.schema.metadata
         return {key: value.decode("utf-8", "replace") for key, value in metadata.items()}
@@ -230,7 +230,7 @@ class SchemaChanges(DatasetBase):
         self, field_updates: Mapping[str, Mapping[str, str | None]], *, replace: bool = False
     ) -> None:
         """Change the metadata of fields, given by their paths (``"a.b"``); see `update_config`."""
-        checked_flag(replace, "replace")
+        replace = checked_flag(replace, "replace")
         updates = checked_mapping(field_updates, "field_updates", "a dict of fields and their metadata")
         self._commit(field_metadata_update(self._table.schema, updates, replace=replace))
 
@@ -285,7 +285,7 @@ def as_alteration(given: Any) -> Alteration:
             f"Unknown key: {unknown[0]}; the keys of an alteration are {', '.join(known)}"
         )
     if given.get("nullable") is not None:
-        checked_flag(given["nullable"], "nullable")
+        given = {**given, "nullable": checked_flag(given["nullable"], "nullable")}
     return Alteration(**given)
 
 

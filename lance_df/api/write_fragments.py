@@ -12,13 +12,13 @@ import pyarrow as pa
 from lance_df.api.base import DatasetBase
 from lance_df.api.fragment_metadata import FragmentMetadata
 from lance_df.api.operation_models import from_model
-from lance_df.arguments import checked_flag, checked_names
+from lance_df.arguments import checked_flag
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.operations import Transaction
 from lance_df.progress import ReportedProgress
 from lance_df.sources import to_batches
 from lance_df.storage import open_location
-from lance_df.table.metadata.base_paths_write import DatasetBasePath, as_base_paths
+from lance_df.table.metadata.base_paths_write import DatasetBasePath, as_base_names, as_base_paths
 from lance_df.table.writing.fragment_writer import FileLimits
 from lance_df.table.writing.write import WriteOptions, stage_rows
 
@@ -45,7 +45,7 @@ def write_fragments(
     use_legacy_format: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     enable_stable_row_ids: bool = False,
-    target_bases: Sequence[str] | None = None,
+    target_bases: Sequence[str | os.PathLike[str]] | None = None,
     target_all_bases: bool | None = None,
     initial_bases: Sequence[DatasetBasePath] | None = None,
     external_blob_mode: str = "reference",
@@ -99,7 +99,7 @@ def write_fragments(
         ),
         data_storage_version=data_storage_version,
         initial_bases=() if initial_bases is None else as_base_paths(initial_bases, "initial_bases"),
-        target_bases=() if target_bases is None else tuple(checked_names(target_bases, "target_bases")),
+        target_bases=() if target_bases is None else as_base_names(target_bases, "target_bases"),
         target_all_bases=target_all_bases,
         progress=None if progress is None else ReportedProgress(progress),
         external_blob_mode=external_blob_mode,

@@ -27,7 +27,8 @@ _REPORT_IT: Final = re.compile(
     r"\.?\s*This issue was likely caused by a bug in DataFusion's code\.[^\n]*?issues\."
 )
 _SCHEMA_ERROR: Final = re.compile(r"\bSchema error: (?=No field named )")
-_VALID_FIELDS: Final = re.compile(r"\.?\s*Valid fields are ([^\n]*?)\.?\s*$")
+_CASE_NOTE: Final = re.compile(r"\s*Column names are case sensitive\. You can use [^\n]*? configuration\b")
+_VALID_FIELDS: Final = re.compile(r"(\?)?\.?\s*Valid fields are ([^\n]*?)\.?\s*$")
 _EACH_SIGNATURE: Final = re.compile(
     r"Internal error: Function '[^']*' failed to match any signature.*?(?=No function matches)", re.DOTALL
 )
@@ -120,7 +121,8 @@ def unsupported(message: str) -> str | None:
 
 def with_columns(message: str) -> str:
     """Return a message about a missing column in one line, with the columns that exist."""
-    return _VALID_FIELDS.sub(r"; the columns are \1", _SCHEMA_ERROR.sub("", message))
+    text = _CASE_NOTE.sub("", _SCHEMA_ERROR.sub("", message))
+    return _VALID_FIELDS.sub(lambda match: f"{'? The' if match[1] else '; the'} columns are {match[2]}", text)
 
 
 def missing_table(message: str) -> str | None:

@@ -426,6 +426,9 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         scan_options: ScanOptions = ALL,
         read_only: bool = False,
     ) -> None:
+        from lance_df.arguments import checked_flag
+
+        read_only = checked_flag(read_only, "read_only")
         JoinOptions(partitioned_joins, join_memory_limit)
         if not isinstance(scan_options, ScanOptions):
             raise InvalidInputError(f"scan_options must be a lance_df.ScanOptions, got {scan_options!r}")
@@ -433,8 +436,6 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
             raise InvalidInputError(f"runtime must be a datafusion.RuntimeEnvBuilder, got {runtime!r}")
         if not isinstance(config, SessionConfig | None):
             raise _invalid("config", config, "a datafusion.SessionConfig")
-        if not isinstance(read_only, bool):
-            raise _invalid("read_only", read_only, "True or False")
         config = (config or SessionConfig()).with_information_schema(True)
         construct = super().__init__
         # native code makes a SystemError of a KeyboardInterrupt

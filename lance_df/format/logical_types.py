@@ -167,13 +167,18 @@ def from_arrow(data_type: pa.DataType) -> str:
     if types.is_list(data_type) or types.is_large_list(data_type):
         prefix = "list" if types.is_list(data_type) else "large_list"
         return f"{prefix}.struct" if types.is_struct(data_type.value_type) else prefix
+    castable = _castable(data_type)
     raise UnsupportedFeatureError(
-        f"Lance does not support Arrow type {data_type}; cast it to {_castable(data_type)}"
+        f"Lance does not support Arrow type {data_type}" + (f"; cast it to {castable}" if castable else "")
     )
 
 
-def _castable(data_type: pa.DataType) -> str:
-    """Return a type that can be stored, and that values of another type may be cast to."""
+def _castable(data_type: pa.DataType) -> str | None:
+    """Return a type that can be stored, and that values of another type may be cast to; None if none can."""
+    if pa.types.is_interval(data_type) or pa.types.is_union(data_type):
+        return None
+    if pa.types.is_run_end_encoded(data_type):
+        return str(data_type.value_type)
     if pa.types.is_decimal(data_type):
         return f"decimal128({data_type.precision}, {data_type.scale})"
     if "list_view" in str(data_type):

@@ -135,8 +135,8 @@ def check_tag_name(name: str) -> str:
         raise InvalidInputError(f"a tag name must be a string, got {name!r:.60}")
     if not _PART.fullmatch(name) or name.startswith(".") or name.endswith((".", ".lock")) or ".." in name:
         raise InvalidInputError(
-            f"{name!r} is not a valid tag name; use letters, digits, '.', '-' and '_', without '..', a '.' "
-            "at either end, or '.lock' at the end"
+            f"{name!r} is not a valid tag name; use letters, digits, '.', '-' and '_'; '..', a '.' at "
+            "either end and '.lock' at the end are not allowed"
         )
     return name
 
@@ -160,7 +160,7 @@ def check_branch_name(name: str) -> str:
     ):
         raise InvalidInputError(
             f"{name!r} is not a valid branch name; use letters, digits, '.', '-' and '_' in parts joined by "
-            f"'/', without '..', '.lock' at the end, or the name {MAIN!r}"
+            f"'/'; '..', a part '.', '.lock' at the end and the name {MAIN!r} are not allowed"
         )
     return name
 

@@ -158,13 +158,19 @@ class Field:
         return self.with_children(selected) if selected else None
 
 
+class _Derived:
+    """The attribute of a schema that is derived from its fields when it is first needed; never pickled."""
+
+    __slots__ = ("_by_name",)
+    _by_name: Mapping[str, Field]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schema:
+class Schema(_Derived):
     """The fields of a table or a file, and the Arrow schema metadata."""
 
     fields: tuple[Field, ...]
     metadata: Mapping[str, bytes] = attribute(default_factory=dict, hash=False)
-    _by_name: dict[str, Field] = attribute(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def names(self) -> list[str]:
@@ -173,9 +179,12 @@ class Schema:
     @property
     def by_name(self) -> Mapping[str, Field]:
         """Every top-level field by its name; the first one, if a name occurs twice."""
-        if len(self._by_name) < len(self.fields):
-            self._by_name.update({field.name: field for field in reversed(self.fields)})
-        return self._by_name
+        try:
+            return self._by_name
+        except AttributeError:
+            by_name = {field.name: field for field in reversed(self.fields)}
+            object.__setattr__(self, "_by_name", by_name)
+            return by_name
 
     def walk(self) -> Iterator[Field]:
         """Yield every field, depth first, parents before children."""

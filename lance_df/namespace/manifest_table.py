@@ -343,16 +343,24 @@ class NamespaceManifest:
         types = {field.name: field.type for field in self.table.arrow_schema}
         for each in BASE_FIELDS[:3]:
             if types.get(each.name) != each.type:
-                raise CorruptDataError(f"{self.table.uri}: column {each.name} of type {each.type} is missing")
+                raise CorruptDataError(f"{self.table.uri}: {column_problem(each, types.get(each.name))}")
         wanted = {field.column: field.result_type for field in self.specs.fields.values()}
         wanted |= {field.name: field.type for field in READ_FIELDS if field.name in types}
         missing = [name for name, data_type in wanted.items() if types.get(name) != data_type]
         if missing:
+            column = pa.field(missing[0], wanted[missing[0]])
+            problem = column_problem(column, types.get(column.name))
             raise CorruptDataError(
-                f"{self.table.uri}: version {self.table.version} has partition specs, but no column "
-                f"{missing[0]} of type {wanted[missing[0]]}; a program that does not support them rewrote "
-                "the table; repair the namespace"
+                f"{self.table.uri}: version {self.table.version} has partition specs, but {problem}; a "
+                "program that does not support them rewrote the table; repair the namespace"
             )
+
+
+def column_problem(column: pa.Field, stored: pa.DataType | None) -> str:
+    """Say that a column of ``__manifest`` is missing, for a type of None, or has another type."""
+    if stored is None:
+        return f"column {column.name} of type {column.type} is missing"
+    return f"column {column.name} must be of type {column.type}, found {stored}"
 
 
 def _described(table: Table, former: NamespaceManifest | None) -> tuple[PartitionSpecs, NamespaceSchema]:
@@ -361,7 +369,7 @@ def _described(table: Table, former: NamespaceManifest | None) -> tuple[Partitio
         return former.specs, former.schema
     specs = PartitionSpecs.from_metadata(metadata, source=table.uri)
     if specs is None:
-        raise NotFoundError(f"{table.uri}: a directory namespace has no partition specs")
+        raise NotFoundError(f"{table.uri}: this is a directory namespace, without partition specs")
     if SCHEMA_KEY not in metadata:
         raise CorruptDataError(f"{table.uri}: the namespace has partition specs, but no schema")
     return specs, NamespaceSchema.from_json(metadata[SCHEMA_KEY], source=f"{table.uri}: {SCHEMA_KEY}")

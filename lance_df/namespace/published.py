@@ -80,7 +80,7 @@ class Member:
             case 0, _, None:
                 raise CorruptDataError(
                     f"{self.folder.uri}: the row of {self.object_id} names version 0, but versions begin at "
-                    "1: verify the namespace"
+                    "1; repair the namespace with publish_newer=True"
                 )
             case int(version), branch, None:
                 return ResolvedRef(branch, version)

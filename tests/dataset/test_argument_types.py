@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -65,7 +66,7 @@ FLAGS: dict[str, Callable[[LanceDataset], object]] = {
     "delete_unverified": lambda d: d.cleanup_old_versions(delete_unverified="no"),
     "error_if_tagged_old_versions": lambda d: d.cleanup_old_versions(error_if_tagged_old_versions="no"),
     "replace": lambda d: d.create_scalar_index("a", "BTREE", replace="no"),
-    "train": lambda d: d.create_scalar_index("a", "BTREE", train="no"),
+    "train": lambda d: d.create_scalar_index("a", "BTREE", train=1),
     "retrain": lambda d: d.optimize.optimize_indices(retrain="no"),
     "replace ": lambda d: d.update_config({"k": "v"}, replace=None),
     "detached": lambda d: LanceDataset.commit(d, lance_df.LanceOperation.Restore(1), detached="no"),
@@ -171,6 +172,48 @@ def test_wrong_types(data: LanceDataset, case: str) -> None:
         call(data)
 
 
+def test_integers_and_flags_of_other_libraries(tmp_path: Path) -> None:
+    data = lance_df.write_dataset(ROWS, tmp_path / "t.lance", max_rows_per_file=2)
+    system = ["_rowid", "_rowaddr"]
+    yes = np.True_
+    assert data.to_table(with_row_id=yes, with_row_address=yes).column_names[-2:] == system  # type: ignore[arg-type]
+    assert data.sample(pa.scalar(2)).num_rows == 2  # type: ignore[arg-type]
+    assert lance_df.SessionContext(read_only=yes).read_only is True  # type: ignore[arg-type]
+    data.create_scalar_index("a", "BTREE", replace=None, train=None)
+    data.optimize.optimize_indices(num_indices_to_merge=pa.scalar(2))  # type: ignore[arg-type]
+    assert data.optimize.compact_files(materialize_deletions=yes).fragments_added == 1  # type: ignore[arg-type]
+    assert data.merge_insert("a").explain_plan(verbose=None).startswith("MergeInsert")
+    keys: Any = {"a": "left out"}
+    assert data.merge_insert(keys).when_matched_update_all().execute(ROWS)["num_updated_rows"] == 3
+    with LanceFileWriter(tmp_path / "f", A, data_cache_bytes=pa.scalar(3)) as writer:  # type: ignore[arg-type]
+        writer.write_batch(ROWS)
+    reader = LanceFileReader(tmp_path / "f")
+    for rows in (pa.array([0, 2]), pa.chunked_array([[0], [2]])):
+        assert reader.take_rows(rows).to_table()["a"].to_pylist() == [1, 3]
+    for bad in (pa.array([0, None]), np.array(1)):
+        with pytest.raises(InvalidInputError, match="indices must be a sequence of integers"):
+            reader.take_rows(bad)  # type: ignore[arg-type]
+
+
+def test_base_paths_as_paths(tmp_path: Path) -> None:
+    base = lance_df.DatasetBasePath(str(tmp_path / "base"))
+    arguments: Any = {"initial_bases": [base], "target_bases": [tmp_path / "base"]}
+    data = lance_df.write_dataset(ROWS, tmp_path / "t.lance", **arguments)
+    data.merge_insert("a").when_not_matched_insert_all().target_bases([tmp_path / "base"]).execute(
+        pa.table({"a": [4], "b": ["z"], "ab": [0]})
+    )
+    assert len(list((tmp_path / "base").rglob("*.lance"))) == 2
+
+
+def test_sorting_as_pyarrow(data: LanceDataset) -> None:
+    sorting = [("b", "descending", "at_start")]
+    try:
+        expected = ROWS.sort_by(sorting)
+    except ValueError:  # a version of pyarrow without placements
+        pytest.skip("pyarrow places nulls at the end")
+    assert data.sort_by(sorting).to_table() == expected
+
+
 def test_schemas_as_json() -> None:
     with pytest.raises(InvalidInputError, match="a schema, field or type must be a JSON object, got 'int64'"):
         lance_df.json_to_schema({"fields": [{"name": "a", "type": "int64", "nullable": True}]})
@@ -229,7 +272,7 @@ def test_files(tmp_path: Path) -> None:
         (lambda: LanceFileWriter(tmp_path / "x", version=[]), "data_storage_version .. cannot be written"),
         (lambda: LanceFileWriter(tmp_path / "x", data_cache_bytes=""), "data_cache_bytes must be an integer"),
         (lambda: LanceFileWriter(tmp_path / "x", A).add_schema_metadata("k", 5), "value must be text, got 5"),
-        (lambda: session.list(5), "path must be a path as text, got 5"),
+        (lambda: session.list(5), "path must be text, got 5"),
         (lambda: session.read_range("a.lance", "a", 1), "offset must be an integer, got 'a'"),
         (lambda: session.upload_file(tmp_path, "y"), "path must be a file, got a folder"),
     ):

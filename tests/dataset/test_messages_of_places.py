@@ -64,15 +64,17 @@ def test_tables_that_are_gone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "advice"),
     [
-        (pa.array([Decimal(1)], pa.decimal32(9, 2)), r"cast it to decimal128\(9, 2\)"),
-        (pa.array([[1]], pa.list_view(pa.int64())), "cast it to a list"),
+        (pa.array([Decimal(1)], pa.decimal32(9, 2)), r"; cast it to decimal128\(9, 2\)"),
+        (pa.array([[1]], pa.list_view(pa.int64())), "; cast it to a list"),
+        (pa.RunEndEncodedArray.from_arrays([1], [5]), "; cast it to int64"),
+        (pa.nulls(1, pa.month_day_nano_interval()), "interval$"),
     ],
-    ids=["decimal", "list"],
+    ids=["decimal", "list", "run-end encoded", "interval"],
 )
 def test_types_that_lance_lacks(tmp_path: Path, values: pa.Array, advice: str) -> None:
     nested = pa.table({"other": [1], "s": pa.StructArray.from_arrays([values], ["x"])})
     with pytest.raises(
-        UnsupportedFeatureError, match=f"column 's.x': Lance does not support Arrow type .*; {advice}"
+        UnsupportedFeatureError, match=f"column 's.x': Lance does not support Arrow type .*{advice}"
     ):
         lance_df.write_dataset(nested, tmp_path / "t.lance")
 

@@ -106,3 +106,13 @@ def test_a_runtime_is_one_of_datafusion(tmp_path: Path, wrong: Any) -> None:
         lance_df.connect(tmp_path, runtime=wrong)
     runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_os().with_fair_spill_pool(1 << 30)
     assert lance_df.connect(tmp_path, runtime=runtime).sql("SELECT 1 AS n").to_pylist() == [{"n": 1}]
+
+
+@pytest.mark.parametrize(("column", "meant"), [('"A"', "t.a"), ("t.aa", "t.a"), ("bc", 't."Bc"')])
+def test_a_similar_column_is_suggested_in_one_line(tmp_path, column, meant):
+    ctx = lance_df.connect(tmp_path)
+    ctx.sql('CREATE TABLE t AS SELECT 1 AS a, 2 AS "Bc"')
+    with pytest.raises(lance_df.ColumnNotFoundError) as caught:
+        ctx.sql(f"SELECT {column} FROM t")
+    expected = f"No field named {column}. Did you mean '{meant}'? The columns are t.a, t.\"Bc\" (in the"
+    assert str(caught.value).startswith(expected)

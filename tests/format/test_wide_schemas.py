@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 
 import pyarrow as pa
@@ -35,3 +36,12 @@ def test_the_first_of_two_columns_is_found() -> None:
     assert hash(Schema(fields=schema.fields)) == hash(schema)
     with pytest.raises(InvalidInputError, match="two columns are called 'a'"):
         check_storable(schema, "2.2")
+
+
+def test_what_was_looked_up_is_not_part_of_a_schema() -> None:
+    schema, other = (schema_from_arrow(pa.schema([("a", pa.int64())])) for _ in range(2))
+    before = (pickle.dumps(schema), repr(schema), hash(schema))
+    assert schema.by_name["a"] is schema.fields[0]
+    assert (pickle.dumps(schema), repr(schema), hash(schema)) == before
+    assert schema == other
+    assert pickle.loads(before[0]).by_name == schema.by_name

@@ -351,7 +351,7 @@ def test_a_row_of_an_unknown_object_type_is_not_passed_over(root):
 
 def test_a_row_that_lost_its_values_is_named_by_an_append(root):
     updated("object_type = 'table'", partition_field_day_month="NULL")(root)
-    with pytest.raises(CorruptDataError, match=r"the row of v2\$\w+\$dataset is not that of a table with"):
+    with pytest.raises(CorruptDataError, match=r"v2\$\w+\$dataset exists already, but its row has"):
         PartitionedNamespace.open(root).append(ROWS)
     PartitionedNamespace.repair(root)
     PartitionedNamespace.open(root).append(ROWS)

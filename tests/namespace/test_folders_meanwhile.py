@@ -173,7 +173,7 @@ def test_two_writers_create_one_namespace(tmp_path: Path, monkeypatch: pytest.Mo
         return found
 
     monkeypatch.setattr(namespace_module, "holds_namespace", late)
-    with pytest.raises(AlreadyExistsError, match="another writer created this namespace meanwhile"):
+    with pytest.raises(AlreadyExistsError, match="another writer created this namespace at the same time"):
         create()
 
 

@@ -293,7 +293,7 @@ def test_namespaces_that_are_none(tmp_path, small):
     with pytest.raises(AlreadyExistsError):
         lance_df.PartitionedNamespace.create(small.uri, events().schema, ["country"])
     DirectoryNamespace(root=str(tmp_path / "plain")).create_namespace(CreateNamespaceRequest(id=["a"]))
-    with pytest.raises(NotFoundError, match="has no partition specs"):
+    with pytest.raises(NotFoundError, match="without partition specs"):
         lance_df.PartitionedNamespace.open(tmp_path / "plain")
 
 

@@ -371,6 +371,28 @@ def test_a_table_with_the_values_of_another_one_gets_its_own_again(tmp_path):
     assert lance_df.verify(tmp_path, deep=True).ok
 
 
+@pytest.mark.parametrize("version", [1, 99])
+def test_a_wrong_version_is_not_kept_when_values_are_restored(tmp_path, version):
+    before = create_by_kind(tmp_path)
+    _, own = of_kind_a(tmp_path)
+    update(tmp_path, {"partition_field_kind": "NULL", "read_version": str(version)}, own)
+    assert PartitionedNamespace.repair(tmp_path).of_kind(RepairKind.RECALLED)
+    assert manifest_rows(tmp_path) == before
+    assert lance_df.verify(tmp_path, deep=True).ok
+
+
+def test_a_later_version_is_kept_when_values_are_restored(tmp_path):
+    create_by_kind(tmp_path)
+    member, own = of_kind_a(tmp_path)
+    PartitionedNamespace.open(tmp_path).append(ROWS.filter(pa.compute.equal(ROWS["kind"], "a")))
+    before = manifest_rows(tmp_path)
+    PartitionedNamespace.open(tmp_path).append(ROWS.filter(pa.compute.equal(ROWS["kind"], "b")))
+    update(tmp_path, {"partition_field_kind": "NULL"}, own)
+    PartitionedNamespace.repair(tmp_path)
+    kept = next(row for row in manifest_rows(tmp_path).to_pylist() if row["object_id"] == member["object_id"])
+    assert kept in before.to_pylist()
+
+
 def test_what_verify_advises_where_values_are_wrong(tmp_path):
     create_by_kind(tmp_path)
     before = state(tmp_path)[1]

@@ -258,6 +258,13 @@ def test_a_manifest_without_a_column_that_each_has_is_refused(root, name):
         lance_df.connect(root.parent).sql("SELECT * FROM dir1")
 
 
+def test_a_column_of_a_manifest_of_another_type_is_named(root):
+    lance.dataset(root / "__manifest").alter_columns({"path": "object_id", "data_type": pa.large_string()})
+    with pytest.raises(CorruptDataError, match="object_id must be of type string, found large_string"):
+        lance_df.PartitionedNamespace.open(root)
+    assert "object_id must be of type string, found large_string" in str(lance_df.verify(root))
+
+
 def test_a_column_that_a_dead_writer_left_takes_part_if_it_fits(root):
     manifest = lance_df.dataset(root / "__manifest")
     manifest.add_columns(pa.schema([("partition_field_letter", pa.int32())]))

@@ -74,7 +74,7 @@ class ColumnMethods(ABC):
             It is not known whether the columns were added.
         """
         if batch_size is not None:
-            checked_integer(batch_size, "batch_size", 1)
+            batch_size = checked_integer(batch_size, "batch_size", 1)
         if read_columns is not None:
             read_columns = checked_names(read_columns, "read_columns")
         schema = as_schema(transforms)

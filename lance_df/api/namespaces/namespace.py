@@ -106,7 +106,7 @@ class PartitionedNamespace(
         except AlreadyExistsError as err:
             if holds_namespace(location):
                 raise AlreadyExistsError(
-                    f"{location.uri}: another writer created this namespace meanwhile"
+                    f"{location.uri}: another writer created this namespace at the same time"
                 ) from err
             raise AlreadyExistsError(
                 f"{location.uri}: a directory of tables already exists here; its {MANIFEST_FOLDER} has no "

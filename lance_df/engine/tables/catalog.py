@@ -322,15 +322,16 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
         if tables:
             raise _noted(
                 InvalidInputError(
-                    f"schema {name!r} cannot be dropped, it has the stored tables {', '.join(tables)}; drop "
-                    "these first"
+                    f"schema {name!r} cannot be dropped, because it has the stored tables "
+                    f"{', '.join(tables)}; drop these first"
                 )
             )
         location = self._folder.folder_called(name).location
         if name in self._folder.namespaces() or next(location.list(), None) is not None:
             raise _noted(
                 InvalidInputError(
-                    f"schema {name!r} cannot be dropped, it is a namespace, or its folder has other files"
+                    f"schema {name!r} cannot be dropped, because it is a namespace or its folder "
+                    "has other files"
                 )
             )
         self._made.pop(name, None)

@@ -195,7 +195,7 @@ class LanceFileReader:
 
     def take_rows(
         self,
-        indices: Sequence[int],
+        indices: Sequence[int] | pa.Array | pa.ChunkedArray,
         *,
         batch_size: int = 1024,
         batch_readahead: int = 16,  # noqa: ARG002 - pylance's; it only tunes
@@ -212,6 +212,8 @@ class LanceFileReader:
         InvalidInputError
             The row numbers are not in ascending order, or the file has no such rows.
         """
+        if isinstance(indices, pa.Array | pa.ChunkedArray):
+            indices = indices.to_pylist()
         positions = np.asarray(checked_items(indices, "indices", "a sequence of integers"))
         if positions.size and (positions.ndim != 1 or positions.dtype.kind not in "iu"):
             raise InvalidInputError("indices must be a sequence of integers")

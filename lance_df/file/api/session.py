@@ -162,7 +162,7 @@ class LanceFileSession:
 
 
 def _prefix(path: str | None) -> str:
-    stripped = ("" if path is None else checked_text(path, "path", "a path as text")).strip("/")
+    stripped = ("" if path is None else checked_text(path, "path")).strip("/")
     return f"{stripped}/" if stripped else ""
 
 

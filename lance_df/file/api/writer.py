@@ -84,9 +84,10 @@ class LanceFileWriter:
         max_page_bytes: int | None = None,
         keep_original_array: bool | None = None,  # noqa: ARG002 - pylance's; it only tunes
     ) -> None:
-        for name, value in (("data_cache_bytes", data_cache_bytes), ("max_page_bytes", max_page_bytes)):
-            if value is not None:
-                checked_integer(value, name, 1)
+        if data_cache_bytes is not None:
+            data_cache_bytes = checked_integer(data_cache_bytes, "data_cache_bytes", 1)
+        if max_page_bytes is not None:
+            max_page_bytes = checked_integer(max_page_bytes, "max_page_bytes", 1)
         if schema is not None:
             checked_type(schema, "schema", pa.Schema, "a pyarrow Schema")
         self.closed = False

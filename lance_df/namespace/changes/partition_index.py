@@ -142,8 +142,8 @@ class PartitionIndex:
         known = names.filter(pc.is_in(names, value_set=one_array(self._manifest.rows["object_id"])))
         if len(known):
             raise CorruptDataError(
-                f"{self._manifest.table.uri}: the row of {known[0].as_py()} is not that of a table with the "
-                "partition values of the namespace above it: verify and repair the namespace"
+                f"{self._manifest.table.uri}: {known[0].as_py()} exists already, but its row has another "
+                "type or other partition values; repair the namespace"
             )
 
     def _rows(

@@ -32,6 +32,7 @@ from lance_df.namespace.manifest_table import (
     FILE_VERSION,
     NAMESPACE,
     TABLE,
+    column_problem,
     manifest_schema,
     open_manifest_table,
 )
@@ -117,7 +118,8 @@ class DirectoryManifest:
         types = {field.name: field.type for field in table.arrow_schema}
         for name in _COLUMNS:
             if types.get(name) != pa.string():
-                raise CorruptDataError(f"{table.uri}: column {name} of type string is missing")
+                column = pa.field(name, pa.string())
+                raise CorruptDataError(f"{table.uri}: {column_problem(column, types.get(name))}")
 
     @classmethod
     def open(cls, root: Location) -> DirectoryManifest | None:

@@ -202,7 +202,7 @@ def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
             ProblemKind.VERSION,
             name,
             str(err),
-            "the version recorded in __manifest",
+            "a version that exists",
             "If it cannot be restored: repair(root, publish_newer=True)",
         )
         return

@@ -109,7 +109,7 @@ class Rebuild:
             frozenset(renamed),
         )
         for name in corrected:
-            rebuild.add_action(RepairKind.CORRECTED, name, "to those of the rows of the tables in it")
+            rebuild.add_action(RepairKind.CORRECTED, name, "to the values of the rows in its tables")
         for name, former in renamed.items():
             rebuild.add_action(RepairKind.RENAMED, former, name)
         for name in deduplicated.repeated:

@@ -8,16 +8,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.encodings.arrays import one_array
+from lance_df.errors import LanceError, NotFoundError
+from lance_df.namespace.directory.names import folder_at
+from lance_df.namespace.health.check_members import MemberRow, pinned_table
 from lance_df.namespace.health.contradictions import sorted_out
 from lance_df.namespace.health.orphans import ids_of_folder
 from lance_df.namespace.health.repair_report import RepairKind
 from lance_df.namespace.health.row_tables import joined, value_columns, with_column
 from lance_df.namespace.health.set_aside import add_others
+from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS
 
 if TYPE_CHECKING:
     from lance_df.namespace.health.rebuild import Rebuild
+    from lance_df.storage import Location
 
 
 def recall(rebuild: Rebuild, known: pa.Table, version: int) -> None:
@@ -44,7 +49,7 @@ def recall(rebuild: Rebuild, known: pa.Table, version: int) -> None:
     completed = rebuild.open.filter(is_same)
     past = past.filter(is_same)
     # the older version may be from before later changes of the table
-    is_named = _names_version(completed, rebuild.renamed)
+    is_named = _names_later_version(rebuild, completed, past)
     for name in (*(each.name for each in READ_FIELDS), *value_columns(rebuild.specs)):
         if name in past.column_names:
             is_version = name in {each.name for each in READ_FIELDS}
@@ -54,6 +59,38 @@ def recall(rebuild: Rebuild, known: pa.Table, version: int) -> None:
     rebuild.open = rebuild.open.filter(pc.invert(is_same))
     text = f"read versions and partition values of {number:,} rows"
     rebuild.add_action(RepairKind.RECALLED, f"version {version}", text)
+
+
+def _names_later_version(rebuild: Rebuild, rows: pa.Table, past: pa.Table) -> pa.Array:
+    """Return which rows name an existing version of their own table that is not before that of a past row."""
+    flags = _names_version(rows, rebuild.renamed).to_pylist()
+    mine, theirs = (_members(each) for each in (rows, past))
+    # most rows are as they were, so their tables are not opened
+    changed = [index for index, flag in enumerate(flags) if flag and mine[index].named != theirs[index].named]
+    later = in_threads(lambda index: _is_later(rebuild.root, mine[index], theirs[index]), changed)
+    for index, flag in zip(changed, later, strict=True):
+        flags[index] = flag
+    return pa.array(flags, pa.bool_())
+
+
+def _members(rows: pa.Table) -> list[MemberRow]:
+    names = ["object_id", "location", *(each.name for each in READ_FIELDS)]
+    return [MemberRow(**row, key=None, spec=None) for row in rows.select(names).to_pylist()]
+
+
+def _is_later(root: Location, member: MemberRow, past: MemberRow) -> bool:
+    """Whether a row names an existing version, which is not before that of a past row on the same branch."""
+    version, before = member.read_version, past.read_version
+    is_before = version is not None and before is not None and version < before
+    if member.location is None or (is_before and member.read_branch == past.read_branch):
+        return False
+    try:
+        pinned_table(folder_at(root, member.location), member)
+    except NotFoundError:
+        return False
+    except LanceError:  # it exists, but is damaged
+        return True
+    return True
 
 
 def _names_version(rows: pa.Table, renamed: frozenset[str]) -> pa.ChunkedArray:

@@ -156,7 +156,7 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
     rows = set_aside_twins(rebuild, rows, lambda name: name in emptied or is_empty(name))
     actions += rebuild.actions[done:]
     if _has_members(survey.rows()) and not _has_members(rows):
-        text = "each table was set aside; see the reasons above. A query of the namespace returns no rows"
+        text = "no table is left in the namespace; see the reasons above. A query of it returns no rows"
         actions.append(RepairAction(RepairKind.EMPTY, root.uri, text))
     if options.dry_run or not changes(actions):
         return table.version, actions
@@ -190,7 +190,7 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
         if missing:
             return with_base_columns(Survey.of(survey.root, survey.table, {**metadata, **missing})), missing
     if not any(key.startswith(KEY_PREFIX) for key in metadata):
-        raise NotFoundError(f"{survey.table.uri}: a directory namespace has no partition specs")
+        raise NotFoundError(f"{survey.table.uri}: this is a directory namespace, without partition specs")
     return survey, {}
 
 

@@ -13,7 +13,7 @@ from lance_df.errors import CorruptDataError, LanceError, NotFoundError
 from lance_df.format.operations import Restore
 from lance_df.namespace.health.findings import REPAIR, Problem, ProblemKind, error
 from lance_df.namespace.manifest_rows import check_all_rows
-from lance_df.namespace.manifest_table import BASE_FIELDS, READ_FIELDS, open_manifest_table
+from lance_df.namespace.manifest_table import BASE_FIELDS, READ_FIELDS, column_problem, open_manifest_table
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY, NamespaceSchema
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX, PartitionSpec, PartitionSpecs
 from lance_df.records import dataclass
@@ -123,7 +123,7 @@ def open_survey(root: Location, version: int | None = None) -> Survey:
     """
     table = open_manifest_table(root, version)
     if not any(key.startswith(KEY_PREFIX) for key in table.manifest.table_metadata):
-        raise NotFoundError(f"{table.uri}: a directory namespace has no partition specs")
+        raise NotFoundError(f"{table.uri}: this is a directory namespace, without partition specs")
     return Survey.of(root, table)
 
 
@@ -224,7 +224,13 @@ def _bad_metadata(key: str, err: LanceError) -> Problem:
 
 
 def _lost_columns(table: Table, missing: Sequence[pa.Field]) -> Problem:
-    names = ", ".join(each.name for each in missing)
-    actual = f"version {table.version} lacks the columns {names}"
-    expected = "the columns of each namespace, and one for each partition field; another program removed them"
-    return error(ProblemKind.COLUMNS, table.uri, actual, expected, REPAIR)
+    types = {each.name: each.type for each in table.arrow_schema}
+    differences = []
+    if absent := ", ".join(each.name for each in missing if each.name not in types):
+        differences.append(f"version {table.version} lacks the columns {absent}")
+    differences += (column_problem(each, types[each.name]) for each in missing if each.name in types)
+    expected = (
+        "the columns of each namespace, and one for each partition field; another program removed or changed "
+        "them"
+    )
+    return error(ProblemKind.COLUMNS, table.uri, "; ".join(differences), expected, REPAIR)

@@ -89,7 +89,7 @@ def _expressions(survey: Survey) -> Iterator[Problem]:
             values_of_rows(PartitionSpec(1, (field,)), survey.schema, no_rows)
         except LanceError as err:
             expected = "a deterministic expression of its source columns"
-            advice = "Mend the spec in the metadata of __manifest"
+            advice = "Fix the spec in the metadata of __manifest"
             yield error(ProblemKind.METADATA, field.column, str(err), expected, advice)
 
 

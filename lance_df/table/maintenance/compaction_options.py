@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lance_df.arguments import checked_integer, checked_items
+from lance_df.arguments import checked_flag, checked_integer, checked_items
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.records import as_integer, dataclass
 
@@ -81,8 +81,7 @@ class CompactionOptions:
                 raise InvalidInputError(f"{name} must be a positive integer, got {value!r}")
             object.__setattr__(self, name, number)
         for name in ("materialize_deletions", "defer_index_remap"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidInputError(f"{name} must be a bool, got {getattr(self, name)!r}")
+            object.__setattr__(self, name, checked_flag(getattr(self, name), name))
         threshold = self.materialize_deletions_threshold
         if not _is_number(threshold):
             raise InvalidInputError(f"materialize_deletions_threshold must be a number, got {threshold!r}")

@@ -6,10 +6,11 @@ Spec: table format, base paths.
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from lance_df.arguments import checked_items
+from lance_df.arguments import checked_items, checked_text
 from lance_df.errors import InvalidInputError
 from lance_df.format.manifest import BasePath
 from lance_df.records import dataclass
@@ -70,6 +71,15 @@ def as_base_path(base: object) -> DatasetBasePath:
 def as_base_paths(bases: object, argument: str) -> tuple[DatasetBasePath, ...]:
     """Return an argument with base paths; see `as_base_path`."""
     return tuple(map(as_base_path, checked_items(bases, argument, "a list of DatasetBasePath objects")))
+
+
+def as_base_names(bases: object, argument: str) -> tuple[str, ...]:
+    """Return an argument with names or paths of base paths as text."""
+    listed = checked_items(bases, argument, "a list of names or paths")
+    return tuple(
+        checked_text(os.fspath(each) if isinstance(each, os.PathLike) else each, f"an item of {argument}")
+        for each in listed
+    )
 
 
 def checked_bases(
