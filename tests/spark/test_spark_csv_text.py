@@ -86,12 +86,12 @@ def test_line_ends_that_differ(taken):
         assert taken(ends) == [names, ("1", "a\nb"), ("2", "c")]
     with pytest.raises(InvalidInputError, match=r"0\.csv: the lines end with \\n and \\r\\n.*t the file$"):
         taken(f"id,v\n{broken}\r\n2,c\r\n")
-    with pytest.raises(InvalidInputError, match=r"1\.csv: the lines end with \\n and \\r\\n.* of its own"):
-        taken(f"id,v\n{broken}\n", "id,v\n2,c\r\n")
     text = 'id,"v\nw"\r\n1,a\r\n2,b\r\n'
     with pytest.raises(InvalidInputError, match=r'first line break is \\n .* set lineSep = "\\r\\n"'):
         taken(text)
     assert taken(text, schema="id STRING, `v\nw` STRING", lineSep="\r\n")[1:] == [("1", "a"), ("2", "b")]
+    with pytest.raises(InvalidInputError, match=r"1\.csv: the lines end with \\n and \\r\\n.* of its own"):
+        taken(f"id,v\n{broken}\n", "id,v\n2,c\r\n")
 
 
 def test_line_ends_that_differ_in_other_parts_of_a_file(spark, taken):
