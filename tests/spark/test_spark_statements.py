@@ -625,7 +625,7 @@ def test_versions_are_those_of_tables(spark, root):
     sql = lance_df.spark.sql
     with pytest.raises(InvalidInputError, match="'plain' is a query of WITH"):
         sql(spark, "WITH plain AS (SELECT 99 AS x) SELECT * FROM plain VERSION AS OF 1")
-    with pytest.raises(InvalidInputError, match=r"not IDENTIFIER\('plain'\)"):
+    with pytest.raises(InvalidInputError, match=r"not after IDENTIFIER\('plain'\)"):
         sql(spark, "SELECT * FROM IDENTIFIER('plain') VERSION AS OF 1")
 
 
