@@ -194,13 +194,13 @@ def refuse(wrong: Mapping[str, object], why: str) -> None:
         raise InvalidInputError(f"option {names[0]} {why}")
 
 
-def _number(name: str, text: str) -> int:
+def _number(name: str, text: str, words: str = "") -> int:
     try:
         number = int(text)
     except ValueError:
         number = 0
     if number < 1:
-        raise InvalidInputError(f"option {name} must be a number of at least 1, got {text!r}")
+        raise InvalidInputError(f"option {name} must be {words}a number of at least 1, got {text!r}")
     return number
 
 
@@ -211,7 +211,7 @@ def _optional(name: str, given: Mapping[str, str]) -> int | None:
 def _starting_version(text: str | None) -> int | str | None:
     if text is None or text.lower() in ("latest", "earliest"):
         return text and text.lower()
-    return _number("startingVersion (unless latest or earliest)", text)
+    return _number("startingVersion", text, "latest, earliest or ")
 
 
 def _flag(name: str, text: str) -> bool:

@@ -282,7 +282,7 @@ def _refuse_change(spark: SparkSession, change: SparkChange) -> None:
     if target is not None:
         name, arguments = _INSTEAD[change.verb]
         raise UnsupportedFeatureError(
-            f"{change.verb}: Spark has none for the Python source of {'.'.join(change.name)}. Call "
+            f"{change.verb} of {'.'.join(change.name)} is not supported by Spark's Python data sources; call "
             f"lance_df.spark.{name}(spark, {target.options.path!r}{arguments})"
         )
 

@@ -103,6 +103,19 @@ class SparkReader:
             self._next += 1
         raise NotKnownError
 
+    def skip_queries(self) -> None:
+        """Skip the named queries that follow WITH."""
+        self.takes("RECURSIVE")
+        while True:
+            self.identifier()
+            while self.words()[:1] and self.words()[0] in ("(", "AS", "MAX"):
+                if self.takes("MAX", "RECURSION", "LEVEL"):
+                    self.skip()
+                elif not self.takes("AS"):
+                    self.items()  # the columns or the query
+            if not self.takes(","):
+                return
+
     def rest(self) -> str:
         if self._next >= len(self._tokens):
             raise NotKnownError

@@ -194,6 +194,11 @@ def _other_create(reader: SparkReader) -> OtherCreate | None:
 
 
 def _other_change(reader: SparkReader) -> OtherInsert | SparkChange | None:
+    if reader.takes("WITH"):
+        reader.skip_queries()
+    verb = next((each[0] for each in _CHANGES if reader.takes(*each)), None)  # elsewhere it is a column
+    if verb is not None:
+        return SparkChange(reader.name(), verb)
     depth = 0
     target: tuple[str, ...] | None = None
     while not reader.is_at_end:
@@ -202,9 +207,6 @@ def _other_change(reader: SparkReader) -> OtherInsert | SparkChange | None:
         if reader.takes("WITH", "(", "PATH"):  # options, which Spark passes on
             return None
         is_first = target is None and depth == 0
-        verb = next((each[0] for each in _CHANGES if is_first and reader.takes(*each)), None)
-        if verb is not None:
-            return SparkChange(reader.name(), verb)
         if is_first and (reader.takes("INSERT", "INTO") or reader.takes("INSERT", "OVERWRITE")):
             reader.takes("TABLE")
             target = reader.name()

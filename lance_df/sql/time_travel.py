@@ -96,7 +96,10 @@ def _edits(
         if _word(tokens[last]) == ")":
             begin = _start_of_group(tokens, last)
             given = text[tokens[begin].start : tokens[last].end + 1]
-            raise InvalidInputError(f"{kind} AS OF follows the name of a table, not {given:.60}")
+            raise InvalidInputError(
+                f"{kind} AS OF must come directly after the name of a table, before TABLESAMPLE, not after "
+                f"{given:.60}"
+            )
         if not _is_table(tokens, last, names):
             continue
         after = index + 3
@@ -111,8 +114,8 @@ def _edits(
         is_query = any(each == names.folded(name) and last in scope for each, scope in queries)
         if is_query and _word(tokens[last - 1]) != ".":
             raise InvalidInputError(
-                f"{kind} AS OF: {name!r} is a query of WITH, which has no versions: name the version of a "
-                "table in that query, or give it another name"
+                f"{kind} AS OF: {name!r} is a query of WITH and has no versions; put {kind} AS OF into that "
+                "query, or rename it"
             )
         new = name_of(name, _kind(kind, literal), literal.text)
         yield Edit(table.start, literal.end + 1, names.quoted(new))

@@ -90,6 +90,15 @@ def test_create(clauses, path, partition_by):
         ("MERGE WITH SCHEMA EVOLUTION INTO t USING c ON a", SparkChange(("t",), "MERGE")),
         ("TRUNCATE TABLE t", SparkChange(("t",), "TRUNCATE")),
         ("WITH c AS (DELETE FROM t) SELECT 1", None),
+        ("WITH c AS (SELECT 1) SELECT delete FROM t", None),
+        ("WITH c AS (SELECT a AS delete FROM t) SELECT delete FROM c JOIN t", None),
+        ("WITH c AS (SELECT 1) SELECT update u FROM t", None),
+        ("FROM t SELECT update u", None),
+        (
+            "WITH RECURSIVE c (a) MAX RECURSION LEVEL 3 AS (SELECT (1)), d (SELECT 2) DELETE FROM t",
+            SparkChange(("t",), "DELETE"),
+        ),
+        ("WITH c AS (SELECT 1) FROM c INSERT INTO t SELECT *", OtherInsert(("t",))),
         ("EXPLAIN INSERT INTO t BY NAME SELECT 1", None),
         ("INSERT INTO t VALUES ('unfinished", None),
         ("", None),
@@ -164,5 +173,5 @@ def test_tables_with_the_name_of_a_query_elsewhere_have_versions(text):
 
 @pytest.mark.parametrize("table", ["IDENTIFIER('t' || \"x\")", "(SELECT (1))", "range(3)"])
 def test_versions_are_those_of_names(table):
-    with pytest.raises(InvalidInputError, match=re.escape(f"follows the name of a table, not {table}")):
+    with pytest.raises(InvalidInputError, match=re.escape(f"before TABLESAMPLE, not after {table}")):
         with_versions(f"SELECT * FROM {table} VERSION AS OF 1", lambda *parts: "/".join(parts), SPARK_NAMES)

@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_df.errors import InvalidInputError
+from lance_df.spark.column_names import is_case_sensitive
 from lance_df.spark.ingesting.checked_rows import CORRUPT, named
-from lance_df.spark.ingesting.csv_text import check_text
+from lance_df.spark.ingesting.csv_text import PATTERN, check_names, check_text, headers, shown
 from lance_df.spark.ingesting.job import LANCE
 from lance_df.spark.source import LanceSource
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _CSV: Final = "csv"
 # by RFC 4180; columns are matched by the names in the header, which Spark ignores if it has a schema
 _DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
-    _CSV: {"header": "true", "escape": '"', "multiLine": "true", "enforceSchema": "false"}
+    _CSV: {"header": "true", "escape": '"', "enforceSchema": "false"}
 }
 _TEXTUAL: Final = (_CSV, "json")
 _LEAST_HASH: Final = -(2**63)
@@ -51,8 +52,11 @@ def read_source(spark: SparkSession, source: IngestSource) -> DataFrame:
     options = {name: value for name, value in defaults.items() if name.lower() not in given}
     options |= source.options
     if source.format == _CSV and source.paths:
-        multi_line = given.get("multiline", "true").lower() == "true"
-        check_text(spark, source.paths, given, multi_line=multi_line)
+        multi_line = check_text(spark, source.paths, given)
+        if "multiline" not in given:
+            options["multiLine"] = str(multi_line).lower()
+        if multi_line and source.schema is None:
+            check_names(spark, source.paths, given)
     if not _finds_corrupt(source):
         return _loaded(spark, source.format, source, options, source.schema)
     options["columnNameOfCorruptRecord"] = CORRUPT
@@ -61,7 +65,7 @@ def read_source(spark: SparkSession, source: IngestSource) -> DataFrame:
     names = [each.name for each in fields]
     has_header = given.get("header", "true").lower() == "true" and "enforceschema" not in given
     if source.format == _CSV and source.schema is None and has_header and _may_be_made(names):
-        _check_headers(spark, source, options, names)
+        _check_headers(spark, source, options)
         options["enforceSchema"] = "true"
     if not fields:
         raise InvalidInputError(
@@ -102,19 +106,30 @@ def _may_be_made(names: list[str]) -> bool:
     return any(name.endswith(str(at)) for at, name in enumerate(names))
 
 
-def _check_headers(
-    spark: SparkSession, source: IngestSource, options: Mapping[str, str], names: list[str]
-) -> None:
-    """Check that the header of each file gives the same names, which Spark cannot compare with its own."""
-    files = _loaded(spark, source.format, source, options, None).inputFiles()
-    for file in files if len(files) > 1 else ():
-        path = unquote(file)
-        columns = spark.read.format(_CSV).options(**options).load(path).columns
-        if columns and columns != names:
+def _check_headers(spark: SparkSession, source: IngestSource, options: Mapping[str, str]) -> None:
+    """Check that the headers of the files give the same names, which Spark cannot compare with its own."""
+    given = {name.lower(): value for name, value in options.items()}
+    multi_line = given.get("multiline") == "true"
+    texts: dict[bytes, str] = {}
+    for file, text in headers(spark, source.paths, given, multi_line=multi_line).items():
+        texts.setdefault(text, file)
+    if len(texts) < 2:
+        return
+    first, *others = texts.values()
+    folded = str if is_case_sensitive(spark) else str.lower
+    names = _columns(spark, options, first)
+    for file in others:
+        columns = _columns(spark, options, file)
+        if [*map(folded, columns)] != [*map(folded, names)]:
             raise InvalidInputError(
-                f"{path}: the header has the columns {', '.join(columns)}, and that of another file "
-                f"{', '.join(names)}; read them as two sources"
+                f"{shown(file)}: the header has the columns {', '.join(columns)}, but that of {shown(first)} "
+                f"has {', '.join(names)}; read them as two sources"
             )
+
+
+def _columns(spark: SparkSession, options: Mapping[str, str], file: str) -> list[str]:
+    path = PATTERN.sub(r"\\\g<0>", unquote(file))
+    return spark.read.format(_CSV).options(**options).load(path).columns
 
 
 def _loaded(
