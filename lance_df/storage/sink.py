@@ -119,9 +119,9 @@ def _writing(location: Location) -> Iterator[None]:
         raise cannot_be_written(location) from err
 
 
-def cannot_be_written(location: Location) -> StorageError:
+def cannot_be_written(location: Location) -> NotFoundError:
     """Return the error for a file for which a store says, while it is written, that something is missing."""
     if location.uri.partition("://")[0] not in OBJECT_STORES:
-        return StorageError(f"{location.uri}: cannot be written; its folder does not exist")
+        return NotFoundError(f"{location.uri}: cannot be written; its folder does not exist")
     bucket = location.path.lstrip("/").partition("/")[0]
-    return StorageError(f"{location.uri}: cannot be written; {bucket!r} does not exist in the store")
+    return NotFoundError(f"{location.uri}: cannot be written; {bucket!r} does not exist in the store")

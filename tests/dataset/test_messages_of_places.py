@@ -13,7 +13,13 @@ import pyarrow.compute as pc
 import pytest
 
 import lance_df
-from lance_df import InvalidInputError, StorageError, UnsupportedFeatureError, VersionNotFoundError
+from lance_df import (
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 
 ROWS = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})
 
@@ -50,7 +56,7 @@ def test_namespaces_on_web_servers() -> None:
 
 
 def test_buckets_that_do_not_exist(s3_options: dict[str, Any]) -> None:
-    with pytest.raises(StorageError, match="cannot be written; 'no-such-bucket' does not exist"):
+    with pytest.raises(NotFoundError, match="cannot be written; 'no-such-bucket' does not exist"):
         lance_df.write_dataset(ROWS, "s3://no-such-bucket/t.lance", storage_options=s3_options)
 
 
