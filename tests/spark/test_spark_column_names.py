@@ -106,7 +106,7 @@ def test_rows_are_changed_under_the_names_of_the_target(spark, tmp_path, kind):
         lambda: merge(source.selectExpr("ID", "city", "City")).when_matched_update().execute(),
         lambda: lance_df.spark.update(spark, root, {"city": "'a'", "CITY": "'b'"}),
     ):
-        with pytest.raises(InvalidInputError, match="are both 'City' of the target"):
+        with pytest.raises(InvalidInputError, match="both match column 'City' of the target"):
             call()
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
