@@ -9,6 +9,7 @@ applies a pushed filter again above the scan nor compares batches with the schem
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import field
@@ -23,7 +24,6 @@ import pyarrow.dataset
 from lance_df.cache import CacheKind, Entries, TableCache
 from lance_df.compute.calls import check_process
 from lance_df.engine.pruning.residual import ResidualFilter, as_datafusion
-from lance_df.engine.work import WorkList
 from lance_df.errors import LanceError
 from lance_df.exits import stoppable
 from lance_df.expr.expression_tokens import has_tokens, serialized
@@ -182,6 +182,37 @@ class ScanLog:
     def abandon(self) -> None:
         """Stop the scans at their next request for a batch."""
         self.is_abandoned = True
+
+
+class WorkList:
+    """A queue of tasks that the partitions of one scan node share, first come, first served.
+
+    DataFusion may execute the same plan again; a recursive query does so once for each iteration. The n-th
+    execution of a partition belongs to the n-th round, and every round distributes all tasks.
+    """
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._executions: Counter[int] = Counter()
+        self._rounds: list[Iterator[ScanTask]] = []
+
+    def start(self, partition: int, tasks: Sequence[ScanTask]) -> Iterator[ScanTask]:
+        """Start an execution of ``partition`` and return an iterator over the tasks that it takes."""
+        with self._lock:
+            number = self._executions[partition]
+            self._executions[partition] += 1
+            while len(self._rounds) <= number:
+                self._rounds.append(iter(tasks))
+            shared = self._rounds[number]
+        return self._take(shared)
+
+    def _take(self, shared: Iterator[ScanTask]) -> Iterator[ScanTask]:
+        while True:
+            with self._lock:
+                task = next(shared, None)
+            if task is None:
+                return
+            yield task
 
 
 class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
