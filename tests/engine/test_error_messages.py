@@ -116,5 +116,5 @@ def test_a_similar_column_is_suggested_in_one_line(tmp_path, column, meant):
     with pytest.raises(lance_df.ColumnNotFoundError) as caught:
         ctx.sql(f"SELECT {column} FROM t")
     suggestion = f". Did you mean '{meant}'? The" if RELEASE >= 55 else "; the"
-    expected = f"No field named {column}{suggestion} columns are t.a, t.\"Bc\" (in the"
+    expected = f'No field named {column}{suggestion} columns are t.a, t."Bc" (in the'
     assert str(caught.value).startswith(expected)
