@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lance_df.records import dataclass
-from lance_df.table.writing.limits import Adjustable
+from lance_df.table.scan.limits import Adjustable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import lance_df
 from lance_df.scan.request import ScanRequest
 from lance_df.table.open import open_table
 from lance_df.table.scan import cached_plans
-from lance_df.table.writing.limits import SCAN_LIMITS
+from lance_df.table.scan.limits import SCAN_LIMITS
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine

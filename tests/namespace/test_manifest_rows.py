@@ -27,7 +27,7 @@ from lance_df.scan.request import ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.storage import open_location
 from lance_df.table.reading.system_columns import ROW_ADDRESS
-from lance_df.table.writing.limits import SCAN_LIMITS
+from lance_df.table.scan.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

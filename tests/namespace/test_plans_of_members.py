@@ -17,7 +17,7 @@ from lance_df.scan.request import ScanRequest
 from lance_df.scan.run import num_cores, run_tasks
 from lance_df.storage import open_location
 from lance_df.table.scan import cached_plans
-from lance_df.table.writing.limits import SCAN_LIMITS
+from lance_df.table.scan.limits import SCAN_LIMITS
 
 NUM_MEMBERS = 70  # more than share a plan of the namespace, fewer than plans are kept of
 ROWS = pa.table(

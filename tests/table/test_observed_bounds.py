@@ -18,6 +18,7 @@ from lance_df.table.open import open_table
 from lance_df.table.reading.fragment_reader import FragmentReader
 from lance_df.table.reading.observed_bounds import ObservedBounds
 from lance_df.table.scan.columns import resolve_columns
+from lance_df.table.scan.limits import SCAN_LIMITS
 from lance_df.table.scan.plan import plan_scan
 
 _ROWS = 60
@@ -72,14 +73,23 @@ def test_only_rows_without_match_are_ruled_out(data, opened):
             column: rows[column.output.name].combine_chunks()[window.start : window.stop]
             for column in columns
         }
-        observed.learn(reader, window, values)
+        with SCAN_LIMITS.replaced(observed_zone_rows=data.draw(st.integers(1, 30))):
+            observed.learn(reader, window, values)
     predicate = data.draw(_predicates)
     ruled_out = observed.rule_out(predicate, columns)
     truth = evaluate(predicate, {(name,): rows[name].combine_chunks() for name in "ab"}, _ROWS)
     matches = truth.fill_null(False).to_numpy(zero_copy_only=False)
     for window in data.draw(st.lists(_windows, max_size=6)):
-        if ruled_out is not None and ruled_out.covers(reader, window):
-            assert not matches[window.start : window.stop].any()
+        if ruled_out is None:
+            continue
+        parts = [range(part.start, part.stop) for part in ruled_out.remaining(reader, window)]
+        assert all(parts)
+        remaining = [row for part in parts for row in part]
+        assert remaining == sorted(set(remaining))
+        assert set(remaining) <= set(range(window.start, window.stop))
+        assert set(np.flatnonzero(matches[window.start : window.stop]) + window.start) <= set(remaining)
+        if ruled_out.covers(reader, window):
+            assert not remaining
 
 
 def test_neighbouring_windows_are_ruled_out_as_one(opened):
@@ -97,6 +107,20 @@ def test_neighbouring_windows_are_ruled_out_as_one(opened):
     assert not ruled_out.covers(reader, RowRange(25, 45))
     possible = Comparison(Column(("b",)), Operator.GE, pa.scalar(0, pa.int32()))
     assert observed.rule_out(possible, [column]) is None
+
+
+def test_zones_without_matches_in_a_window_with_matches_are_not_read_again(opened):
+    table, _ = opened
+    reader = FragmentReader(table, table.fragments[0])
+    (column,) = resolve_columns(table.schema, ["a"])
+    observed = ObservedBounds(TableCache().entries(CacheKind.OBSERVED))
+    values = pa.array(range(_ROWS), pa.int64())
+    with SCAN_LIMITS.replaced(observed_zone_rows=16):
+        observed.learn(reader, RowRange(10, _ROWS), {column: values[10:]})
+    predicate = Comparison(Column(("a",)), Operator.EQ, pa.scalar(20, pa.int64()))
+    ruled_out = observed.rule_out(predicate, [column])
+    assert ruled_out.remaining(reader, RowRange(0, _ROWS)) == [RowRange(0, 10), RowRange(16, 32)]
+    assert ruled_out.remaining(reader, RowRange(40, 50)) == []
 
 
 def test_tasks_in_which_nothing_matches_are_not_planned(tmp_path):

@@ -24,10 +24,10 @@ from lance_df.scan.request import ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.storage import RemoteSource
 from lance_df.table.open import open_table
+from lance_df.table.scan.limits import SCAN_LIMITS
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.scan.window_reader import WindowReader
 from lance_df.table.table import Table
-from lance_df.table.writing.limits import SCAN_LIMITS
 
 NUM_ROWS = 200_000
 KEY = Column(("key",))

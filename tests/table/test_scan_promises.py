@@ -26,10 +26,10 @@ from lance_df.scan.request import (
 from lance_df.scan.run import run_ahead, run_tasks
 from lance_df.table.open import open_table
 from lance_df.table.reading.system_columns import ROW_ADDRESS
+from lance_df.table.scan.limits import SCAN_LIMITS
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.scan.small_fragments import SmallFragmentsTask
 from lance_df.table.table import Table
-from lance_df.table.writing.limits import SCAN_LIMITS
 
 LIMITS: dict[str, dict[str, int]] = {
     "default": {},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-_SCAN = "lance_df.table.writing.limits:SCAN_LIMITS."
+_SCAN = "lance_df.table.scan.limits:SCAN_LIMITS."
 _NAMESPACE = "lance_df.namespace.limits:NAMESPACE_LIMITS."
 # name: (low, high)
 _LIMITS: dict[str, tuple[int, int]] = {

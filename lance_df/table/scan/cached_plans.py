@@ -6,8 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from lance_df.cache import Footprint
+from lance_df.table.scan.limits import SCAN_LIMITS
 from lance_df.table.scan.plan import plan_scan
-from lance_df.table.writing.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,11 +20,11 @@ from lance_df.scan.run import num_cores
 from lance_df.table.metadata.row_counts import live_rows, physical_rows
 from lance_df.table.scan.columns import output_of, resolve_path
 from lance_df.table.scan.filter_steps import filter_steps, word_steps
+from lance_df.table.scan.limits import SCAN_LIMITS
 from lance_df.table.scan.prune import Pruning, plan_pruning
 from lance_df.table.scan.report import make_report
 from lance_df.table.scan.small_fragments import SmallFragmentsTask
 from lance_df.table.scan.task import CountTask, FragmentTask, Scan
-from lance_df.table.writing.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
     from typing import Self

@@ -22,9 +22,9 @@ from lance_df.records import dataclass
 from lance_df.table.reading.batches import count_batch
 from lance_df.table.reading.prefetch import map_ahead
 from lance_df.table.reading.system_columns import ROW_ID
+from lance_df.table.scan.limits import SCAN_LIMITS
 from lance_df.table.scan.window_reader import WindowReader
 from lance_df.table.scan.windows import window_rows, windows
-from lance_df.table.writing.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -154,16 +154,16 @@ class RowSlice:
 
     def read(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         scan = self._scan
-        if self._is_ruled_out(RowRange(start, stop)):
+        parts = self._not_ruled_out(RowRange(start, stop))
+        if not parts:
             return
         selected = scan.pruning.rows(self._reader)
         if selected is not None and not len(selected := selected.clip(start, stop)):
             return
         if scan.limit is not None and scan.predicate is None and selected is None:
-            stop = min(stop, start + scan.limit + len(self._deleted))
-        cuts = self._windows(start, stop, selected)
-        promising = (rows for rows in cuts if not self._is_ruled_out(rows))
-        with closing(map_ahead(self._processed, promising, ahead=self._num_ahead)) as results:
+            parts = [RowRange(start, min(stop, start + scan.limit + len(self._deleted)))]
+        cuts = chain.from_iterable(self._windows(part.start, part.stop, selected) for part in parts)
+        with closing(map_ahead(self._processed, cuts, ahead=self._num_ahead)) as results:
             yield from self._joined(self._continued(chain.from_iterable(results)))
 
     def values(self, start: int, stop: int) -> Iterator[Sequence[pa.Array]]:
@@ -281,9 +281,10 @@ class RowSlice:
             return match
         return self._finish(match)
 
-    def _is_ruled_out(self, rows: Rows) -> bool:
+    def _not_ruled_out(self, rows: RowRange) -> Sequence[RowRange]:
+        """Return the parts of a range in which rows may match, as far as earlier scans have observed."""
         ruled_out = self._scan.ruled_out
-        return ruled_out is not None and isinstance(rows, RowRange) and ruled_out.covers(self._reader, rows)
+        return (rows,) if ruled_out is None else ruled_out.remaining(self._reader, rows)
 
     def _live_rows(self, rows: Rows) -> _Match:
         """Return the rows that are not deleted, before the first step of the filter."""
@@ -314,8 +315,6 @@ class RowSlice:
             known.update(self._values_of_step(number, match.rows))
             selection = match.selection & steps[number].matcher.rows(known, len(match.rows))
             if not selection.count:
-                if self._scan.learns_bounds and isinstance(match.rows, RowRange):
-                    self._learn(match.rows, known)
                 return None
             match = _Match(match.rows, selection, known, number + 1, match.scattered)
         return self._alone(match) if match.is_sparse else match
@@ -324,6 +323,9 @@ class RowSlice:
         """Return the columns that a step of the filter reads and earlier steps have not read."""
         columns = self._scan.filter_steps[number].columns
         values = self._step_readers[number].read(rows)
+        if self._scan.learns_bounds and isinstance(rows, RowRange):
+            observed = dict(zip(columns, values, strict=True))
+            self._scan.table.shared.observed.bounds.learn(self._reader, rows, observed)
         return dict(zip((column.path for column in columns), values, strict=True))
 
     def _alone(self, match: _Match) -> _Match:
@@ -332,11 +334,6 @@ class RowSlice:
         known = {path: match.selection.of(match.known[path]) for path in match.known if path in wanted}
         everything = SelectedRows.everything(match.selection.count)
         return _Match(match.positions(), everything, known, match.num_steps, scattered=True)
-
-    def _learn(self, rows: RowRange, known: Mapping[tuple[str, ...], pa.Array]) -> None:
-        read = (column for column in self._scan.filter_columns if column.path in known)
-        values = {column: known[column.path] for column in read}
-        self._scan.table.shared.observed.bounds.learn(self._reader, rows, values)
 
     def _finish(self, match: _Match) -> pa.RecordBatch:
         """Read whole windows and drop rows that do not match."""

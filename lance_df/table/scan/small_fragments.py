@@ -23,10 +23,10 @@ from lance_df.table.reading.batches import sliced
 from lance_df.table.reading.deletions import deleted_offsets
 from lance_df.table.reading.fragment_reader import FragmentReader
 from lance_df.table.reading.system_columns import system_column
+from lance_df.table.scan.limits import SCAN_LIMITS
 from lance_df.table.scan.row_slice import RowSlice
 from lance_df.table.scan.task import FragmentTask
 from lance_df.table.scan.windows import bytes_in_memory
-from lance_df.table.writing.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
     import numpy.typing as npt

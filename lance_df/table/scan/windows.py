@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import as_rows
-from lance_df.table.writing.limits import SCAN_LIMITS
+from lance_df.table.scan.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

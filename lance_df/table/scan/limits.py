@@ -85,6 +85,8 @@ class ScanLimits:
         Rows of the first window of a scan with a limit.
     sparse_ratio
         If fewer than one in this number of rows matches, single rows are read instead of pages.
+    observed_zone_rows
+        Scans record the bounds of filter columns for zones of this number of rows.
     gathered_rows
         Up to this number of scattered matches share a batch.
     max_cached_result_rows, max_cached_result_bytes
@@ -105,6 +107,7 @@ class ScanLimits:
     remote_window_bytes: int = 8 * 1024 * 1024
     first_limited_rows: int = 4096
     sparse_ratio: int = 4
+    observed_zone_rows: int = 64 * 1024
     gathered_rows: int = 16 * 1024
     max_cached_result_rows: int = 1024
     max_cached_result_bytes: int = 64 * 1024
