@@ -88,6 +88,8 @@ def test_only_rows_without_match_are_ruled_out(data, opened):
         assert remaining == sorted(set(remaining))
         assert set(remaining) <= set(range(window.start, window.stop))
         assert set(np.flatnonzero(matches[window.start : window.stop]) + window.start) <= set(remaining)
+        fewer = ruled_out.remaining(reader, window, data.draw(st.integers(1, 40)))
+        assert set(remaining) <= {row for part in fewer for row in range(part.start, part.stop)}
         if ruled_out.covers(reader, window):
             assert not remaining
 
@@ -120,6 +122,8 @@ def test_zones_without_matches_in_a_window_with_matches_are_not_read_again(opene
     predicate = Comparison(Column(("a",)), Operator.EQ, pa.scalar(20, pa.int64()))
     ruled_out = observed.rule_out(predicate, [column])
     assert ruled_out.remaining(reader, RowRange(0, _ROWS)) == [RowRange(0, 10), RowRange(16, 32)]
+    assert ruled_out.remaining(reader, RowRange(0, _ROWS), 28) == [RowRange(0, 32)]
+    assert ruled_out.remaining(reader, RowRange(0, _ROWS), 29) == [RowRange(0, _ROWS)]
     assert ruled_out.remaining(reader, RowRange(40, 50)) == []
 
 

@@ -118,11 +118,17 @@ class RuledOut:
                 return True
         return False
 
-    def remaining(self, reader: FragmentReader, rows: RowRange) -> Sequence[RowRange]:
-        """Return the parts of a range of rows in which rows may match, ascending."""
+    def remaining(self, reader: FragmentReader, rows: RowRange, least: int = 1) -> Sequence[RowRange]:
+        """Return the parts of a range of rows in which rows may match, ascending.
+
+        Parameters
+        ----------
+        least
+            Ruled-out ranges of fewer rows are not left out.
+        """
         parts: Sequence[RowRange] = (rows,)
         for ranges in self._ranges_of(reader):
-            parts = [gap for part in parts for gap in _gaps(part, ranges.clip(part.start, part.stop))]
+            parts = [gap for part in parts for gap in _gaps(part, ranges.clip(part.start, part.stop), least)]
         return parts
 
     def _ranges_of(self, reader: FragmentReader) -> list[RowRanges]:
@@ -213,10 +219,12 @@ def _cuts(rows: RowRange) -> Iterator[tuple[int, int]]:
     return ((max(edge, rows.start), min(edge + num_rows, rows.stop)) for edge in edges)
 
 
-def _gaps(rows: RowRange, ranges: RowRanges) -> Iterator[RowRange]:
-    """Yield the parts of rows between ranges of them."""
+def _gaps(rows: RowRange, ranges: RowRanges, least: int) -> Iterator[RowRange]:
+    """Yield the parts of rows between ranges of at least so many of them."""
     start = rows.start
     for low, high in ranges.bounds.tolist():
+        if high - low < least:
+            continue
         if low > start:
             yield RowRange(start, low)
         start = high

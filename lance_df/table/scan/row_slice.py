@@ -181,14 +181,12 @@ class RowSlice:
 
     def _windows(self, start: int, stop: int, selected: RowRanges | None) -> Iterator[Rows]:
         scan = self._scan
-        fields = scan.fields()
-        is_local = scan.table.location.is_local
         least = SCAN_LIMITS.current.first_limited_rows
         return windows(
             start,
             stop,
-            self._reader.page_starts(fields),
-            max_rows=window_rows(self._reader, fields, wanted=scan.rows_at_once(), is_local=is_local),
+            self._reader.page_starts(scan.fields()),
+            max_rows=self._max_window_rows,
             first_rows=None if scan.limit is None else max(scan.limit, least),
             selected=selected,
         )
@@ -199,12 +197,16 @@ class RowSlice:
         return _PREFETCHED_WINDOWS if self._scan.options.prefetched_windows and not is_local else 0
 
     @cached_property
-    def _num_gathered(self) -> int:
-        """The number of scattered rows to read at once, limited by the window size and the scan's limit."""
+    def _max_window_rows(self) -> int:
         scan = self._scan
         is_local = scan.table.location.is_local
-        most = window_rows(self._reader, scan.fields(), wanted=scan.rows_at_once(), is_local=is_local)
-        return min(SCAN_LIMITS.current.gathered_rows, most if scan.limit is None else min(most, scan.limit))
+        return window_rows(self._reader, scan.fields(), wanted=scan.rows_at_once(), is_local=is_local)
+
+    @cached_property
+    def _num_gathered(self) -> int:
+        """The number of scattered rows to read at once, limited by the window size and the scan's limit."""
+        most = min(SCAN_LIMITS.current.gathered_rows, self._max_window_rows)
+        return most if self._scan.limit is None else min(most, self._scan.limit)
 
     def _continued(
         self, results: Iterator[_Match | pa.RecordBatch | None]
@@ -283,8 +285,12 @@ class RowSlice:
 
     def _not_ruled_out(self, rows: RowRange) -> Sequence[RowRange]:
         """Return the parts of a range in which rows may match, as far as earlier scans have observed."""
-        ruled_out = self._scan.ruled_out
-        return (rows,) if ruled_out is None else ruled_out.remaining(self._reader, rows)
+        scan = self._scan
+        if scan.ruled_out is None:
+            return (rows,)
+        # a request costs as much as a window of rows
+        least = 1 if scan.table.location.is_local else min(self._max_window_rows, len(rows))
+        return scan.ruled_out.remaining(self._reader, rows, least)
 
     def _live_rows(self, rows: Rows) -> _Match:
         """Return the rows that are not deleted, before the first step of the filter."""
