@@ -1,3 +1,5 @@
+"""The command `lance-df`: results, messages, formats and exit codes."""
+
 import io
 import json
 import os

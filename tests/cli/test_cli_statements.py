@@ -1,3 +1,5 @@
+"""The shell splits its input into statements."""
+
 import pytest
 
 from lance_df.cli.shell.statements import is_blank, is_finished, split_statements

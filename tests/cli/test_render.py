@@ -1,3 +1,5 @@
+"""Results as text tables, CSV and JSON."""
+
 import csv
 import datetime as dt
 import io

@@ -1,3 +1,5 @@
+"""A table in memory, for tests of the engine without files."""
+
 import importlib.util
 import sys
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Files and folders of local disks, fsspec file systems and S3."""
+
 import logging
 import os
 import stat

@@ -1,3 +1,5 @@
+"""Nearby byte ranges are read with one request."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

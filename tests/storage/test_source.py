@@ -1,3 +1,5 @@
+"""Byte ranges of mapped, unmapped and remote files."""
+
 import gc
 import os
 import subprocess

@@ -1,3 +1,5 @@
+"""Estimates of distinct values from the first rows of a table."""
+
 import numpy as np
 import pyarrow as pa
 import pytest
