@@ -366,9 +366,14 @@ class Location:
         )
         yield from sorted(entries, key=_name_of)
 
+    @property
+    def is_on_web_server(self) -> bool:
+        """Whether files are read by HTTP from a web server, which can neither list nor write files."""
+        return not self.is_local and bool(_WEB.intersection(self._schemes))
+
     def check_listable(self) -> None:
         """Raise `UnsupportedFeatureError` for a location on a web server, which cannot list files."""
-        if not self.is_local and _WEB.intersection(self._schemes):
+        if self.is_on_web_server:
             raise UnsupportedFeatureError(
                 f"{self.uri}: a web server cannot list files, so the newest version and tables in folders "
                 "cannot be found. Open a table at a known version (version=3), copy it to a local folder, "
@@ -397,7 +402,18 @@ class Location:
             raise StorageError(f"{self.uri}: cannot create a file here") from err
 
     def make_parent(self) -> None:
-        """Create the folder above a file on remote stores with folders; object stores have none."""
+        """Create the folder above a file on remote stores with folders; object stores have none.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            It is on a web server.
+        """
+        if self.is_on_web_server:
+            raise UnsupportedFeatureError(
+                f"{self.uri}: a web server can only be read. Use the URL of its store, such as s3:// or "
+                "gs://, or copy the table to a local folder"
+            )
         if not _OBJECT_STORES.intersection(self._schemes):
             self.fs.makedirs(posixpath.dirname(self.path), exist_ok=True)
 

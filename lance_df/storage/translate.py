@@ -42,8 +42,13 @@ class translate_errors:  # noqa: N801 - reads as a statement where it is used
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             raise NotFoundError(f"{self._uri}: no such file or folder") from error
         number = error.errno if isinstance(error, OSError) else None
-        reason = _advice(self._uri, error) or (os.strerror(number) if number else type(error).__name__)
+        reason = _advice(self._uri, error) or (os.strerror(number) if number else _kind_of(error))
         raise StorageError(f"{self._uri}: {reason}") from None
+
+
+def _kind_of(error: Exception) -> str:
+    status = http_status(error)
+    return type(error).__name__ if status is None else f"{type(error).__name__}, HTTP status {status}"
 
 
 def _advice(uri: str, error: Exception) -> str | None:
@@ -100,7 +105,8 @@ def http_status(error: BaseException | None) -> int | None:
         if isinstance(response, dict):  # botocore
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         else:
-            status = getattr(error, "status_code", None) or getattr(error, "code", None)
+            names = ("status_code", "status", "code")  # aiohttp has the second one
+            status = next((value for name in names if (value := getattr(error, name, None))), None)
         if str(status).isdecimal():
             return int(str(status))
         error = error.__cause__

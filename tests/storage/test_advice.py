@@ -11,12 +11,20 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from datafusion import SessionContext
 
 import lance_df
-from lance_df.errors import InvalidInputError, LanceError, StorageError, UnsupportedFeatureError
+from lance_df.errors import (
+    InvalidInputError,
+    LanceError,
+    StorageError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lance_df.storage import open_location
 from lance_df.storage.options import s3_options as as_s3fs
 from lance_df.storage.sink import cannot_be_written
@@ -27,10 +35,21 @@ class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Print nothing."""
 
+    def send_head(self) -> Any:
+        """Refuse files of one folder."""
+        if self.path.startswith("/forbidden"):
+            return self.send_error(403)
+        return super().send_head()
+
 
 @pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("web")
+def web_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("web")
+
+
+@pytest.fixture(scope="module")
+def web(web_folder: Path) -> Iterator[str]:
+    folder = web_folder
     lance_df.write_dataset(pa.table({"a": [1, 2]}), folder / "t.lance")
     pq.write_table(pa.table({"a": [3]}), folder / "rows.parquet")
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
@@ -53,6 +72,32 @@ def test_web_servers_do_not_list(web: str, tmp_path: Path) -> None:
         lance_df.dataset(f"{web}/t.lance")
     assert lance_df.dataset(f"{web}/t.lance", version=1).to_table()["a"].to_pylist() == [1, 2]
     assert lance_df.write_dataset(f"{web}/rows.parquet", tmp_path / "t.lance").count_rows() == 1
+
+
+def test_datasets_on_web_servers(web: str) -> None:
+    dataset = lance_df.dataset(f"{web}/t.lance", version=1)
+    context = SessionContext()
+    lance_df.register(context, "t", dataset)
+    assert context.sql("SELECT sum(a) AS total FROM t").to_pydict() == {"total": [3]}
+    for call in (
+        lambda: lance_df.dataset(f"{web}/t.lance", version=99),
+        lambda: lance_df.dataset(f"{web}/other.lance", version=1),
+    ):
+        with pytest.raises(VersionNotFoundError, match=r"does not exist, or there is no table"):
+            call()
+    with pytest.raises(UnsupportedFeatureError, match="a web server can only be read"):
+        dataset.delete("a = 1")
+
+
+def test_web_servers_that_ignore_ranges(web: str, web_folder: Path) -> None:
+    rows = pa.table({"a": np.random.default_rng(1).integers(0, 1 << 60, 50_000)})
+    lance_df.write_dataset(rows, web_folder / "large.lance")
+    assert lance_df.dataset(f"{web}/large.lance", version=1).to_table().equals(rows)
+
+
+def test_the_status_of_a_refusal_is_in_the_message(web: str) -> None:
+    with pytest.raises(StorageError, match="HTTP status 403"):
+        lance_df.dataset(f"{web}/forbidden/t.lance", version=1)
 
 
 @pytest.mark.parametrize("kind", ["deep_clone", "shallow_clone"])

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lance_df.engine.tables.parts import NamespaceParts
 from lance_df.engine.tables.version_text import VersionKind, VersionText
-from lance_df.errors import DatasetNotFoundError, InvalidInputError
+from lance_df.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.forks import new_lock
 from lance_df.namespace.kind import holds_namespace, is_table, namespace_of, opened_in
 from lance_df.storage import open_location
@@ -65,7 +65,7 @@ class TableSource:
         self._storage_options = storage_options
         if not isinstance(location, str | os.PathLike):
             self._opened = location if version is None else location.checkout(version)
-            self._is_pinned = self._is_pinned or location.latest_version() != location.version
+            self._is_pinned = self._is_pinned or not _is_latest(location)
 
     @property
     def is_namespace(self) -> bool:
@@ -158,6 +158,13 @@ def _open(
 
         snapshot = NamespaceSnapshot.open(root)
         return snapshot if version is None else snapshot.checkout(version)
+
+
+def _is_latest(source: Source) -> bool:
+    try:
+        return source.latest_version() == source.version
+    except UnsupportedFeatureError:  # a web server cannot list versions
+        return False
 
 
 def is_ours(source: object) -> bool:

@@ -178,6 +178,10 @@ class History:
             if not version & DETACHED:
                 self._scheme = scheme
             return source
+        if self.location.is_on_web_server:
+            raise VersionNotFoundError(
+                f"{self.location.uri}: version {version} does not exist, or there is no table"
+            )
         raise VersionNotFoundError(
             f"{self.location.uri}: version {version} does not exist; {self.listing().describe()}"
         )
