@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -314,7 +315,7 @@ class LanceScanner(ArrowScanner):
             ids = tuple(self._table.fragments.ids.tolist())
         if len(set(ids)) < len(ids):
             return options, offset
-        ends = live_rows(self._table, self._table.fragments.positions(pa.array(ids).to_numpy())).cumsum()
+        ends = live_rows(self._table, self._table.fragments.positions(np.array(ids, np.int64))).cumsum()
         whole = int(ends.searchsorted(offset, side="right"))
         skipped = int(ends[whole - 1]) if whole else 0
         return replace(options, fragment_ids=ids[whole:], offset=offset - skipped), offset - skipped
@@ -367,7 +368,7 @@ class LanceScanner(ArrowScanner):
             order = row_order(table, [(keys[key.column_name], _sql(key)) for key in options.order_by])
             stop = len(order) if options.limit is None else start + options.limit
             result = take_rows(table.select(wanted), order[start:stop])
-        except pa.ArrowInvalid as err:
+        except pa.ArrowException as err:
             raise InvalidInputError(f"{self._table.uri}: the rows cannot be sorted in memory: {err}") from err
         batches = result.to_batches() if wanted else [count_batch(result.num_rows)]
         return result.schema, _shown(iter(batches), result.schema, options)

@@ -31,7 +31,7 @@ from lance_df.engine.statement import Statement, TableSlot
 from lance_df.engine.stored_values import cast_to_stored, with_documents
 from lance_df.errors import InvalidInputError
 from lance_df.exits import stoppable
-from lance_df.expr.text_views import parts_of_texts
+from lance_df.expr.text_views import parts_of_texts, schema_without_views
 from lance_df.scan.options import ALL, NO_STATISTICS
 from lance_df.scan.request import ScanRequest
 from lance_df.sql.conditions import condition_to_datafusion
@@ -136,7 +136,7 @@ def scan_with_sql(
             frame = frame.limit(NO_LIMIT if limit is None else limit, offset or 0)
         if fields is not None:
             frame = cast_to_stored(frame, fields)
-    schema = _plain_schema(selected.output_schema(frame.schema()))
+    schema = schema_without_views(selected.output_schema(frame.schema()))
     batches = _batches(frame, schema, statement, at_once=at_once)
     if fields is not None:
         schema, batches = with_documents(schema, batches, fields)
@@ -189,7 +189,7 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str], *, for_change: 
         A column does not exist.
     """
     frame, statement = _computed(table, columns, for_change=for_change)
-    schema = _plain_schema(frame.schema())
+    schema = schema_without_views(frame.schema())
     return pa.Table.from_batches(_batches(frame, schema, statement), schema)
 
 
@@ -403,18 +403,6 @@ def _check_rowwise(plan: PlanNode) -> None:
             raise InvalidInputError(
                 f"expressions are computed row by row; {node.kind.lower()}s are not supported here"
             )
-
-
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema without view types, which DataFusion's functions return."""
-    return pa.schema([field.with_type(_plain_type(field.type)) for field in schema], schema.metadata)
-
-
-def _plain_type(data_type: pa.DataType) -> pa.DataType:
-    # compared instead of looked up, because extension types of other packages may not be hashable
-    if data_type == pa.string_view():
-        return pa.string()
-    return pa.binary() if data_type == pa.binary_view() else data_type
 
 
 def _batches(

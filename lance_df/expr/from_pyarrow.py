@@ -195,6 +195,8 @@ class _Builder:
         if not isinstance(term, Column) or (items := listed_items(options)) is None:
             return Unknown("(…) IN (…)")
         self._check_text(term, items.type)
+        if not len(items):
+            return Literal(False)  # also for NULL
         predicate = is_in(term, _type_of(self._schema, term.path), items)
         return as_equalities(predicate) if isinstance(predicate, In) else predicate
 

@@ -29,6 +29,37 @@ def is_view(data_type: pa.DataType) -> bool:
     return data_type.id in _VIEW_IDS
 
 
+def type_without_views(data_type: pa.DataType) -> pa.DataType:
+    """Return the type with strings and bytes in place of views, also within nested types."""
+    # compared instead of looked up, because extension types of other packages may not be hashable
+    if data_type == pa.string_view():
+        return pa.string()
+    if data_type == pa.binary_view():
+        return pa.binary()
+    types = pa.types
+    if types.is_struct(data_type):
+        return pa.struct([_field_without_views(field) for field in data_type])
+    if types.is_map(data_type):
+        key, item = _field_without_views(data_type.key_field), _field_without_views(data_type.item_field)
+        return pa.map_(key, item, data_type.keys_sorted)
+    if types.is_fixed_size_list(data_type):
+        return pa.list_(_field_without_views(data_type.value_field), data_type.list_size)
+    if types.is_list(data_type):
+        return pa.list_(_field_without_views(data_type.value_field))
+    if types.is_large_list(data_type):
+        return pa.large_list(_field_without_views(data_type.value_field))
+    return data_type
+
+
+def _field_without_views(field: pa.Field) -> pa.Field:
+    return field.with_type(type_without_views(field.type))
+
+
+def schema_without_views(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with strings and bytes in place of views, which DataFusion's functions return."""
+    return pa.schema([_field_without_views(field) for field in schema], schema.metadata)
+
+
 def text_bytes(views: pa.Array) -> int:
     """Return the total number of bytes of the views' strings. Shared strings count once per view."""
     return int(_lengths(views).sum(dtype=np.int64))

@@ -70,7 +70,9 @@ def test_every_version_reads_as_pylance_reads_it(tmp_path: Path, version: str, s
         seen += 1
         assert ours.version == theirs.version
         check_scan(theirs, ours, {})
-        check_scan(theirs, ours, {"with_row_id": True, "include_deleted_rows": True})
+        deleted = {"with_row_id": True, "include_deleted_rows": True}
+        check_scan(theirs, ours, deleted)
+        check_scan(theirs, ours, {**deleted, "with_row_address": True})
         for _ in range(3):
             check_scan(theirs, ours, random_scan(rng, theirs.schema, system))
         for sql, arrow in SQL_AND_ARROW[:2]:

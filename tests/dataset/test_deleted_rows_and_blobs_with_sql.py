@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lance_df
+from lance_df.errors import UnsupportedFeatureError
 
 BLOBS = pa.schema(
     [
@@ -69,3 +70,24 @@ def test_blobs_are_read_as_bytes(tmp_path: Path, version: str) -> None:
         descriptions = dataset.to_table(filter="i < 4")
         assert pa.types.is_struct(descriptions.schema.field("blob").type)
         assert descriptions.equals(dataset.to_table(filter=pc.field("i") < 4))
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_statements_do_not_copy_the_positions_of_blobs(tmp_path: Path, version: str) -> None:
+    rows = pa.table({"i": [1, 2], "blob": [b"x", b"yy"]}, BLOBS)
+    dataset = lance_df.write_dataset(rows, tmp_path / "t.lance", data_storage_version=version)
+    session = lance_df.connect(tmp_path)
+    for statement in (
+        "CREATE TABLE made AS SELECT * FROM t",
+        "CREATE TABLE made PARTITIONED BY (i) AS SELECT i, blob AS b FROM t ORDER BY i",
+        "INSERT INTO t SELECT i + 10, blob FROM t",
+    ):
+        with pytest.raises(UnsupportedFeatureError, match="holds blobs"):
+            session.sql(statement)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.lance"]
+    session.sql("CREATE TABLE sizes AS SELECT i, blob.size AS size FROM t")
+    assert session.sql("SELECT size FROM sizes ORDER BY i").to_pydict() == {"size": [1, 2]}
+    copied = lance_df.write_dataset(
+        dataset.scanner(blob_handling="all_binary").to_reader(), tmp_path / "copy.lance"
+    )
+    assert copied.to_table(blob_handling="all_binary")["blob"].to_pylist() == [b"x", b"yy"]

@@ -285,6 +285,22 @@ def test_items_are_those_that_the_column_can_hold(
 
 
 @pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.float64(), pa.string(), pa.decimal128(9, 2), pa.null()], ids=str
+)
+def test_no_value_is_in_an_empty_list(tmp_path: Path, kind: pa.DataType) -> None:
+    column = pa.array([1, None, 2]).cast(pa.string() if kind == pa.string() else pa.float64())
+    rows = pa.table({"c": column if pa.types.is_null(kind) else column.cast(kind), "z": [1, 2, 3]})
+    for name, beside in (("one", pc.scalar(True)), ("two", pc.field("z") > 1)):
+        expression = ~pc.field("c").isin(pa.array([], kind)) & beside
+        dataset = lance_df.write_dataset(rows, tmp_path / name)
+        wanted = lance.dataset(str(tmp_path / name)).to_table(filter=expression)
+        assert dataset.to_table(filter=expression).equals(wanted)
+        assert dataset.count_rows(expression) == wanted.num_rows
+        assert dataset.count_rows(pc.field("c").isin(pa.array([], kind)).is_null()) == 0
+        assert dataset.delete(expression) == {"num_deleted_rows": wanted.num_rows}
+
+
+@pytest.mark.parametrize(
     ("name", "items"),
     [
         ("l", pa.array([["a"], None], pa.list_(pa.string_view()))),

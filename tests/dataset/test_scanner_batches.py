@@ -31,3 +31,35 @@ def test_strict_sizes_and_tables_join_fragments(tmp_path: Path) -> None:
     assert [batch.num_rows for batch in strict] == [30, 30, 30, 10]
     assert table.to_table()["a"].num_chunks == 1
     assert table.to_table().equals(pa.Table.from_batches(table.to_batches()))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"limit": 3}, {"columns": []}, {"with_row_id": True}, {"filter": "a > 3"}]
+)
+def test_offsets_in_no_rows(tmp_path: Path, options: dict[str, object]) -> None:
+    empty = lance_df.write_dataset(ROWS[:0], tmp_path / "empty")
+    table = lance_df.write_dataset(ROWS, tmp_path / "t")
+    for scanner in (empty.scanner(offset=1, **options), table.scanner(offset=1, fragments=[], **options)):
+        assert scanner.to_table().num_rows == 0
+    table.delete("true")
+    assert table.to_table(offset=1, **options).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("named_struct('a', CAST(a AS string))", pa.struct([("a", pa.string())])),
+        ("make_array(CAST(a AS string), s)", pa.list_(pa.string())),
+        ("map(['k'], [CAST(a AS string)])", None),
+    ],
+)
+def test_computed_columns_have_no_views_below(
+    tmp_path: Path, expression: str, kind: pa.DataType | None
+) -> None:
+    table = lance_df.write_dataset(ROWS, tmp_path / "t")
+    columns = {"a": "a", "k": expression}
+    rows = table.to_table(columns)
+    assert "view" not in str(rows.schema)
+    assert kind is None or rows.schema.field("k").type == kind
+    last = table.to_table(columns, order_by=["a"], limit=2, offset=98)
+    assert last.equals(rows[98:])

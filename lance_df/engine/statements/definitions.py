@@ -24,6 +24,7 @@ from lance_df.errors import (
     UnsupportedFeatureError,
 )
 from lance_df.expr.literals import is_json
+from lance_df.expr.text_views import schema_without_views
 from lance_df.namespace.kind import is_table, is_unmade_namespace
 from lance_df.sql.changes import (
     AddColumn,
@@ -190,8 +191,8 @@ def _rows(session: LanceSession, change: CreateTable, parameters: Parameters, wr
     if len(set(given.names)) < len(given):
         raise InvalidInputError(f"a column occurs twice: {', '.join(given.names)}; rename it with AS")
     fields = [
-        pa.field(field.name, _plain_type(field.type), metadata=field.metadata if is_json(field) else None)
-        for field in given
+        pa.field(field.name, field.type, metadata=field.metadata if is_json(field) else None)
+        for field in schema_without_views(given)
     ]
     types = {field.name: field.type for field in fields}
     return Counted(typed_batches(frame, types, statement), pa.schema(fields))
@@ -208,7 +209,7 @@ def _defined(session: LanceSession, definitions: str, written: str) -> pa.Schema
         ctx = plain_context(config)
         ctx.sql(text)
         schema = ctx.table("t").schema()
-    return pa.schema([field.with_type(_plain_type(field.type)) for field in schema])
+    return schema_without_views(schema)
 
 
 def _time_zone(session: LanceSession, statement: Statement) -> str | None:
@@ -216,12 +217,6 @@ def _time_zone(session: LanceSession, statement: Statement) -> str | None:
     frame = session.plan_query("SELECT CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS zoned", statement, None, {})
     zone: str | None = frame.schema().field(0).type.tz
     return zone
-
-
-def _plain_type(data_type: pa.DataType) -> pa.DataType:
-    if data_type == pa.string_view():
-        return pa.string()
-    return pa.binary() if data_type == pa.binary_view() else data_type
 
 
 def _create_namespace(

@@ -17,6 +17,7 @@ from lance_df.engine.time_comparisons import check_time_comparisons
 from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.expr.nodes import And
 from lance_df.expr.text_views import parts_of_texts
+from lance_df.format.schema import BLOB_KEY
 from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
 from lance_df.namespace.kind import is_table, namespace_of
 from lance_df.records import dataclass
@@ -214,10 +215,19 @@ def typed_batches(
 
     Raises
     ------
+    UnsupportedFeatureError
+        A column holds blobs.
     InvalidInputError
         A column cannot be cast. From the batches: a value cannot be cast.
     """
     given = {field.name: field.type for field in frame.schema()}
+    blobs = [field.name for field in frame.schema() if _holds_blobs(field)]
+    if blobs:
+        raise UnsupportedFeatureError(
+            f"column {blobs[0]!r} holds blobs, and queries return their positions instead of their bytes, so "
+            "statements cannot copy them; leave the column out, or write the rows of "
+            "dataset.scanner(blob_handling='all_binary')"
+        )
     with planning_errors(statement):
         columns = [
             col(quote_identifier(name))
@@ -240,6 +250,12 @@ def _batches(
                 for column, field in zip(part.columns, schema, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _holds_blobs(field: pa.Field) -> bool:
+    """Whether a column of a query holds the positions of blobs instead of their bytes."""
+    marked = (field.metadata or {}).get(BLOB_KEY.encode(), b"").lower() == b"true"
+    return marked and pa.types.is_struct(field.type)
 
 
 def _is_stored_as(given: pa.DataType, wanted: pa.DataType) -> bool:

@@ -31,7 +31,7 @@ class ObservedStatistics:
     Attributes
     ----------
     bounds
-        Smallest and largest values of windows of rows in which a filter matched nothing.
+        Smallest and largest values of zones of rows that filters have read.
     """
 
     def __init__(self, cache: TableCache) -> None:

@@ -21,7 +21,7 @@ from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
 from lance_df.table.reading.batches import count_batch
 from lance_df.table.reading.prefetch import map_ahead
-from lance_df.table.reading.system_columns import ROW_ID
+from lance_df.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_df.table.scan.limits import SCAN_LIMITS
 from lance_df.table.scan.window_reader import WindowReader
 from lance_df.table.scan.windows import window_rows, windows
@@ -377,7 +377,9 @@ class RowSlice:
 
     def _system_values(self, name: str, rows: Rows) -> pa.Array:
         values = self._source.system_values(name, rows)
-        if name != ROW_ID or not self._scan.include_deleted_rows or (live := self._live(rows)) is None:
+        if name not in (ROW_ID, ROW_ADDRESS) or not self._scan.include_deleted_rows:
+            return values
+        if (live := self._live(rows)) is None:
             return values
         return pa.array(values.to_numpy(), mask=~live)
 

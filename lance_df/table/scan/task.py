@@ -52,11 +52,11 @@ class Scan:
     window_rows
         See `ScanRequest`.
     learns_bounds
-        Whether bounds of windows without matches are recorded.
+        Whether the bounds of columns that filters read are recorded.
     options
         The optimizations that the scan may use.
     ruled_out
-        The windows that cannot match, according to earlier scans.
+        The rows that cannot match, according to earlier scans.
     aggregator
         Computes a partial aggregate of rows; None if rows are returned.
     extremes
