@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lance_df._pb import file_pb2
 
-_NANOS = 1_000_000_000
+NANOS = 1_000_000_000
 # from this number on, parsing the manifest again as a summary is faster than reading fragments one by one
 _MANY_FRAGMENTS = 64
 _FIRST_GOOD_COVERAGE = (0, 8, 15)
@@ -312,7 +312,7 @@ class Manifest:
             version=message.version,
             schema=schema,
             fragments=fragments,
-            timestamp_ns=message.timestamp.seconds * _NANOS + message.timestamp.nanos
+            timestamp_ns=message.timestamp.seconds * NANOS + message.timestamp.nanos
             if message.HasField("timestamp")
             else None,
             reader_feature_flags=message.reader_feature_flags,
@@ -380,7 +380,7 @@ class Manifest:
             message.fields.extend(_schema_to_proto(self.schema, self.origin.fields if self.origin else ()))
             message.schema_metadata.update(self.schema.metadata)
         if self.timestamp_ns is not None:
-            message.timestamp.seconds, message.timestamp.nanos = divmod(self.timestamp_ns, _NANOS)
+            message.timestamp.seconds, message.timestamp.nanos = divmod(self.timestamp_ns, NANOS)
         message.reader_feature_flags = self.reader_feature_flags
         message.writer_feature_flags = self.writer_feature_flags
         message.transaction_file = self.transaction_file

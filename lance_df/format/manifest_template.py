@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lance_df._pb import table_pb2
+from lance_df.format.manifest import NANOS
 from lance_df.format.messages import parse_message
 
 if TYPE_CHECKING:
@@ -35,8 +36,15 @@ class ManifestTemplate:
             self._common.CopyFrom(manifest.origin)
         _clear(self._common)
 
-    def fragments(self, data: pa.Buffer, *, source: str) -> FragmentMessages | None:
+    def fragments(
+        self, data: pa.Buffer, *, source: str, until_ns: int | None = None
+    ) -> FragmentMessages | None:
         """Return the fragments of a manifest block, or None if it does not match the template.
+
+        Parameters
+        ----------
+        until_ns
+            Blocks with a later timestamp do not match.
 
         Raises
         ------
@@ -44,6 +52,9 @@ class ManifestTemplate:
             The block is not a manifest.
         """
         message = parse_message(table_pb2.Manifest, data, source=source, what="the manifest")
+        time = message.timestamp
+        if until_ns is not None and time.seconds * NANOS + time.nanos > until_ns:
+            return None
         fragments = list(message.fragments)
         _clear(message)
         return fragments if message == self._common else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from lance_df.cache import CacheKind
@@ -12,7 +13,7 @@ from lance_df.format.manifest import BasePath
 from lance_df.format.manifest_template import ManifestTemplate
 from lance_df.format.moved_fragments import moved_if_small
 from lance_df.namespace.limits import NAMESPACE_LIMITS
-from lance_df.namespace.published import manifest_sources
+from lance_df.namespace.published import check_published, manifest_sources
 from lance_df.records import dataclass
 from lance_df.table.metadata.base_paths import DATA_DIR
 from lance_df.table.metadata.manifest_io import ManifestFile, manifest_block, read_manifest
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lance_df.cache import Entries, TableCache
     from lance_df.format.moved_fragments import FragmentMessages
     from lance_df.format.schema import Schema
+    from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.published import Member
     from lance_df.storage import ByteSource, Location
 
@@ -62,6 +64,7 @@ class JoinedMembers:
 
     def runs(
         self,
+        manifest: NamespaceManifest,
         members: Sequence[Member],
         choices: Sequence[int],
         opened: Callable[[Member], Table],
@@ -72,6 +75,8 @@ class JoinedMembers:
 
         Parameters
         ----------
+        manifest
+            The version of the namespace that publishes the members.
         opened
             Opens the table of a member; the table stays open.
         cached_only
@@ -82,7 +87,7 @@ class JoinedMembers:
             yield from (Run((opened(each),), choice) for each, choice in zip(members, choices, strict=True))
             return
 
-        fragments_of_members = self._look_up(members, opened, cached_only=cached_only)
+        fragments_of_members = self._look_up(manifest, members, opened, cached_only=cached_only)
 
         def run(small: Sequence[Member], fragments: Sequence[bytes], choice: int) -> Run:
             if len(small) < least:
@@ -107,7 +112,12 @@ class JoinedMembers:
             yield run(small, fragments, last)
 
     def _look_up(
-        self, members: Sequence[Member], opened: Callable[[Member], Table], *, cached_only: bool
+        self,
+        manifest: NamespaceManifest,
+        members: Sequence[Member],
+        opened: Callable[[Member], Table],
+        *,
+        cached_only: bool,
     ) -> list[tuple[bytes, ...]]:
         """Return the fragments of each member, or an empty tuple if it is not small."""
         keys = [(member.folder.path, member.version) for member in members]
@@ -121,7 +131,7 @@ class JoinedMembers:
             part = missing[start : start + at_once]
             looked_at = [members[number] for number in part]
             if cached_only:
-                parts = map(self._of_source, looked_at, manifest_sources(looked_at))
+                parts = map(self._of_source, repeat(manifest), looked_at, manifest_sources(looked_at))
             else:
                 tables = map_reads(opened, looked_at, where=self._root)
                 parts = map(self._of, looked_at, (table.manifest_file for table in tables))
@@ -131,14 +141,18 @@ class JoinedMembers:
                 )
         return [of_member or () for of_member in fragments_of_members]
 
-    def _of_source(self, member: Member, source: ByteSource) -> tuple[bytes, ...]:
+    def _of_source(
+        self, manifest: NamespaceManifest, member: Member, source: ByteSource
+    ) -> tuple[bytes, ...]:
         """Return the fragments of a small member from its manifest file."""
         if self._templates is not None:
-            fragments = self._templates.fragments(manifest_block(source), source=source.path)
+            until = manifest.table.manifest.timestamp_ns
+            fragments = self._templates.fragments(manifest_block(source), source=source.path, until_ns=until)
             if fragments is not None:
                 return _moved(member.folder, fragments)
         file = read_manifest(source)
         file.check_readable()
+        check_published(manifest, file)
         return self._of(member, file)
 
     def _of(self, member: Member, file: ManifestFile) -> tuple[bytes, ...]:

@@ -36,7 +36,7 @@ class MemberSubset(NamespaceSnapshot):
         super().__init__(
             snapshot.root,
             snapshot.manifest,
-            snapshot.cache,
+            snapshot.shared,
             snapshot._joined,
             snapshot.arrow_schema,
         )

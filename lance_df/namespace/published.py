@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.cache import TableCache
-from lance_df.errors import CorruptDataError
+from lance_df.errors import CorruptDataError, VersionNotFoundError
 from lance_df.namespace.manifest_rows import take_rows
 from lance_df.records import dataclass
 from lance_df.table.metadata.history import History, version_sources
@@ -176,3 +176,24 @@ def _member(
 def are_pinned(manifest: NamespaceManifest) -> bool:
     """Whether all members name a version, so that they cannot change."""
     return manifest.members["read_version"].null_count == 0
+
+
+def check_published(manifest: NamespaceManifest, file: ManifestFile) -> None:
+    """Check that a version of a member is not that of another namespace in the same folder.
+
+    A version is committed before the namespace publishes it. If it is later, the clocks of writers differ, or
+    the folder was replaced, for example by a backup. This takes a request only then.
+
+    Raises
+    ------
+    VersionNotFoundError
+        The store no longer has the version of the namespace.
+    """
+    committed_ns, published_ns = file.manifest.timestamp_ns, manifest.table.manifest.timestamp_ns
+    if committed_ns is None or published_ns is None or committed_ns <= published_ns:
+        return
+    if not manifest.table.is_stored():
+        raise VersionNotFoundError(
+            f"{file.path}: this version of the partition was committed after version {manifest.version} of "
+            "the namespace was opened, and that version no longer exists; open the namespace again"
+        )

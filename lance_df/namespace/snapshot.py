@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_df.cache import CacheKind, TableCache
+from lance_df.cache import CacheKind
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.expr.walk import has_unknown
 from lance_df.namespace.distinct_members import check_distinct
@@ -22,7 +22,8 @@ from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.member_tables import in_columns_of
 from lance_df.namespace.pruning.pruning_report import manifest_query, spec_reports
 from lance_df.namespace.pruning.selected_members import SelectedMembers, selected_members
-from lance_df.namespace.published import are_pinned, members_at
+from lance_df.namespace.published import are_pinned, check_published, members_at
+from lance_df.namespace.shared_cache import SharedCache
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.records import as_integer
 from lance_df.scan.plan import ScanPlan, ScanTask
@@ -63,7 +64,7 @@ class NamespaceSnapshot:
         self,
         root: Location,
         manifest: NamespaceManifest,
-        cache: TableCache | None = None,
+        shared: SharedCache | None = None,
         joined: JoinedMembers | None = None,
         arrow_schema: pa.Schema | None = None,
     ) -> None:
@@ -72,7 +73,8 @@ class NamespaceSnapshot:
         self.manifest = manifest
         self.version = manifest.version
         self.arrow_schema: pa.Schema = manifest.schema.arrow if arrow_schema is None else arrow_schema
-        self.cache = TableCache() if cache is None else cache
+        self.shared = SharedCache(manifest.table) if shared is None else shared
+        self.cache = self.shared.entries
         self._joined = JoinedMembers(root, manifest.schema.columns, self.cache) if joined is None else joined
         self._cache_part = self.cache.part()
         plans = self.cache.part(NAMESPACE_LIMITS.current.cached_plans)
@@ -102,8 +104,8 @@ class NamespaceSnapshot:
         """Return the newest version: this object, if nothing was committed since."""
         manifest = self.manifest.latest()
         if manifest is self.manifest and not are_pinned(manifest):
-            return NamespaceSnapshot(self.root, manifest, self.cache, self._joined, self.arrow_schema)
-        return self.of(manifest)
+            return NamespaceSnapshot(self.root, manifest, self.shared, self._joined, self.arrow_schema)
+        return self._read(manifest)
 
     def checkout(self, version: object) -> NamespaceSnapshot:
         """Return the version with a number.
@@ -118,14 +120,23 @@ class NamespaceSnapshot:
         number = as_integer(version)
         if number is None:
             raise InvalidInputError(f"{self.uri}: a version of a namespace must be a number, got {version!r}")
-        return self.of(self.manifest.checkout(number))
+        return self._read(self.manifest.checkout(number))
 
     def of(self, manifest: NamespaceManifest) -> NamespaceSnapshot:
-        """Return another version, which shares the tables that are already open."""
+        """Return a version that changes of this one made; it shares the tables that are already open."""
         if manifest is self.manifest:
             return self
-        joined = self._joined if manifest.schema == self.manifest.schema else None
-        return NamespaceSnapshot(self.root, manifest, self.cache, joined)
+        return self._other(manifest, self.shared.for_commit(manifest.table, base=self.manifest.table))
+
+    def _read(self, manifest: NamespaceManifest) -> NamespaceSnapshot:
+        """Return a version that was just read; it shares open tables if it is of the same history."""
+        if manifest is self.manifest:
+            return self
+        return self._other(manifest, self.shared.for_read(manifest.table))
+
+    def _other(self, manifest: NamespaceManifest, shared: SharedCache) -> NamespaceSnapshot:
+        can_share = shared is self.shared and manifest.schema == self.manifest.schema
+        return NamespaceSnapshot(self.root, manifest, shared, self._joined if can_share else None)
 
     def latest_version(self) -> int:
         """Return the number of the newest version."""
@@ -233,7 +244,8 @@ class NamespaceSnapshot:
         def made() -> list[Run]:
             members = members_at(self.root, self.manifest, selected.positions)
             cached_only = len(members) >= limits.many_members
-            return list(self._joined.runs(members, choices, self._opened, cached_only=cached_only))
+            runs = self._joined.runs(self.manifest, members, choices, self._opened, cached_only=cached_only)
+            return list(runs)
 
         runs: Entries[list[Run]] = self._cache_part.entries(CacheKind.MEMBERS)
         key = selected.positions.tobytes(), selected.choices.tobytes()
@@ -277,7 +289,9 @@ class NamespaceSnapshot:
         return self._opened(member).count_rows()
 
     def _counted_rows(self, member: Member) -> int | None:
-        manifest = member.manifest_file().manifest
+        file = member.manifest_file()
+        check_published(self.manifest, file)
+        manifest = file.manifest
         # earlier releases wrote wrong numbers; members with other columns have to be opened
         if manifest.writer_version is None or manifest.schema.fields != self.manifest.schema.columns.fields:
             return None
@@ -341,7 +355,7 @@ class NamespaceSnapshot:
     def _opened(self, member: Member) -> Table:
         key = self._key(member)
         if member.is_pinned:
-            return self._members.get(key, lambda: self._open(member), attrgetter("num_bytes"))
+            return self._members.get(key, lambda: self._open_published(member), attrgetter("num_bytes"))
         members: Entries[Table] = self._cache_part.entries(CacheKind.MEMBERS)
         ref = self._resolved.get(key)
         if ref is None:
@@ -357,6 +371,11 @@ class NamespaceSnapshot:
     def _key(self, member: Member) -> Hashable:
         columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
         return member.folder.path, member.version, member.branch, member.tag, columns
+
+    def _open_published(self, member: Member) -> Table:
+        table = self._open(member)
+        check_published(self.manifest, table.manifest_file)
+        return table
 
     def _open(self, member: Member) -> Table:
         return in_columns_of(self.manifest.schema, member.open(self.cache.part()))

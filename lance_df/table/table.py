@@ -27,6 +27,7 @@ from lance_df.storage.mapped_pages import release_pages
 from lance_df.table.metadata.base_paths import BasePaths
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
+from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.refs import (
     ResolvedRef,
     VersionRef,
@@ -213,6 +214,14 @@ class Table:
             known.mark = source.mark
             return self
         return Table(LATEST.read(source), location=self.location, branch=self.branch, shared=self.shared)
+
+    def is_stored(self) -> bool:
+        """Return whether the store has this version, and not another one of the same number."""
+        try:
+            stored = self.history.open(self.version)
+        except NotFoundError:
+            return False
+        return identity(stored) == identity(self._file)
 
     def followed_by(self, file: ManifestFile) -> Table:
         """Return the version of this branch that was just made, without reading anything."""

@@ -111,6 +111,28 @@ def test_each_member_of_a_namespace_costs_its_manifest_and_its_file(store):
     assert requests() == {"LIST": 3, "GET _versions": 1 + members, "GET data": 1 + members}
 
 
+def test_a_new_version_of_a_namespace_costs_one_look_at_the_former(store):
+    """The folder may have been replaced; see tests/namespace/test_replaced_folders.py."""
+    members = 40
+    table = pa.table({"day": np.arange(members), "value": np.arange(members)})
+    namespace = lance_df.PartitionedNamespace.create(
+        "slow:///made", schema=table.schema, partition_by=[lance_df.partition.identity("day")]
+    )
+    namespace.append(table)
+    ctx = lance_df.connect()
+    lance_df.register(ctx, "t", place := renamed("events"))
+    total = sum(range(members))
+    assert ctx.sql("SELECT sum(value) AS s FROM t").to_pylist() == [{"s": total}]
+    lance_df.PartitionedNamespace.open(place).append(table.slice(3, 1))
+    SlowStore.log.clear()
+    assert ctx.sql("SELECT sum(value) AS s FROM t").to_pylist() == [{"s": total + 3}]
+    found = requests()
+    assert (found["LIST"], found["GET _versions"]) == (1, 3)  # the new version, the former, and the member
+    SlowStore.log.clear()
+    assert ctx.sql("SELECT sum(value) AS s FROM t").to_pylist() == [{"s": total + 3}]
+    assert requests() == LOOK
+
+
 def test_an_append_asks_for_what_a_commit_cannot_do_without(store):
     """The newest version and its manifest; a file; the transaction, and who else committed; the manifest."""
     table = made(4 * 5000)
