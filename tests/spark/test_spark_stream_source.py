@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import shutil
 import sys
 
 import pyarrow as pa
@@ -103,7 +104,7 @@ def test_all_rows_come_first_and_then_what_each_version_adds(target):
     target.append(25, 3)
     assert query.batch() == [25, 26, 27]
     assert query.batch() == []
-    assert query.start == {"version": target.version}
+    assert query.start["version"] == target.version
     assert query.reader.reportLatestOffset() == {"version": target.version}
 
 
@@ -347,3 +348,179 @@ def test_members_without_a_version_have_no_history(tmp_path):
     manifest.update({"read_version": "NULL"}, "object_type = 'table'")
     with pytest.raises(UnsupportedFeatureError, match="without a recorded version"):
         Query(str(tmp_path / "ns"), startingVersion=2).batch()
+
+
+def altered(path, *changes):
+    """Rename columns one after another, as ``old:new``, or change them otherwise."""
+    for change in changes:
+        dataset = lance_df.dataset(path)
+        if isinstance(change, str):
+            old, new = change.split(":")
+            dataset.alter_columns({"path": old, "name": new})
+        else:
+            change(dataset)
+
+
+SWAP = ("a:t", "b:a", "t:b")
+
+
+def cast(path, data_type):
+    return lambda dataset: dataset.alter_columns({"path": path, "data_type": data_type})
+
+
+def drop(column):
+    return lambda dataset: dataset.drop_columns([column])
+
+
+def add(name, data_type):
+    return lambda dataset: dataset.add_columns(pa.schema([(name, data_type)]))
+
+
+def pair(number):
+    return pa.table({"k": [number], "a": [f"A{number}"], "b": [f"B{number}"]})
+
+
+def struct(number):
+    return pa.table({"k": [number], "a": [{"x": number, "y": number}]})
+
+
+def number(value):
+    return pa.table({"k": [value], "a": pa.array([value * 10], pa.int32())})
+
+
+def added_rows(make, path, *changes, **options):
+    """Return the row that version 2 adds, as a stream of the columns after some changes reads it."""
+    lance_df.write_dataset(make(1), path)
+    lance_df.write_dataset(make(2), path, mode="append")
+    altered(path, *changes)
+    source = LanceSource({"path": str(path), "startingversion": "2", **options})
+    reader = source.streamReader(source.schema())
+    start = reader.initialOffset()
+    splits = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    reader = pickle.loads(pickle.dumps(reader))
+    return [row for split in splits for batch in reader.read(split) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("make", "changes", "options", "problem"),
+    [
+        (pair, ["a:c"], {}, "column 'c' is named 'a'"),
+        (pair, SWAP, {}, "column 'b' is named 'a'"),
+        (pair, SWAP, {"columns": "k", "filter": "a = 'B2'"}, "column 'a' is named 'b'"),
+        (pair, SWAP, {"columns": "k", "filter": "upper(a) = 'B2'"}, "column 'a' is named 'b'"),
+        (number, [drop("a"), add("a", pa.int32())], {}, "column 'a' is another one"),
+        (number, [drop("a"), add("a", pa.string())], {}, "column 'a' is another one"),
+        (number, [cast("a", pa.int64()), "a:c"], {}, "column 'c' is named 'a'"),
+        (struct, ["a.y:z"], {}, "column 'a.z' is named 'a.y'"),
+        (struct, [drop("a.y")], {}, "the fields of column 'a' are x, y, not x"),
+        (pair, [add("c", pa.int64())], {"filter": "c IS NULL"}, "no column 'c'"),
+    ],
+)
+def test_columns_that_are_others_in_older_versions_stop_the_stream(tmp_path, make, changes, options, problem):
+    path = tmp_path / "t.lance"
+    with pytest.raises(
+        ColumnNotFoundError, match=rf"t\.lance: version 2.*{problem}.*begin at a later version"
+    ):
+        added_rows(make, path, *changes, **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "changes", "options", "row"),
+    [
+        (pair, ["a:c"], {"columns": "k,b", "filter": "b = 'B2'"}, {"k": 2, "b": "B2"}),
+        (pair, ["a:c", "c:a"], {}, {"k": 2, "a": "A2", "b": "B2"}),
+        (pair, [drop("a"), add("c", pa.int64())], {}, {"k": 2, "b": "B2", "c": None}),
+        (number, [cast("a", pa.int64())], {}, {"k": 2, "a": 20}),
+        (number, [cast("a", pa.int16()), cast("a", pa.int8())], {"filter": "a = 20"}, {"k": 2, "a": 20}),
+        (number, ["a:c", cast("c", pa.int64()), "c:a"], {}, {"k": 2, "a": 20}),
+        (struct, [cast("a.y", pa.int32())], {}, {"k": 2, "a": {"x": 2, "y": 2}}),
+    ],
+)
+def test_columns_that_are_the_same_in_older_versions_are_read(tmp_path, make, changes, options, row):
+    assert added_rows(make, tmp_path / "t.lance", *changes, **options) == [row]
+
+
+def test_values_that_a_cast_column_cannot_hold_name_the_version(tmp_path):
+    def emptied(dataset):
+        dataset.delete("true")
+
+    with pytest.raises(InvalidInputError, match=r"t\.lance: version 2.*'a'.*20000.*begin at a later version"):
+        added_rows(
+            lambda value: number(value * 1000),
+            tmp_path / "t.lance",
+            emptied,
+            cast("a", pa.int8()),
+            skipchangecommits="true",
+        )
+
+
+def test_columns_of_an_overwrite_are_those_of_the_same_names(tmp_path):
+    def overwritten(dataset):
+        data = pa.table({"z": ["z"], "b": ["b"], "k": [3], "a": ["a"]})
+        lance_df.write_dataset(data, dataset.uri, mode="overwrite")
+
+    rows_ = added_rows(pair, tmp_path / "t.lance", overwritten, skipchangecommits="true")
+    assert rows_ == [{"z": None, "b": "B2", "k": 2, "a": "A2"}]
+
+
+def test_columns_that_change_while_a_query_runs(target):
+    query = Query(target.path)
+    query.batch()
+    if target.is_table:
+        altered(target.path, cast("k", pa.int32()))
+        lance_df.write_dataset(
+            rows(10).cast(lance_df.dataset(target.path).schema), target.path, mode="append"
+        )
+        assert query.batch() == [*range(10, 20)]
+        target.opened.cleanup_old_versions(dt.timedelta(0))
+        altered(target.path, "k:t", "s:k", "t:s")
+        lance_df.write_dataset(
+            pa.table({"s": pa.array([1], pa.int32()), "k": ["x"]}), target.path, mode="append"
+        )
+        message = "column 'k' is named 's'"
+    else:
+        target.opened.rename_column("k", "t")
+        target.opened.append(rows(10).rename_columns(["t", "s"]))
+        message = "column 'k' is named 't'"
+    with pytest.raises(ColumnNotFoundError, match=message):
+        query.batch()
+
+
+def recreated(target, *firsts):
+    shutil.rmtree(target.path)
+    again = Target("table" if target.is_table else "namespace", target.path)
+    for first in firsts:
+        again.append(first)
+
+
+@pytest.mark.parametrize("num_later", [0, 1, 3])
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_table_that_was_dropped_and_created_again_is_another_one(target, num_later, is_running):
+    target.append(10)
+    query = Query(target.path)
+    assert query.batch() == [*range(20)]
+    start = query.start
+    recreated(target, *range(100, 100 + 10 * num_later, 10))
+    if not is_running:
+        query = Query(target.path, start=start)
+    with pytest.raises(VersionNotFoundError, match=r"another table; start again with a new checkpoint"):
+        query.batch()
+
+
+def test_a_batch_of_a_table_that_was_created_again_is_not_run_again(target):
+    query = Query(target.path, startingVersion="latest")
+    start = query.reader.initialOffset()
+    target.append(10)
+    end = query.reader.latestOffset(start, ReadAllAvailable())
+    assert query.between(start, end) == [*range(10, 20)]
+    recreated(target, 10)
+    with pytest.raises(VersionNotFoundError, match="another table"):
+        Query(target.path).between(start, end)
+
+
+def test_checkpoints_of_earlier_releases_are_read(target):
+    number_ = target.version
+    target.append(10)
+    assert Query(target.path, start={"version": number_}).batch() == [*range(10, 20)]
+    first = {"version": 0, "begin": target.version, "whole": True}
+    assert Query(target.path, start=first).batch() == [*range(20)]
