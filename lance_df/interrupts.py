@@ -3,6 +3,8 @@
 Python raises `KeyboardInterrupt` in the main thread between any two instructions, and again each time the
 user presses Ctrl-C. Other threads are not interrupted; they must check whether to stop.
 
+What cannot be undone any more is noted on the exception; see `note_if_interrupted`.
+
 During a write, a call of DataFusion or a command of the shell, the handler of SIGINT is `_handle`, which
 calls the former handler, or postpones that.
 """
@@ -64,6 +66,8 @@ class _Signals:
         When waiting for an import ends; None if none is waited for.
     error, num_errors, time_of_error
         The last exception that the former handler raised, their number, and the time of the last one.
+    notes
+        Return what to note on an exception that ends the outermost block; see `note_if_interrupted`.
     """
 
     def __init__(self) -> None:
@@ -77,6 +81,7 @@ class _Signals:
         self.error: BaseException | None = None
         self.num_errors = 0
         self.time_of_error = float("-inf")
+        self.notes: list[Callable[[], str | None]] = []
 
 
 _signals: Final = _Signals()
@@ -149,13 +154,39 @@ def _handled(*, raises_once: bool = False) -> Iterator[bool]:
                 _signals.time_of_error = float("-inf")
                 _signals.num_imports = _num_imports(sys._getframe())
                 _signals.ends_import = None
+                _signals.notes = []
                 _native.signal(_SIGINT, _handle)
             _signals.raises_once = raises_once or (outer and not is_outermost)
             yield True
         finally:
             restore()
+    except BaseException as err:
+        if is_outermost and not isinstance(err, Exception):
+            _add_notes(err)
+        raise
     finally:  # again, in case an interrupt came before it was done
         restore()
+        if is_outermost:
+            _signals.notes = []
+
+
+def _add_notes(error: BaseException) -> None:
+    for note in _signals.notes:
+        text = note()
+        if text is not None and text not in getattr(error, "__notes__", ()):
+            error.add_note(text)
+
+
+def note_if_interrupted(note: Callable[[], str | None]) -> None:
+    """Note something on the exception if the outermost block of this module is interrupted after all.
+
+    Parameters
+    ----------
+    note
+        Called then; returns the text, or None if there is nothing to note.
+    """
+    if is_main() and _native.getsignal(_SIGINT) is _handle:
+        _signals.notes.append(note)
 
 
 @contextmanager

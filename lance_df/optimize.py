@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from lance_df.errors import InvalidInputError
 from lance_df.format.operations import RewriteGroup
 from lance_df.fragment import FragmentMetadata
+from lance_df.interrupts import interrupted_once
 from lance_df.records import dataclass
 from lance_df.table.maintenance.compaction import commit_rewrites, compact, rewrite, with_extended_indices
 from lance_df.table.maintenance.compaction_options import CompactionOptions, compaction_options
@@ -208,9 +209,10 @@ class Compaction:
         RetryableConflictError
             Other writers changed rows of the fragments in the meantime. Nothing is left behind.
         """
-        table, groups = compact(dataset._table, compaction_options(dataset._table, options or {}))
-        if groups:
-            dataset._follow(table)
+        with interrupted_once():
+            table, groups = compact(dataset._table, compaction_options(dataset._table, options or {}))
+            if groups:
+                dataset._follow(table)
         return CompactionMetrics._of(groups)
 
     @staticmethod
@@ -266,8 +268,9 @@ class Compaction:
             )
             for result in rewrites
         ]
-        compacted = commit_rewrites(table, groups)
-        dataset._follow(with_extended_indices(table, compacted, groups))
+        with interrupted_once():
+            compacted = commit_rewrites(table, groups)
+            dataset._follow(with_extended_indices(table, compacted, groups))
         return CompactionMetrics._of(groups)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from lance_df.arguments import checked_flag, checked_mapping
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.interrupts import interrupted_once
 from lance_df.namespace.directory.folders import holds_table
 from lance_df.operations import LANCE_COMMIT_MESSAGE_KEY
 from lance_df.progress import ReportedProgress
@@ -248,15 +249,16 @@ def write_dataset(
         options = dataclasses.replace(options, external_store=target.external_store)
     if lock is not None:
         options = dataclasses.replace(options, commit_options=CommitOptions(lock=lock))
-    file = write_table(target.location, data_schema, batches, mode=mode, options=options)
-    if is_in_memory:
-        from lance_df.storage.memory import publish_store
+    with interrupted_once():
+        file = write_table(target.location, data_schema, batches, mode=mode, options=options)
+        if is_in_memory:
+            from lance_df.storage.memory import publish_store
 
-        publish_store(target.location)
-    made = table_at(target, file) if known is None else known.followed_by(file)
-    made = made if lock is None else made.locked_by(lock)
-    auto_cleanup(made)
-    return LanceDataset._of(made, name, storage_options, None)
+            publish_store(target.location)
+        made = table_at(target, file) if known is None else known.followed_by(file)
+        made = made if lock is None else made.locked_by(lock)
+        auto_cleanup(made)
+        return LanceDataset._of(made, name, storage_options, None)
 
 
 def _refuse(**arguments: object) -> None:

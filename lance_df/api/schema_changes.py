@@ -14,7 +14,7 @@ from lance_df.api.transforms import open_transform
 from lance_df.arguments import checked_flag, checked_mapping, checked_names, checked_text
 from lance_df.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
 from lance_df.format.operations import UpdateConfig
-from lance_df.interrupts import imports_finished
+from lance_df.interrupts import imports_finished, interrupted_once
 from lance_df.table.evolution.add_columns import columns_added, null_columns
 from lance_df.table.evolution.alter_columns import Alteration, columns_altered
 from lance_df.table.evolution.column_files import data_version
@@ -23,6 +23,7 @@ from lance_df.table.evolution.join import Lookup
 from lance_df.table.evolution.live_rows import read_keys
 from lance_df.table.evolution.metadata import field_metadata_update, map_update
 from lance_df.table.maintenance.zone_map_casts import with_zone_maps_of_casts
+from lance_df.table.metadata.missing_files import check_same_table
 from lance_df.table.reading.batches import source_closed
 
 if TYPE_CHECKING:
@@ -148,11 +149,12 @@ class SchemaChanges(DatasetBase):
             A column whose type changes has an index other than a zone map.
         """
         before = self._table
-        with columns_altered(before, [as_alteration(each) for each in alterations]) as operation:
-            self._commit(operation)
-        after = with_zone_maps_of_casts(before, self._table)
-        if after is not self._table:
-            self._follow(after)
+        with interrupted_once():
+            with columns_altered(before, [as_alteration(each) for each in alterations]) as operation:
+                self._commit(operation)
+            after = with_zone_maps_of_casts(before, self._table)
+            if after is not self._table:
+                self._follow(after)
 
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
@@ -205,7 +207,9 @@ class SchemaChanges(DatasetBase):
         except IncompatibleConflictError as err:
             if not isinstance(err.__cause__, NotFoundError):
                 raise
-            self._table = self._table.latest()
+            latest = self._table.latest()
+            check_same_table(self._table, latest.manifest_file)
+            self._table = latest
             self._commit(operation)
 
     def update_metadata(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:

@@ -123,8 +123,9 @@ class NewMembers:
         file = location / VERSIONS_DIR / NamingScheme.V2.file_name(version)
         data, _ = make_manifest_file(file.uri, state, transaction.serialize())
         look = partial(is_absent, file, data) if file.is_local else None
-        what = f"{location.uri}: version {version}"
-        with publishing(state.manifest, state.indices, what, is_absent=look) as attempt:
+        with publishing(
+            state.manifest, state.indices, location.uri, transaction.uuid, is_part=True, is_absent=look
+        ) as attempt:
             if location.is_local:
                 attempt.is_published = unsynced.create(file, data)
             else:

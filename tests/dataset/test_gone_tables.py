@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -175,6 +176,38 @@ def test_writes_to_a_table_that_was_created_again(
     assert sorted(path.rglob("*")) == files
     other.checkout_latest()
     assert (other.version, other.to_table()["a"].to_pylist()) == (num_versions, [777] * num_versions)
+
+
+@pytest.mark.parametrize("change", [*WRITES, "config", "delete"])
+@pytest.mark.parametrize("first", ["later", "at the same version"])
+def test_changes_of_a_branch_that_was_created_again_without_the_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, first: str
+) -> None:
+    """It starts after the version that was opened; or it had such a version, which was cleaned up."""
+    main = lance_df.write_dataset(ROWS, tmp_path / "t.lance")
+    data = main.create_branch("b")
+    data.insert(ROWS)
+    main.branches.delete("b")
+    if first == "later":
+        main.insert(OTHER)
+        main.insert(OTHER)
+    else:
+        later = time.time() + 60
+        monkeypatch.setattr(time, "time", lambda: later)
+    other = main.create_branch("b")
+    other.insert(OTHER)
+    other.insert(OTHER)
+    other.cleanup_old_versions(retain_versions=1, delete_unverified=True)
+    version, num_rows = other.version, other.count_rows()
+    changes: dict[str, Callable[[LanceDataset], object]] = {
+        **WRITES,
+        "config": lambda data: data.update_config({"k": "v"}),
+        "delete": lambda data: data.delete("a = 1"),
+    }
+    with pytest.raises(IncompatibleConflictError, match="created again after version 2 was opened"):
+        changes[change](data)
+    other.checkout_latest()
+    assert (other.version, other.count_rows()) == (version, num_rows)
 
 
 @pytest.mark.parametrize("write", WRITES)

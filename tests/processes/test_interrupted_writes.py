@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +15,10 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+import lance_df.engine.statements.run as run_module
+import lance_df.table.maintenance.auto_cleanup as auto_cleanup_module
+from lance_df.namespace.changes.publish import PublishingLine, Waiting
+from lance_df.table.commit.committer import Committer
 from tools.leftover_files import leftovers
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -164,6 +169,100 @@ def test_an_interrupt_at_any_line(tmp_path: Path, kind: str, name: str) -> None:
         check(path)
         shutil.rmtree(path.parent)
     assert num_interrupted > SAMPLES // 2
+
+
+def columns_altered(path: Path) -> None:
+    lance_df.dataset(path).alter_columns({"path": "b", "data_type": pa.int32()})
+
+
+def statement(text: str) -> Callable[[Path], Any]:
+    return lambda path: lance_df.connect(path.parent).sql(text)
+
+
+COMMITS: dict[str, Callable[[Path], Any]] = {
+    **{name: TABLE[name] for name in ("append", "delete", "update", "merge_insert", "add_columns")},
+    "config": lambda path: lance_df.dataset(path).update_config({"k": "v"}),
+    "create_index": lambda path: lance_df.dataset(path).create_scalar_index("a", "BTREE"),
+    "alter_columns": columns_altered,
+    "insert": statement("INSERT INTO t VALUES (1, 2)"),
+    "alter": statement("ALTER TABLE t ADD COLUMN c BIGINT"),
+    "create as": lambda path: lance_df.connect(path.parent).sql("CREATE TABLE c AS SELECT 1 AS a"),
+    "namespace": NAMESPACE["append"],
+}
+
+
+MOMENTS: dict[str, tuple[Any, str]] = {
+    "hint": (Committer, "_write_hint"),
+    "unchanged": (Committer, "_is_unchanged"),
+    "cleanup": (auto_cleanup_module, "cleanup"),
+    "count": (run_module, "LanceDataFrame"),
+}
+
+
+NEW = ("create as", "namespace")  # tables without automatic cleanup
+INTERRUPTED = [
+    *(("hint", name) for name in COMMITS),
+    *(("unchanged", name) for name in COMMITS if name != "create as"),
+    *(("cleanup", name) for name in COMMITS if name not in NEW),
+    *(("count", name) for name in ("insert", "alter", "create as")),
+]
+
+
+@pytest.mark.parametrize(("moment", "name"), INTERRUPTED)
+def test_a_note_tells_that_the_version_was_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, moment: str
+) -> None:
+    path = tmp_path / "t.lance"
+    (make_namespace if name == "namespace" else make_table)(path)
+    if name != "namespace":
+        config = {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"}
+        lance_df.dataset(path).update_config(config)
+    owner, method = MOMENTS[moment]
+    former = getattr(owner, method)
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        uri = getattr(getattr(arguments[0], "location", None), "uri", str(path / "__manifest"))
+        if name != "namespace" or uri.endswith("__manifest"):
+            signal.raise_signal(signal.SIGINT)
+        return former(*arguments, **options)
+
+    monkeypatch.setattr(owner, method, interrupted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        COMMITS[name](path)
+    monkeypatch.undo()
+    where = {"create as": path.with_name("c.lance"), "namespace": path / "__manifest"}.get(name, path)
+    version = lance_df.dataset(where).version
+    note = f"{where}: version {version} was published before the call was interrupted"
+    assert raised.value.__notes__ == [note]
+
+
+@pytest.mark.parametrize("outcome", ["published", "refused"])
+def test_a_note_on_a_version_that_another_thread_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: str
+) -> None:
+    path = tmp_path / "t"
+    make_namespace(path)
+    root = lance_df.PartitionedNamespace.open(path)
+    former = PublishingLine._publish_waiting
+
+    def elsewhere(line: PublishingLine) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(former, line).result()
+
+    monkeypatch.setattr(PublishingLine, "_publish_waiting", elsewhere)
+    if outcome == "published":
+        monkeypatch.setattr(Waiting, "outcome", lambda _: signal.raise_signal(signal.SIGINT))
+    else:
+        monkeypatch.setattr(PublishingLine, "_publish_waiting", lambda _: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt) as raised:
+        root.append(rows(100, 9, 5))
+    monkeypatch.undo()
+    version = lance_df.dataset(path / "__manifest").version
+    note = f"{path / '__manifest'}: version {version} was published before the call was interrupted"
+    assert getattr(raised.value, "__notes__", []) == ([note] if outcome == "published" else [])
+    assert lance_df.PartitionedNamespace.open(path).to_table().num_rows == (
+        69 if outcome == "published" else 60
+    )
 
 
 def tmp_path_warm(first: Path, folder: Path) -> Path:

@@ -16,6 +16,7 @@ from lance_df.engine.tables.names import names_of
 from lance_df.engine.tables.source import TableSource
 from lance_df.engine.tables.version_text import VERSION_MARK
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.interrupts import interrupted_once
 from lance_df.sql.changes import (
     Change,
     CreateTable,
@@ -44,6 +45,7 @@ _MAKE_OR_DROP: Final = frozenset({Verb.CREATE, Verb.DROP})
 _DEFINITIONS: Final = frozenset({Verb.CREATE, Verb.DROP, Verb.ALTER})
 
 
+@interrupted_once()
 def run_change(
     session: LanceSession, text: str, options: SQLOptions | None, parameters: Parameters
 ) -> LanceDataFrame | None:

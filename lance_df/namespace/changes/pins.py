@@ -9,6 +9,7 @@ Spec: partitioning, "Read Behavior".
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 # Commits of other programs after this many attempts are not published.
 _MAX_ATTEMPTS: Final = 10
+# It changes nothing for readers.
+_PIN: Final = replace(STRICT, is_part=True)
 
 
 class NeedsPinsError(Exception):
@@ -66,7 +69,7 @@ def with_pins(root: Location, manifest: NamespaceManifest, members: Sequence[Mem
     missing = [field for field in READ_FIELDS if field.name not in known]
     if missing:
         operation = null_columns(manifest.table, pa.schema(missing))
-        manifest = NamespaceManifest(commit_change(manifest.table, operation, rows=NO_ROWS, options=STRICT))
+        manifest = NamespaceManifest(commit_change(manifest.table, operation, rows=NO_ROWS, options=_PIN))
     if not members:
         return manifest
     tables = map_reads(lambda member: member.open(), members, where=root)
@@ -93,7 +96,7 @@ def with_pins(root: Location, manifest: NamespaceManifest, members: Sequence[Mem
 
 def _published(manifest: NamespaceManifest, pins: Sequence[_Pin]) -> NamespaceManifest:
     versions = {member.object_id: table.version for member, table in pins}
-    return manifest.changed(manifest.table.arrow_schema.empty_table(), versions)
+    return manifest.changed(manifest.table.arrow_schema.empty_table(), versions, options=_PIN)
 
 
 def _followed(pin: _Pin) -> _Pin | None:

@@ -22,7 +22,7 @@ from lance_df.errors import (
     RetryableConflictError,
 )
 from lance_df.forks import after_fork_in_child, new_lock
-from lance_df.interrupts import interrupted_once, undisturbed, workers
+from lance_df.interrupts import interrupted_once, note_if_interrupted, undisturbed, workers
 from lance_df.namespace.changes.draft import Draft, NeedsSeparateDraftError
 from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.manifest_table import STRICT
@@ -261,6 +261,9 @@ class PublishingLine:
                 with self._publishes:
                     if not waiting.is_done:
                         self._publish_waiting()
+            # another thread may have published it
+            for attempt in waiting.attempts:
+                note_if_interrupted(attempt.note)
         except BaseException as err:
             self._withdraw(waiting, err)
             raise

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 _ATTEMPTS: Final = 50
-DETACHED: Final = CommitOptions(detached=True)
+DETACHED: Final = CommitOptions(detached=True, is_part=True)
 
 
 def with_changed_columns(

@@ -346,9 +346,14 @@ class Committer:
         is_attached = not manifest.version & DETACHED
         external_store = self._external_store if is_attached else None
         look = partial(is_absent, name, data) if external_store is None and name.is_local else None
-        what = f"{self.location.uri}: transaction {transaction.uuid}"
         with publishing(
-            manifest, state.indices, what, is_absent=look, attempts=self._options.attempts
+            manifest,
+            state.indices,
+            self.location.uri,
+            transaction.uuid,
+            is_part=self._options.is_part,
+            is_absent=look,
+            attempts=self._options.attempts,
         ) as self._attempt:
             attempt = self._attempt
             attempt.is_published = publish_manifest(

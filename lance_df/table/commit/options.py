@@ -46,7 +46,8 @@ class CommitOptions:
     properties
         Stored with the transaction, in addition to its own.
     is_part
-        Whether a later commit makes this one visible; then it is logged at level DEBUG.
+        Whether a later commit makes this one visible; then it is logged at level DEBUG, and an interrupt has
+        no note on it.
     attempts
         A list to which each attempt to publish is appended before it begins.
     clock_ns, monotonic, sleep, jitter

@@ -14,8 +14,10 @@ import warnings
 from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError, LanceError
+from lance_df.interrupts import interrupted_once, note_if_interrupted
 from lance_df.table.maintenance.cleanup import cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
+from lance_df.table.writing.uncommitted import note_of_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +65,9 @@ def auto_cleanup(table: Table) -> CleanupStats | None:
         interval = _number(config, "interval")
         if interval and table.version % interval:
             return None  # an interval of 0 means every version
-        return cleanup(table, _policy(config, pinned=frozenset({table.version - 1})))
+        with interrupted_once():
+            note_if_interrupted(lambda: note_of_version(table.uri, table.version))
+            return cleanup(table, _policy(config, pinned=frozenset({table.version - 1})))
     except LanceError as err:
         message = (
             f"{table.uri}: version {table.version} was committed, but removing old versions failed: {err}"

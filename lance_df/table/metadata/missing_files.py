@@ -20,7 +20,7 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.table.metadata.manifest_io import identity
-from lance_df.table.metadata.refs import branch_file
+from lance_df.table.metadata.refs import branch_file, read_branch
 from lance_df.table.metadata.removal_notices import is_announced
 from lance_df.table.metadata.versions import DETACHED
 from lance_df.table.parallel import map_reads
@@ -72,6 +72,8 @@ def gone(version: Table) -> VersionNotFoundError | None:
     try:
         now = version.history.open(version.version)
     except VersionNotFoundError:
+        if _is_of_other_branch(version):
+            return VersionNotFoundError(_created_again(version))
         return VersionNotFoundError(
             f"{version.uri}: version {version.version} was cleaned up; open the table again"
         )
@@ -85,8 +87,8 @@ def gone(version: Table) -> VersionNotFoundError | None:
 def check_same_table(known: Table, latest: ManifestFile) -> None:
     """Check that the newest version comes from a known one, not from another table at the same location.
 
-    This costs a request only if the known version is not the newest. If it was cleaned up, they cannot be
-    compared.
+    This costs a request only if the known version is not the newest. If it no longer exists, they cannot be
+    compared; then it is only checked whether the branch is too new to have had it, which costs one more.
 
     Raises
     ------
@@ -95,13 +97,15 @@ def check_same_table(known: Table, latest: ManifestFile) -> None:
     """
     if known.version & DETACHED:
         return
-    now = latest
+    now: ManifestFile | None = latest
     if latest.manifest.version > known.version:
+        now = None
         try:
             now = known.history.open(known.version)
         except VersionNotFoundError:
-            return
-    if identity(now) != identity(known.manifest_file):
+            if not _is_of_other_branch(known):
+                return
+    if now is None or identity(now) != identity(known.manifest_file):
         raise IncompatibleConflictError(f"{_created_again(known)}; nothing was written")
 
 
@@ -147,6 +151,20 @@ def _created_again(version: Table) -> str:
     return (
         f"{version.uri}: {_dropped(version)} and created again after version {version.version} was opened; "
         "open the table again"
+    )
+
+
+def _is_of_other_branch(version: Table) -> bool:
+    """Whether a version is older than the branch that has its name now, or that branch was deleted."""
+    if version.branch is None:
+        return False
+    try:
+        branch = read_branch(version.shared.root, version.branch)
+    except VersionNotFoundError:
+        return True
+    committed = version.manifest.timestamp_ns
+    return branch.parent_version > version.version or (
+        committed is not None and branch.created_at > committed // 10**9
     )
 
 

@@ -16,7 +16,7 @@ from weakref import ref
 
 from lance_df.errors import CommitStateUnknownError, LanceError
 from lance_df.forks import new_lock
-from lance_df.interrupts import interrupted_once, undisturbed
+from lance_df.interrupts import interrupted_once, note_if_interrupted, undisturbed
 
 if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata, Manifest
@@ -26,17 +26,30 @@ if TYPE_CHECKING:
 class Attempt:
     """A version that is being published.
 
+    Parameters
+    ----------
+    uri, transaction
+        For messages; see `publishing`.
+
     Attributes
     ----------
     is_published, is_refused
         The outcome. If neither is True, it is unknown.
     """
 
-    __slots__ = ("_indices", "_manifest", "is_published", "is_refused")
+    __slots__ = ("_indices", "_manifest", "_transaction", "_uri", "is_published", "is_refused")
 
-    def __init__(self, manifest: Manifest, indices: Iterable[IndexMetadata]) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        indices: Iterable[IndexMetadata],
+        uri: str = "",
+        transaction: str = "",
+    ) -> None:
+        self._uri = uri
         self._manifest = manifest
         self._indices = indices
+        self._transaction = transaction
         self.is_published = False
         self.is_refused = False
 
@@ -50,6 +63,24 @@ class Attempt:
                 yield fragment.deletion_file.name(fragment.id)
         for index in self._indices:
             yield str(index.uuid)
+
+    def describe(self) -> str:
+        """Describe an attempt that was not refused, after an interrupt or an unexpected error."""
+        if self.is_published:
+            return note_of_version(self._uri, self._manifest.version)
+        return (
+            f"{self._uri}: version {self._manifest.version} (transaction {self._transaction}) was "
+            "interrupted while it was published; check the table before trying again"
+        )
+
+    def note(self) -> str | None:
+        """Return the note for an interrupt; None if there is no version."""
+        return None if self.is_refused else self.describe()
+
+
+def note_of_version(uri: str, version: int) -> str:
+    """Return the note for an interrupt after a version was published."""
+    return f"{uri}: version {version} was published before the call was interrupted"
 
 
 class UncommittedFiles:
@@ -142,8 +173,10 @@ def uncommitted_files() -> Iterator[UncommittedFiles]:
 def publishing(
     manifest: Manifest,
     indices: Iterable[IndexMetadata],
-    what: str,
+    uri: str,
+    transaction: str,
     *,
+    is_part: bool = False,
     is_absent: Callable[[], bool] | None = None,
     attempts: list[Attempt] | None = None,
 ) -> Iterator[Attempt]:
@@ -151,8 +184,10 @@ def publishing(
 
     Parameters
     ----------
-    what
-        The version, for messages.
+    uri, transaction
+        The table and the id of the transaction, for messages.
+    is_part
+        Whether a later commit makes this one visible.
     is_absent
         Returns whether the version certainly was not made and will not be; called after an interrupt, if the
         store can answer this.
@@ -164,7 +199,9 @@ def publishing(
     CommitStateUnknownError
         The attempt failed with an unexpected error.
     """
-    attempt = Attempt(manifest, indices)
+    attempt = Attempt(manifest, indices, uri, transaction)
+    if not is_part:
+        note_if_interrupted(attempt.note)
     if attempts is not None:
         attempts.append(attempt)
     try:
@@ -179,13 +216,8 @@ def publishing(
         raise
     except BaseException as err:
         undisturbed(partial(_look, attempt, is_absent))
-        if attempt.is_refused:
-            raise
-        state = "it was published" if attempt.is_published else "check the table before trying again"
-        unknown = f"{what} was interrupted while it was published; {state}"
-        if isinstance(err, Exception):
-            raise CommitStateUnknownError(unknown) from err
-        err.add_note(unknown)
+        if isinstance(err, Exception) and not attempt.is_refused:
+            raise CommitStateUnknownError(attempt.describe()) from err
         raise
 
 
