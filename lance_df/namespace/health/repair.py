@@ -31,8 +31,14 @@ from lance_df.namespace.health.check_rows import missing_specs
 from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
 from lance_df.namespace.health.examined_tables import examine
 from lance_df.namespace.health.judged_rows import bad_ids
+from lance_df.namespace.health.locations import attach_folders, with_locations
 from lance_df.namespace.health.old_columns import has_old_columns, with_columns
-from lance_df.namespace.health.orphans import ORPHAN_AGE, lost_folders, remove_orphans
+from lance_df.namespace.health.orphans import (
+    ORPHAN_AGE,
+    UnknownFolderError,
+    lost_folders,
+    remove_orphans,
+)
 from lance_df.namespace.health.rebuild import Rebuild
 from lance_df.namespace.health.recalled_rows import bring_back, recall
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind, RepairReport, changes
@@ -126,18 +132,22 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
     table = open_manifest_table(root)
     check_writable(table)
     survey, metadata = _with_metadata(with_base_columns(Survey.of(root, table)))
-    if survey.specs is None or survey.schema is None:
+    specs, schema = survey.specs, survey.schema
+    if specs is None or schema is None:
         worst = survey.problems[0]
         raise CorruptDataError(
             f"{table.uri}: the metadata key {worst.subject} cannot be read, and no older version has it: "
             f"{worst.found}"
         )
     actions = [RepairAction(RepairKind.METADATA, key, "as it was") for key in metadata]
+    survey, corrected = with_locations(survey)
+    actions += corrected
     if survey.lost:
         names = ", ".join(each.name for each in survey.missing)
         actions.append(RepairAction(RepairKind.COLUMNS, table.uri, names))
-    rebuild = Rebuild.of(survey, survey.specs, survey.schema, spread)
+    rebuild = Rebuild.of(survey, specs, schema, spread)
     _recall(survey, rebuild)
+    attach_folders(rebuild)
     examine(rebuild, spread)
     add_namespaces(rebuild)
     set_aside(rebuild)
@@ -149,8 +159,8 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
         actions += _missing(survey, rows)
     if options.publish_newer:
         rows = _with_newer(survey, rows, actions, spread)
-    rows = _with_columns(survey, survey.schema, rows, actions, options)
-    rows, emptied = _with_twins_joined(survey, survey.specs, survey.schema, rows, actions, options)
+    rows = _with_columns(survey, schema, rows, actions, options)
+    rows, emptied = _with_twins_joined(survey, specs, schema, rows, actions, options)
     done = len(rebuild.actions)
     is_empty = partial(_is_empty, survey.root, rows)
     rows = set_aside_twins(rebuild, rows, lambda name: name in emptied or is_empty(name))
@@ -201,7 +211,7 @@ def _recall(survey: Survey, rebuild: Rebuild) -> None:
         if not older.is_whole:
             continue
         try:
-            rows = older.rows()
+            rows = with_locations(older)[0].rows()
         except LanceError:  # an interrupted clean-up has removed its files
             continue
         known = rows.filter(is_spec_row(rows))
@@ -424,7 +434,10 @@ def _schema(survey: Survey, columns: pa.Schema) -> Schema:
 
 
 def _removed(root: Location, options: RepairOptions) -> list[RepairAction]:
-    orphans = remove_orphans(root, older_than=options.older_than, dry_run=options.dry_run)
+    try:
+        orphans = remove_orphans(root, older_than=options.older_than, dry_run=options.dry_run)
+    except UnknownFolderError as err:
+        return [RepairAction(RepairKind.NOT_REMOVED, root.uri, str(err))]
     return [
         RepairAction(RepairKind.REMOVED, each.folder.name, f"{each.num_bytes:,} bytes") for each in orphans
     ]
