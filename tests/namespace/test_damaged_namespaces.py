@@ -2,6 +2,7 @@
 
 import collections
 import datetime as dt
+import json
 import shutil
 
 import lance
@@ -106,6 +107,18 @@ def metadata(**values):
     return lambda root: lance.dataset(root / "__manifest").update_metadata(values)
 
 
+def json_edited(key, change):
+    """Another program has changed a JSON text of the metadata."""
+
+    def damage(root):
+        manifest = lance.dataset(root / "__manifest")
+        data = json.loads(manifest.metadata[key])
+        change(data["fields"])
+        manifest.update_metadata({key: json.dumps(data)})
+
+    return damage
+
+
 def elsewhere(row):
     return row["object_id"].replace("v1$", "v1$zzzz", 1)[:7] + row["object_id"][7:]
 
@@ -158,7 +171,16 @@ DAMAGE = {
     "no spec 1": metadata(partition_spec_v1=None),
     "no spec 2": metadata(partition_spec_v2=None),
     "a broken spec": metadata(partition_spec_v2="{"),
+    "a spec of another order": json_edited("partition_spec_v1", lambda fields: fields.reverse()),
+    "a spec without its last field": json_edited("partition_spec_v1", lambda fields: fields.pop()),
+    "a spec without its first field": json_edited("partition_spec_v1", lambda fields: fields.pop(0)),
+    "a spec of another type": json_edited(
+        "partition_spec_v1", lambda fields: fields[1].update(result_type={"type": "large_utf8"})
+    ),
     "no schema": metadata(schema=None),
+    "a schema with two columns of one name": json_edited(
+        "schema", lambda fields: fields[0].update(name="kind")
+    ),
     "no column": lambda root: lance.dataset(root / "__manifest").drop_columns(["partition_field_day_year"]),
     "a column of another type": retyped,
     "no object_id": without("object_id"),

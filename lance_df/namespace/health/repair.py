@@ -8,6 +8,7 @@ computed from the newest version and published in one commit.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -27,9 +28,10 @@ from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.added_namespaces import add_namespaces
 from lance_df.namespace.health.base_columns import with_base_columns
 from lance_df.namespace.health.check_members import MemberRow, differing_values, member_rows, pinned_table
-from lance_df.namespace.health.check_rows import missing_specs
+from lance_df.namespace.health.check_rows import check_rows, missing_specs
 from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
 from lance_df.namespace.health.examined_tables import examine
+from lance_df.namespace.health.findings import ProblemKind, Severity
 from lance_df.namespace.health.judged_rows import bad_ids
 from lance_df.namespace.health.locations import attach_folders, with_locations
 from lance_df.namespace.health.old_columns import has_old_columns, with_columns
@@ -50,6 +52,7 @@ from lance_df.namespace.manifest_table import READ_FIELDS, STRICT, TABLE, manife
 from lance_df.namespace.object_account import check_none_lost
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
+from lance_df.namespace.spec.promotion import is_widening
 from lance_df.records import dataclass
 from lance_df.storage.listing import scan_folder
 from lance_df.table.changes.writing import rows_written
@@ -185,7 +188,7 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
     is_good = survey.specs is not None and survey.schema is not None
     lacking = missing_specs(survey, survey.rows()) if is_good else set()
     if is_good and not lacking:
-        return survey, {}
+        return _with_past_specs(survey)
     for older in older_surveys(survey):
         if older.specs is None or older.schema is None:
             continue
@@ -204,15 +207,47 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
     return survey, {}
 
 
+def _with_past_specs(survey: Survey) -> tuple[Survey, dict[str, str]]:
+    """Return a version with the specs of an older version, if its rows agree better with these.
+
+    Only the types of a spec version may change, and the columns change with them.
+    """
+    number = _num_contradictions(survey)
+    metadata = survey.table.manifest.table_metadata
+    for older in older_surveys(survey) if number else ():
+        if older.specs is None or survey.specs is None:
+            continue
+        past = {
+            spec.key: older.table.manifest.table_metadata[spec.key]
+            for spec in older.specs
+            if survey.specs.version(spec.id) not in (None, spec)
+        }
+        if not past:
+            continue
+        restored = with_base_columns(Survey.of(survey.root, survey.table, {**metadata, **past}))
+        if restored.is_whole and _num_contradictions(restored) < number:
+            return restored, past
+    return survey, {}
+
+
+def _num_contradictions(survey: Survey) -> float:
+    """Return how many rows contradict the specs; infinite if there are other columns than in the specs."""
+    if survey.lost:
+        return math.inf
+    kinds = (ProblemKind.NAME, ProblemKind.VALUES)
+    problems = check_rows(survey, survey.rows())
+    return sum(each.kind in kinds and each.severity is Severity.ERROR for each in problems)
+
+
 def _recall(survey: Survey, rebuild: Rebuild) -> None:
     """Restore open rows, and rows of missing tables, from older versions."""
     lost = lost_folders(survey, rebuild.all_rows())
     for older in older_surveys(survey) if lost or len(rebuild.open) else ():
-        if not older.is_whole:
+        if not (older.is_whole and _same_specs(older.specs, rebuild.specs)):
             continue
         try:
-            rows = with_locations(older)[0].rows()
-        except LanceError:  # an interrupted clean-up has removed its files
+            rows = _in_types_of(rebuild.columns, with_locations(older)[0].rows())
+        except (LanceError, pa.ArrowInvalid):  # an interrupted clean-up has removed its files
             continue
         known = rows.filter(is_spec_row(rows))
         is_hidden = False
@@ -228,6 +263,30 @@ def _recall(survey: Survey, rebuild: Rebuild) -> None:
         if not (lost or is_hidden):
             # rows that the newest intact version does not have were added later
             return
+
+
+def _same_specs(older: PartitionSpecs | None, specs: PartitionSpecs) -> bool:
+    """Whether spec versions have the same fields, so that values can be taken from an older version.
+
+    Types may have been widened since.
+    """
+    for spec in specs:
+        past = None if older is None else older.version(spec.id)
+        if past is None:
+            continue
+        if [(each.field_id, each.definition) for each in past.fields] != [
+            (each.field_id, each.definition) for each in spec.fields
+        ]:
+            return False
+        pairs = zip(past.fields, spec.fields, strict=True)
+        if not all(is_widening(old.result_type, new.result_type) for old, new in pairs):
+            return False
+    return True
+
+
+def _in_types_of(schema: pa.Schema, rows: pa.Table) -> pa.Table:
+    types = {each.name: each.type for each in schema}
+    return rows.cast(pa.schema([each.with_type(types.get(each.name, each.type)) for each in rows.schema]))
 
 
 def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
