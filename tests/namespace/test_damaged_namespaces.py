@@ -436,6 +436,20 @@ def test_a_table_outside_the_specs_is_no_member(whole, root, name):
     assert PartitionedNamespace.repair(root).actions == ()
 
 
+def test_a_contradiction_that_nothing_resolves_is_left(tmp_path):
+    """The source column is dropped, so the tables do not show which of two rows is wrong."""
+    namespace = PartitionedNamespace.create(tmp_path, ROWS.schema, ["kind"])
+    namespace.append(ROWS)
+    namespace.drop_columns(["kind"])
+    updated("object_type = 'namespace' AND partition_field_kind = 'a'", partition_field_kind="'z'")(tmp_path)
+    version = lance.dataset(tmp_path / "__manifest").version
+    for is_dry_run in (True, False, False):
+        report = PartitionedNamespace.repair(tmp_path, dry_run=is_dry_run)
+        assert not report.changes
+        assert [action.kind for action in report.actions] == [RepairKind.LEFT]
+        assert lance.dataset(tmp_path / "__manifest").version == version
+
+
 def test_version_0_is_no_new_table(root):
     edited(read_version=0)(root)
     with pytest.raises(CorruptDataError, match="names version 0"):

@@ -143,6 +143,7 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
             f"{worst.found}"
         )
     actions = [RepairAction(RepairKind.METADATA, key, "as it was") for key in metadata]
+    before = survey
     survey, corrected = with_locations(survey)
     actions += corrected
     if survey.lost:
@@ -171,10 +172,29 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
     if _has_members(survey.rows()) and not _has_members(rows):
         text = "no table is left in the namespace; see the reasons above. A query of it returns no rows"
         actions.append(RepairAction(RepairKind.EMPTY, root.uri, text))
+    is_repair = bool(metadata or survey.lost)
+    if changes(actions) and not is_repair and _equal(before.rows(), rows):
+        actions = [action for action in actions if not changes([action])]
+        actions += _left(survey, rows)
     if options.dry_run or not changes(actions):
         return table.version, actions
     _check_objects(survey, rows, actions)
     return _published(survey, rows, metadata).version, actions
+
+
+def _equal(before: pa.Table, after: pa.Table) -> bool:
+    """Whether two tables have the same rows in any order."""
+    before, after = (each.sort_by("object_id") for each in (before, after.select(before.column_names)))
+    return before.equals(after)
+
+
+def _left(survey: Survey, rows: pa.Table) -> list[RepairAction]:
+    """Return actions that report rows that neither an older version nor the tables can complete."""
+    return [
+        RepairAction(RepairKind.LEFT, problem.subject, f"{problem.found} (expected: {problem.expected})")
+        for problem in check_rows(survey, rows)
+        if problem.severity is Severity.ERROR
+    ]
 
 
 def _has_members(rows: pa.Table) -> bool:

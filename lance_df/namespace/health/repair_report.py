@@ -34,6 +34,7 @@ class RepairKind(StrEnum):
     NOT_PUBLISHED = "newer version not shown"
     FORGOTTEN = "row of a missing table removed"
     MISSING = "row of a missing table left"
+    LEFT = "row left as it is"
     EMPTY = "no member is left"
     REMOVED = "folder that nothing needs removed"
     NOT_REMOVED = "folders that may be needed left"
@@ -42,6 +43,7 @@ class RepairKind(StrEnum):
 _NOT_DONE: Final = (
     RepairKind.NOT_PUBLISHED,
     RepairKind.MISSING,
+    RepairKind.LEFT,
     RepairKind.EMPTY,
     RepairKind.NOT_REMOVED,
 )
