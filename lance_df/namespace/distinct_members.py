@@ -40,8 +40,10 @@ def check_distinct(manifest: NamespaceManifest, positions: npt.NDArray[np.intp])
     checks_all = len(members) <= NAMESPACE_LIMITS.current.few_rows or len(positions) * _SHARE >= len(members)
     rows = members if checks_all else take_rows(members, positions)
     for name, meaning in _COLUMNS.items():
-        if pc.count_distinct(rows[name]).as_py() < len(rows):
-            counts = pc.value_counts(rows[name].combine_chunks())
+        # a folder may be named with a slash at the end
+        values = pc.utf8_rtrim(rows[name], characters="/") if name == "location" else rows[name]
+        if pc.count_distinct(values).as_py() < len(rows):
+            counts = pc.value_counts(values.combine_chunks())
             twice = counts.filter(pc.greater(counts.field("counts"), 1))[0].as_py()
             raise CorruptDataError(
                 f"{manifest.table.uri}: {twice['counts']} tables have {meaning} {twice['values']!r}, so "

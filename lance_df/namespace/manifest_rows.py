@@ -142,10 +142,7 @@ class _Part:
     def members(self) -> pa.Table:
         """The rows of member tables."""
         tables = self.rows.filter(pc.equal(self.rows["object_type"], TABLE))
-        # each member names the version to read, so rows without nulls there are all members
-        if "read_version" not in tables.column_names or tables["read_version"].null_count:
-            tables = tables.filter(pc.match_substring_regex(tables["object_id"], _IN_A_SPEC))
-        return tables
+        return tables.filter(pc.match_substring_regex(tables["object_id"], _IN_A_SPEC))
 
     @cached_property
     def untyped(self) -> str | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from lance_df.cache import TableCache
 from lance_df.errors import CorruptDataError, VersionNotFoundError
+from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.manifest_rows import take_rows
 from lance_df.records import dataclass
 from lance_df.table.metadata.history import History, version_sources
@@ -170,7 +171,7 @@ def _member(
 ) -> Member:
     if location is None:
         raise CorruptDataError(f"{manifest.table.uri}: table {name} has no location")
-    return Member(name, root.child(location), version, branch, tag)
+    return Member(name, folder_at(root, location), version, branch, tag)
 
 
 def are_pinned(manifest: NamespaceManifest) -> bool:

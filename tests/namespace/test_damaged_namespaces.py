@@ -2,6 +2,7 @@
 
 import collections
 import datetime as dt
+import json
 import shutil
 
 import lance
@@ -106,6 +107,18 @@ def metadata(**values):
     return lambda root: lance.dataset(root / "__manifest").update_metadata(values)
 
 
+def json_edited(key, change):
+    """Another program has changed a JSON text of the metadata."""
+
+    def damage(root):
+        manifest = lance.dataset(root / "__manifest")
+        data = json.loads(manifest.metadata[key])
+        change(data["fields"])
+        manifest.update_metadata({key: json.dumps(data)})
+
+    return damage
+
+
 def elsewhere(row):
     return row["object_id"].replace("v1$", "v1$zzzz", 1)[:7] + row["object_id"][7:]
 
@@ -123,6 +136,12 @@ DAMAGE = {
     "another type": edited(object_type="thing"),
     "a table as a namespace": edited(object_type="namespace"),
     "no location": edited(location=None),
+    "a location with a dot": edited(location=lambda row: "./" + row["location"]),
+    "a location with empty and upper parts": edited(location=lambda row: "a/..//" + row["location"]),
+    "the root as location": edited(location="."),
+    "an empty location": edited(location=""),
+    "__manifest as location": edited(location="__manifest"),
+    "a location outside": edited(location="/etc"),
     "an id of too many levels": edited(object_id=deeper),
     "an id of no spec": edited(object_id=lambda row: "v7" + row["object_id"][2:]),
     "another value": edited(partition_field_kind="zzz"),
@@ -141,12 +160,27 @@ DAMAGE = {
     "all rows twice": lambda root: rewrite(root, lambda rows: [*rows, *rows]),
     "a row twice, the other one older": copied(read_version=lambda _: 1),
     "a folder under two ids": copied(object_id=elsewhere),
+    "a folder under two ids and names": copied(
+        object_id=elsewhere, location=lambda row: "./" + row["location"]
+    ),
+    "a folder under two ids, once with a slash": copied(
+        object_id=elsewhere, location=lambda row: row["location"] + "/"
+    ),
     "no values": cleared("partition_field_"),
     "no values and versions": cleared("partition_field_", "read_"),
     "no spec 1": metadata(partition_spec_v1=None),
     "no spec 2": metadata(partition_spec_v2=None),
     "a broken spec": metadata(partition_spec_v2="{"),
+    "a spec of another order": json_edited("partition_spec_v1", lambda fields: fields.reverse()),
+    "a spec without its last field": json_edited("partition_spec_v1", lambda fields: fields.pop()),
+    "a spec without its first field": json_edited("partition_spec_v1", lambda fields: fields.pop(0)),
+    "a spec of another type": json_edited(
+        "partition_spec_v1", lambda fields: fields[1].update(result_type={"type": "large_utf8"})
+    ),
     "no schema": metadata(schema=None),
+    "a schema with two columns of one name": json_edited(
+        "schema", lambda fields: fields[0].update(name="kind")
+    ),
     "no column": lambda root: lance.dataset(root / "__manifest").drop_columns(["partition_field_day_year"]),
     "a column of another type": retyped,
     "no object_id": without("object_id"),
@@ -188,6 +222,9 @@ def test_what_can_be_brought_back_is(whole, root, name):
 WITHOUT_HISTORY = [
     "another type",
     "a table as a namespace",
+    "no location",
+    "a location with a dot",
+    "a location outside",
     "an id of too many levels",
     "an id of no spec",
     "another value",
@@ -195,6 +232,7 @@ WITHOUT_HISTORY = [
     "no namespaces",
     "all rows twice",
     "a folder under two ids",
+    "a folder under two ids and names",
     "no values",
     "no values and versions",
     "no object_id",
@@ -356,6 +394,60 @@ def test_a_row_that_lost_its_values_is_named_by_an_append(root):
     PartitionedNamespace.repair(root)
     PartitionedNamespace.open(root).append(ROWS)
     assert sum(rows_of(root).values()) == 120
+
+
+def test_no_folder_is_removed_while_that_of_a_table_is_unknown(whole, root):
+    expected = rows_of(whole)
+    edited(location="/etc")(root)
+    lance.dataset(root / "__manifest").cleanup_old_versions(older_than=dt.timedelta(0))
+    orphan = root / ("00000001_v1$" + "a" * 16 + "$" + "b" * 16 + "$dataset")
+    lance.write_dataset(ROWS, orphan)
+
+    def repair():
+        return PartitionedNamespace.repair(root, remove_orphans=True, older_than=dt.timedelta(0))
+
+    report = repair()
+    assert report.changes
+    (action,) = report.of_kind(RepairKind.NOT_REMOVED)
+    assert "clean up its older versions" in action.text
+    assert orphan.exists()
+    assert rows_of(root) == expected
+    assert not repair().changes
+    PartitionedNamespace.open(root).cleanup_old_versions(retain_versions=1)
+    assert [action.subject for action in repair().actions] == [orphan.name]
+    assert rows_of(root) == expected
+
+
+def test_a_folder_named_twice_is_not_read_twice(root):
+    copied(object_id=elsewhere, location=lambda row: row["location"] + "/")(root)
+    with pytest.raises(CorruptDataError, match="2 tables have the folder"):
+        rows_of(root)
+
+
+@pytest.mark.parametrize("name", ["other", "", "V1$a$dataset", "v1x$dataset"])
+def test_a_table_outside_the_specs_is_no_member(whole, root, name):
+    columns = {"location": "elsewhere", "partition_field_kind": None}
+    copied(object_id=lambda _: name, **{key: lambda _, value=value: value for key, value in columns.items()})(
+        root
+    )
+    assert rows_of(root) == rows_of(whole)
+    (problem,) = PartitionedNamespace.open(root).verify(deep=True).problems
+    assert (problem.severity, problem.kind, problem.subject) == (Severity.WARNING, ProblemKind.NAME, name)
+    assert PartitionedNamespace.repair(root).actions == ()
+
+
+def test_a_contradiction_that_nothing_resolves_is_left(tmp_path):
+    """The source column is dropped, so the tables do not show which of two rows is wrong."""
+    namespace = PartitionedNamespace.create(tmp_path, ROWS.schema, ["kind"])
+    namespace.append(ROWS)
+    namespace.drop_columns(["kind"])
+    updated("object_type = 'namespace' AND partition_field_kind = 'a'", partition_field_kind="'z'")(tmp_path)
+    version = lance.dataset(tmp_path / "__manifest").version
+    for is_dry_run in (True, False, False):
+        report = PartitionedNamespace.repair(tmp_path, dry_run=is_dry_run)
+        assert not report.changes
+        assert [action.kind for action in report.actions] == [RepairKind.LEFT]
+        assert lance.dataset(tmp_path / "__manifest").version == version
 
 
 def test_version_0_is_no_new_table(root):

@@ -56,6 +56,18 @@ def test_the_example_of_the_specification():
     ]
 
 
+@pytest.mark.parametrize("level", ["column", "struct"])
+def test_stored_names_are_unique(level):
+    data = json.loads(NamespaceSchema.create(NESTED).to_json())
+    if level == "column":
+        data["fields"][0]["name"] = "at"
+    else:
+        data["fields"][1]["type"]["fields"][0]["name"] = "when"
+    name = "at" if level == "column" else r"at\.when"
+    with pytest.raises(CorruptDataError, match=f"schema: duplicate column name '{name}'"):
+        NamespaceSchema.from_json(json.dumps(data), source="schema")
+
+
 def without(schema, *names):
     return DroppedColumns(names).schema_after(schema)
 

@@ -1,5 +1,7 @@
 """From what a user says to partition fields, and the demands on expressions."""
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
@@ -127,6 +129,15 @@ def test_expressions_that_are_refused(text, problem):
     column = "price" if "/" in text else "id"
     with pytest.raises(InvalidInputError, match=problem):
         resolved(partition.expression(text, [column]))
+
+
+@pytest.mark.parametrize("data_type", [pa.decimal128(5, -2), pa.decimal128(5, 3), pa.decimal256(40, -3)])
+def test_expressions_over_decimals_of_any_scale(tmp_path, data_type):
+    rows = pa.table({"x": pa.array([Decimal(0), None], data_type)})
+    namespace = lance_df.PartitionedNamespace.create(tmp_path, rows.schema, ["expression('col0 IS NULL', x)"])
+    namespace.append(rows)
+    assert namespace.count_rows("x IS NULL") == 1
+    assert len(namespace.partitions()) == 2
 
 
 @pytest.mark.parametrize("field_id", ["a.b", "`", "a\0b"])

@@ -57,10 +57,13 @@ def folder_at(root: Location, location: str) -> Location:
     CorruptDataError
         The location is the root, is outside the root, or is the folder of ``__manifest``.
     """
-    parts = location.removesuffix("/").split("/")
+    path = location.removesuffix("/")
+    parts = path.split("/")
     if "." in parts or parts[0] == MANIFEST_FOLDER:
-        raise CorruptDataError(f"{root.uri}: invalid table location {location!r}")
-    return root.child("/".join(parts))
+        raise CorruptDataError(
+            f"{root.uri}: the table location {location!r} is not the folder of a table; repair the namespace"
+        )
+    return root.child(path)
 
 
 def check_no_link(root: Location, location: str) -> None:

@@ -196,6 +196,9 @@ def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
     name = member.object_id
     try:
         folder = folder_at(check.root, member.location)
+    except CorruptDataError:
+        return  # `check_rows` reports it
+    try:
         table = pinned_table(folder, member)
     except VersionNotFoundError as err:
         yield error(

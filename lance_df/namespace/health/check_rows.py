@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.arrays import one_array
 from lance_df.namespace.health.findings import REPAIR, Problem, ProblemKind, error, info, warning
+from lance_df.namespace.health.locations import are_invalid, normal_locations
+from lance_df.namespace.health.row_tables import with_column
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS, TABLE
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 
     from lance_df.namespace.health.survey import Survey
     from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
+    from lance_df.storage import Location
 
 _SEGMENT = "[a-z0-9]{16}"
+_LIKE_MEMBER = rf"^[vV][0-9][^$]*\$(.*\$)?{MEMBER_NAME}$"
 UNPUBLISHED = "no version to read"
 NO_PARENT = "the row of its parent namespace is missing"
 # predicates on the namespace search for rows only in the partition of their values
@@ -52,12 +56,14 @@ def check_rows(survey: Survey, rows: pa.Table) -> list[Problem]:
         below = spec_rows.filter(pc.starts_with(spec_rows["object_id"], spec.name + SEPARATOR))
         problems += _names(below, spec)
         tables = below.filter(pc.equal(below["object_type"], TABLE))
-        problems += _pins(tables)
+        problems += _pins(survey.root, tables)
         if survey.has_values:
             problems += _values(below, spec, survey.specs)
             problems += _twins(tables, spec)
     tables = rows.filter(pc.equal(rows["object_type"], TABLE))
-    problems += _duplicates(tables, "location", "tables have the folder", _SHARED)
+    folders = with_column(tables, "location", normal_locations(survey.root, tables["location"]))
+    problems += _duplicates(folders, "location", "tables have the folder", _SHARED)
+    problems += _outside_specs(tables, survey.specs)
     return problems
 
 
@@ -113,6 +119,23 @@ def _unknown_specs(spec_rows: pa.Table, specs: PartitionSpecs) -> Iterator[Probl
         )
 
 
+def _outside_specs(tables: pa.Table, specs: PartitionSpecs) -> Iterator[Problem]:
+    """Report tables that are not below a spec version, but look like members, which nothing reads."""
+    names = {*(field.name for field in READ_FIELDS), *(field.column for field in specs.fields.values())}
+    resembles_member = pc.match_substring_regex(tables["object_id"], _LIKE_MEMBER)
+    for name in names.intersection(tables.column_names):
+        resembles_member = pc.or_(resembles_member, tables[name].is_valid())
+    for row in _rows_where(tables, pc.and_(resembles_member, pc.invert(is_spec_row(tables))), ["object_id"]):
+        yield warning(
+            ProblemKind.NAME,
+            row["object_id"],
+            "looks like a member, but its id is not below a spec version, so queries do not read it",
+            f"an id below {' or '.join(spec.name for spec in specs)} for members, and neither partition "
+            "values nor a version to read for other tables",
+            "If its rows belong to the namespace: append them, and drop the table with DirectoryNamespace",
+        )
+
+
 def _spec_row(spec_rows: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
     if not pc.any(pc.equal(spec_rows["object_id"], spec.name)).as_py():
         expected = f"a row for the namespace of {spec.key}"
@@ -165,11 +188,16 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
         )
 
 
-def _pins(tables: pa.Table) -> Iterator[Problem]:
+def _pins(root: Location, tables: pa.Table) -> Iterator[Problem]:
     """Check folders and versions; rows without a version and tables without these columns are valid."""
     for row in _rows_where(tables, pc.is_null(tables["location"]), ["object_id"]):
         expected = "a location; another program added or changed the row"
         yield error(ProblemKind.ROW, row["object_id"], "no location", expected, REPAIR)
+    is_invalid = are_invalid(root, tables["location"])
+    for row in _rows_where(tables, is_invalid, ["object_id", "location"]):
+        actual = f"the location {row['location']!r}, which is not the folder of a table"
+        expected = "a folder in the namespace; another program added or changed the row"
+        yield error(ProblemKind.ROW, row["object_id"], actual, expected, REPAIR)
     version, branch, tag = (tables[name].is_valid() for name in ("read_version", "read_branch", "read_tag"))
     is_bare_branch = pc.and_(branch, pc.invert(version))
     contradicts = pc.or_(is_bare_branch, pc.and_(tag, pc.or_(version, branch)))

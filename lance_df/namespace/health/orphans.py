@@ -14,13 +14,13 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_df.errors import CorruptDataError, InvalidInputError, LanceError, VersionNotFoundError
 from lance_df.namespace.directory.names import TABLE_SUFFIX
 from lance_df.namespace.health.findings import Problem, ProblemKind, info, warning
+from lance_df.namespace.health.locations import first_parts, unknown_folders
 from lance_df.namespace.health.survey import lineage
-from lance_df.namespace.manifest_table import TABLE, open_manifest_table
+from lance_df.namespace.manifest_table import open_manifest_table
 from lance_df.namespace.names import (
     MANIFEST_FOLDER,
     SEPARATOR,
@@ -71,6 +71,10 @@ def is_id_of_folder(name: str, folder: str) -> bool:
     return name in islice(ids_of_folder(folder), _NUM_IDS)
 
 
+class UnknownFolderError(CorruptDataError):
+    """The folder of a table is unknown, so that it may be one that no row names."""
+
+
 @dataclass(frozen=True, slots=True)
 class OrphanFolder:
     """A folder with the name of a member folder that no version of ``__manifest`` names.
@@ -88,7 +92,7 @@ class OrphanFolder:
 
 def check_folders(survey: Survey, rows: pa.Table) -> list[Problem]:
     """Return the problems of entries in the root that no row names."""
-    named = _first_parts(rows)
+    named = first_parts(survey.root, rows)
     strange, members = [], []
     for entry in scan_folder(survey.root):
         if entry.name in named or entry.name == MANIFEST_FOLDER:
@@ -99,10 +103,11 @@ def check_folders(survey: Survey, rows: pa.Table) -> list[Problem]:
             members.append(entry.name)
         elif not entry.name.endswith(TABLE_SUFFIX):
             strange.append(entry.name)
-    lost = _named_by(lineage(survey.table), skip_damaged=True) if members else frozenset()
+    lost = _named_by(survey.root, lineage(survey.table), skip_damaged=True).named if members else frozenset()
     others: frozenset[str] = frozenset()
     if not lost.issuperset(members):
-        others = _named_by(_all_versions(survey.table, skip_damaged=True), skip_damaged=True)
+        versions = _all_versions(survey.table, skip_damaged=True)
+        others = _named_by(survey.root, versions, skip_damaged=True).named
     problems = [
         _lost(name, is_table=_is_table(survey.root / name))
         if name in lost
@@ -114,13 +119,15 @@ def check_folders(survey: Survey, rows: pa.Table) -> list[Problem]:
 
 def lost_folders(survey: Survey, rows: pa.Table) -> set[str]:
     """Return the folders of member tables that no row names, but that a preceding version does."""
-    named = _first_parts(rows)
+    named = first_parts(survey.root, rows)
     unnamed = {
         entry.name
         for entry in scan_folder(survey.root)
         if entry.is_directory and entry.name not in named and is_member_folder(entry.name)
     }
-    lost = unnamed and unnamed.intersection(_named_by(lineage(survey.table), skip_damaged=True))
+    lost = unnamed and unnamed.intersection(
+        _named_by(survey.root, lineage(survey.table), skip_damaged=True).named
+    )
     return {name for name in lost if _is_table(survey.root / name)}
 
 
@@ -141,6 +148,8 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
         There is no namespace.
     CorruptDataError
         A version of ``__manifest`` cannot be read, so that it is not known which folders it needs.
+    UnknownFolderError
+        A version has a table without a valid location. Nothing is removed.
     """
     if older_than < dt.timedelta(0):
         raise InvalidInputError(f"older_than must be a timedelta of 0 or more, got {older_than!r}")
@@ -149,8 +158,14 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
     folders = [_measured(root, each) for each in sorted(entries, key=lambda entry: entry.name)]
     old = [each for each in folders if each.modified is not None and each.modified < latest]
     # The newest version is read after the folders, so that folders published in between are not removed.
-    needed = _named_by(_all_versions(open_manifest_table(root))) if old else frozenset()
-    orphans = [each for each in old if each.folder.name not in needed]
+    needed = _named_by(root, _all_versions(open_manifest_table(root)) if old else ())
+    orphans = [each for each in old if each.folder.name not in needed.named]
+    if orphans and needed.unknown:
+        raise UnknownFolderError(
+            f"{root.uri}: a version of __manifest does not name the folder of {needed.unknown[0]}, which may "
+            "be any of those that no version names; repair the namespace, clean up its older versions, and "
+            "then repair it again with remove_orphans=True (--remove-orphans)"
+        )
     for each in () if dry_run else orphans:
         each.folder.remove_tree()
     return orphans
@@ -186,7 +201,15 @@ def _all_versions(table: Table, *, skip_damaged: bool = False) -> Iterator[Table
             yield table.checkout(number)
 
 
-def _named_by(versions: Iterable[Table], *, skip_damaged: bool = False) -> frozenset[str]:
+@dataclass(frozen=True, slots=True)
+class _NamedFolders:
+    """The entries of the root that rows of tables name, and the ids of tables of which it is unknown."""
+
+    named: frozenset[str]
+    unknown: tuple[str, ...]
+
+
+def _named_by(root: Location, versions: Iterable[Table], *, skip_damaged: bool = False) -> _NamedFolders:
     """Return the folders that versions name, without versions that a clean-up has partly removed.
 
     Parameters
@@ -200,6 +223,7 @@ def _named_by(versions: Iterable[Table], *, skip_damaged: bool = False) -> froze
         A version cannot be read.
     """
     names: set[str] = set()
+    unknown: list[str] = []
     seen: set[tuple[str, ...]] = set()
     for version in versions:
         # data files never change, so each is read once, including rows that later versions deleted
@@ -208,7 +232,7 @@ def _named_by(versions: Iterable[Table], *, skip_damaged: bool = False) -> froze
             if files in seen:
                 continue
             request = ScanRequest(
-                columns=("object_type", "location"),
+                columns=("object_id", "object_type", "location"),
                 fragment_ids=(fragment.id,),
                 include_deleted_rows=True,
                 requires=Promise.COMPLETE,
@@ -223,14 +247,9 @@ def _named_by(versions: Iterable[Table], *, skip_damaged: bool = False) -> froze
                     raise
                 continue
             seen.add(files)
-            names |= _first_parts(rows)
-    return frozenset(names)
-
-
-def _first_parts(rows: pa.Table) -> frozenset[str]:
-    tables = rows.filter(pc.equal(rows["object_type"], TABLE))["location"].drop_null()
-    first = pc.list_element(pc.split_pattern(tables, "/", max_splits=1), 0)
-    return frozenset(first.to_pylist())
+            names |= first_parts(root, rows)
+            unknown += unknown_folders(root, rows)
+    return _NamedFolders(frozenset(names), tuple(unknown))
 
 
 def _lost(name: str, *, is_table: bool) -> Problem:

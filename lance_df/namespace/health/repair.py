@@ -8,6 +8,7 @@ computed from the newest version and published in one commit.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -27,12 +28,19 @@ from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.added_namespaces import add_namespaces
 from lance_df.namespace.health.base_columns import with_base_columns
 from lance_df.namespace.health.check_members import MemberRow, differing_values, member_rows, pinned_table
-from lance_df.namespace.health.check_rows import missing_specs
+from lance_df.namespace.health.check_rows import check_rows, missing_specs
 from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
 from lance_df.namespace.health.examined_tables import examine
+from lance_df.namespace.health.findings import ProblemKind, Severity
 from lance_df.namespace.health.judged_rows import bad_ids
+from lance_df.namespace.health.locations import attach_folders, with_locations
 from lance_df.namespace.health.old_columns import has_old_columns, with_columns
-from lance_df.namespace.health.orphans import ORPHAN_AGE, lost_folders, remove_orphans
+from lance_df.namespace.health.orphans import (
+    ORPHAN_AGE,
+    UnknownFolderError,
+    lost_folders,
+    remove_orphans,
+)
 from lance_df.namespace.health.rebuild import Rebuild
 from lance_df.namespace.health.recalled_rows import bring_back, recall
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind, RepairReport, changes
@@ -44,6 +52,7 @@ from lance_df.namespace.manifest_table import READ_FIELDS, STRICT, TABLE, manife
 from lance_df.namespace.object_account import check_none_lost
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
+from lance_df.namespace.spec.promotion import is_widening
 from lance_df.records import dataclass
 from lance_df.storage.listing import scan_folder
 from lance_df.table.changes.writing import rows_written
@@ -126,18 +135,23 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
     table = open_manifest_table(root)
     check_writable(table)
     survey, metadata = _with_metadata(with_base_columns(Survey.of(root, table)))
-    if survey.specs is None or survey.schema is None:
+    specs, schema = survey.specs, survey.schema
+    if specs is None or schema is None:
         worst = survey.problems[0]
         raise CorruptDataError(
             f"{table.uri}: the metadata key {worst.subject} cannot be read, and no older version has it: "
             f"{worst.found}"
         )
     actions = [RepairAction(RepairKind.METADATA, key, "as it was") for key in metadata]
+    before = survey
+    survey, corrected = with_locations(survey)
+    actions += corrected
     if survey.lost:
         names = ", ".join(each.name for each in survey.missing)
         actions.append(RepairAction(RepairKind.COLUMNS, table.uri, names))
-    rebuild = Rebuild.of(survey, survey.specs, survey.schema, spread)
+    rebuild = Rebuild.of(survey, specs, schema, spread)
     _recall(survey, rebuild)
+    attach_folders(rebuild)
     examine(rebuild, spread)
     add_namespaces(rebuild)
     set_aside(rebuild)
@@ -149,8 +163,8 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
         actions += _missing(survey, rows)
     if options.publish_newer:
         rows = _with_newer(survey, rows, actions, spread)
-    rows = _with_columns(survey, survey.schema, rows, actions, options)
-    rows, emptied = _with_twins_joined(survey, survey.specs, survey.schema, rows, actions, options)
+    rows = _with_columns(survey, schema, rows, actions, options)
+    rows, emptied = _with_twins_joined(survey, specs, schema, rows, actions, options)
     done = len(rebuild.actions)
     is_empty = partial(_is_empty, survey.root, rows)
     rows = set_aside_twins(rebuild, rows, lambda name: name in emptied or is_empty(name))
@@ -158,10 +172,29 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
     if _has_members(survey.rows()) and not _has_members(rows):
         text = "no table is left in the namespace; see the reasons above. A query of it returns no rows"
         actions.append(RepairAction(RepairKind.EMPTY, root.uri, text))
+    is_repair = bool(metadata or survey.lost)
+    if changes(actions) and not is_repair and _equal(before.rows(), rows):
+        actions = [action for action in actions if not changes([action])]
+        actions += _left(survey, rows)
     if options.dry_run or not changes(actions):
         return table.version, actions
     _check_objects(survey, rows, actions)
     return _published(survey, rows, metadata).version, actions
+
+
+def _equal(before: pa.Table, after: pa.Table) -> bool:
+    """Whether two tables have the same rows in any order."""
+    before, after = (each.sort_by("object_id") for each in (before, after.select(before.column_names)))
+    return before.equals(after)
+
+
+def _left(survey: Survey, rows: pa.Table) -> list[RepairAction]:
+    """Return actions that report rows that neither an older version nor the tables can complete."""
+    return [
+        RepairAction(RepairKind.LEFT, problem.subject, f"{problem.found} (expected: {problem.expected})")
+        for problem in check_rows(survey, rows)
+        if problem.severity is Severity.ERROR
+    ]
 
 
 def _has_members(rows: pa.Table) -> bool:
@@ -175,7 +208,7 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
     is_good = survey.specs is not None and survey.schema is not None
     lacking = missing_specs(survey, survey.rows()) if is_good else set()
     if is_good and not lacking:
-        return survey, {}
+        return _with_past_specs(survey)
     for older in older_surveys(survey):
         if older.specs is None or older.schema is None:
             continue
@@ -194,15 +227,47 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
     return survey, {}
 
 
+def _with_past_specs(survey: Survey) -> tuple[Survey, dict[str, str]]:
+    """Return a version with the specs of an older version, if its rows agree better with these.
+
+    Only the types of a spec version may change, and the columns change with them.
+    """
+    number = _num_contradictions(survey)
+    metadata = survey.table.manifest.table_metadata
+    for older in older_surveys(survey) if number else ():
+        if older.specs is None or survey.specs is None:
+            continue
+        past = {
+            spec.key: older.table.manifest.table_metadata[spec.key]
+            for spec in older.specs
+            if survey.specs.version(spec.id) not in (None, spec)
+        }
+        if not past:
+            continue
+        restored = with_base_columns(Survey.of(survey.root, survey.table, {**metadata, **past}))
+        if restored.is_whole and _num_contradictions(restored) < number:
+            return restored, past
+    return survey, {}
+
+
+def _num_contradictions(survey: Survey) -> float:
+    """Return how many rows contradict the specs; infinite if there are other columns than in the specs."""
+    if survey.lost:
+        return math.inf
+    kinds = (ProblemKind.NAME, ProblemKind.VALUES)
+    problems = check_rows(survey, survey.rows())
+    return sum(each.kind in kinds and each.severity is Severity.ERROR for each in problems)
+
+
 def _recall(survey: Survey, rebuild: Rebuild) -> None:
     """Restore open rows, and rows of missing tables, from older versions."""
     lost = lost_folders(survey, rebuild.all_rows())
     for older in older_surveys(survey) if lost or len(rebuild.open) else ():
-        if not older.is_whole:
+        if not (older.is_whole and _same_specs(older.specs, rebuild.specs)):
             continue
         try:
-            rows = older.rows()
-        except LanceError:  # an interrupted clean-up has removed its files
+            rows = _in_types_of(rebuild.columns, with_locations(older)[0].rows())
+        except (LanceError, pa.ArrowInvalid):  # an interrupted clean-up has removed its files
             continue
         known = rows.filter(is_spec_row(rows))
         is_hidden = False
@@ -218,6 +283,30 @@ def _recall(survey: Survey, rebuild: Rebuild) -> None:
         if not (lost or is_hidden):
             # rows that the newest intact version does not have were added later
             return
+
+
+def _same_specs(older: PartitionSpecs | None, specs: PartitionSpecs) -> bool:
+    """Whether spec versions have the same fields, so that values can be taken from an older version.
+
+    Types may have been widened since.
+    """
+    for spec in specs:
+        past = None if older is None else older.version(spec.id)
+        if past is None:
+            continue
+        if [(each.field_id, each.definition) for each in past.fields] != [
+            (each.field_id, each.definition) for each in spec.fields
+        ]:
+            return False
+        pairs = zip(past.fields, spec.fields, strict=True)
+        if not all(is_widening(old.result_type, new.result_type) for old, new in pairs):
+            return False
+    return True
+
+
+def _in_types_of(schema: pa.Schema, rows: pa.Table) -> pa.Table:
+    types = {each.name: each.type for each in schema}
+    return rows.cast(pa.schema([each.with_type(types.get(each.name, each.type)) for each in rows.schema]))
 
 
 def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -424,7 +513,10 @@ def _schema(survey: Survey, columns: pa.Schema) -> Schema:
 
 
 def _removed(root: Location, options: RepairOptions) -> list[RepairAction]:
-    orphans = remove_orphans(root, older_than=options.older_than, dry_run=options.dry_run)
+    try:
+        orphans = remove_orphans(root, older_than=options.older_than, dry_run=options.dry_run)
+    except UnknownFolderError as err:
+        return [RepairAction(RepairKind.NOT_REMOVED, root.uri, str(err))]
     return [
         RepairAction(RepairKind.REMOVED, each.folder.name, f"{each.num_bytes:,} bytes") for each in orphans
     ]

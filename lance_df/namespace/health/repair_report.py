@@ -18,6 +18,7 @@ class RepairKind(StrEnum):
 
     METADATA = "metadata taken from an older version"
     COLUMNS = "columns made again"
+    LOCATION = "folder of a table corrected"
     RECALLED = "rows completed from an older version"
     READ = "values computed from the rows of the table"
     CORRECTED = "values of a namespace corrected"
@@ -33,11 +34,19 @@ class RepairKind(StrEnum):
     NOT_PUBLISHED = "newer version not shown"
     FORGOTTEN = "row of a missing table removed"
     MISSING = "row of a missing table left"
+    LEFT = "row left as it is"
     EMPTY = "no member is left"
     REMOVED = "folder that nothing needs removed"
+    NOT_REMOVED = "folders that may be needed left"
 
 
-_NOT_DONE: Final = (RepairKind.NOT_PUBLISHED, RepairKind.MISSING, RepairKind.EMPTY)
+_NOT_DONE: Final = (
+    RepairKind.NOT_PUBLISHED,
+    RepairKind.MISSING,
+    RepairKind.LEFT,
+    RepairKind.EMPTY,
+    RepairKind.NOT_REMOVED,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,8 +133,10 @@ def _samples(data_type: pa.DataType) -> Sequence[Any]:
     if types.is_floating(data_type):
         return [float(number) for number in _NUMBERS]
     if types.is_decimal(data_type):
-        whole = data_type.precision - data_type.scale
-        return [Decimal(number) for number in _NUMBERS if len(str(abs(number))) <= whole]
+        digits = data_type.precision - max(data_type.scale, 0)
+        values = (Decimal(number) for number in _NUMBERS if len(str(abs(number))) <= digits)
+        # with a negative scale, only multiples of a power of ten
+        return [value.scaleb(max(-data_type.scale, 0)) for value in values]
     if data_type in _TEXT_TYPES:
         return _TEXTS
     return [text.encode() for text in _TEXTS] if data_type in _BINARY_TYPES else ()

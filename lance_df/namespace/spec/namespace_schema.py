@@ -66,7 +66,8 @@ class NamespaceSchema:
         Raises
         ------
         CorruptDataError
-            The schema is malformed: a field has no id, or two fields have the same id.
+            The schema is malformed: a field has no id, two fields have the same id, or two columns
+            of one level have the same name.
         UnsupportedFeatureError
             A type is unknown.
         """
@@ -82,6 +83,10 @@ class NamespaceSchema:
         columns = Schema(fields=fields, metadata=metadata)
         ids = [field.id for field in columns.walk()]
         highest_id = -1 if highest == "-1" else _field_id(highest)
+        try:
+            _check_names(fields)
+        except AlreadyExistsError as err:
+            raise CorruptDataError(f"{source}: {err}, expected distinct names; repair the namespace") from err
         if len(set(ids)) < len(ids) or highest_id is None:
             raise CorruptDataError(
                 f"{source}: the field ids are {ids} and the highest is {highest:.100}, expected distinct "
@@ -125,11 +130,13 @@ class NamespaceSchema:
         return NamespaceSchema(columns, max(self.max_field_id, columns.max_field_id))
 
 
-def _check_names(fields: Sequence[Field]) -> None:
+def _check_names(fields: Sequence[Field], within: str = "") -> None:
     names = [field.name for field in fields]
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise AlreadyExistsError(f"duplicate column name {twice[0]!r}")
+        raise AlreadyExistsError(f"duplicate column name {within + twice[0]!r}")
+    for field in fields:
+        _check_names(field.children, f"{within}{field.name}.")
 
 
 def _described_children(described: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
