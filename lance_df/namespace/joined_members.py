@@ -149,7 +149,7 @@ class JoinedMembers:
             until = manifest.table.manifest.timestamp_ns
             fragments = self._templates.fragments(manifest_block(source), source=source.path, until_ns=until)
             if fragments is not None:
-                return _moved(member.folder, fragments)
+                return _moved(self._root, member.folder, fragments)
         file = read_manifest(source)
         file.check_readable()
         check_published(manifest, file)
@@ -166,7 +166,7 @@ class JoinedMembers:
             or manifest.schema.fields != self._schema.fields
         ):
             return ()
-        of_member = _moved(member.folder, manifest.fragments.to_proto())
+        of_member = _moved(self._root, member.folder, manifest.fragments.to_proto())
         if of_member and self._pattern is None and manifest.data_format not in (None, "0.1"):
             self._pattern, self._templates = file, ManifestTemplate(manifest)
         return of_member
@@ -184,12 +184,12 @@ class JoinedMembers:
         return Table(file, location=self._root, branch=None, shared=self._shared)
 
 
-def _moved(folder: Location, fragments: FragmentMessages) -> tuple[bytes, ...]:
+def _moved(root: Location, folder: Location, fragments: FragmentMessages) -> tuple[bytes, ...]:
     """Return fragments with paths relative to the root, if they are few, small and without deleted rows."""
     limits = NAMESPACE_LIMITS.current
     return moved_if_small(
         fragments,
-        f"{folder.name}/{DATA_DIR}",
+        f"{folder.path.removeprefix(root.path).strip('/')}/{DATA_DIR}",
         _ROOT,
         max_fragments=limits.joined_member_fragments,
         max_rows=limits.joined_member_rows,

@@ -8,13 +8,15 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lance_df.errors import ColumnNotFoundError, VersionNotFoundError
-from lance_df.format.operations import Overwrite
+from lance_df.format.operations import Overwrite, Restore
 from lance_df.namespace.kind import namespace_of
 from lance_df.spark.splits import Filter
+from lance_df.table.metadata.versions import DETACHED
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from lance_df.format.operations import Operation
     from lance_df.format.schema import Field
     from lance_df.namespace.kind import Source
 
@@ -169,7 +171,16 @@ def _traced(paths: Sequence[Path], start: Source, end: Source) -> dict[Path, Pat
         old, new = ([*_fields(each).values()] for each in (former, later))
         if old == new:
             continue
-        by_name = _is_overwrite(later if step > 0 else former)
+        operation = _operation(later if step > 0 else former)
+        # changes of the columns of a namespace publish a detached version
+        if isinstance(operation, Restore) and not operation.version & DETACHED:
+            # its columns have the ids of the restored version, which an overwrite may have numbered anew
+            restored = start.checkout(operation.version)
+            ends = (former, restored) if step > 0 else (restored, later)
+            places = _traced([now for now in traced.values() if now is not None], *ends)
+            traced = {path: None if now is None else places[now] for path, now in traced.items()}
+            continue
+        by_name = isinstance(operation, Overwrite)
         for path, now in traced.items():
             traced[path] = now if now is None else _next(now, old, new, by_name=by_name)
     return traced
@@ -187,10 +198,10 @@ def _next(path: Path, old: Sequence[Field], new: Sequence[Field], *, by_name: bo
     return None if same is None or same.id in _ids(old) else path
 
 
-def _is_overwrite(source: Source) -> bool:
-    """Whether a version has new columns, which are numbered anew."""
+def _operation(source: Source) -> Operation | None:
+    """Return the operation that made a version; None if its transaction is unknown."""
     transaction = source.committed_table.transaction()
-    return transaction is not None and isinstance(transaction.operation, Overwrite)
+    return None if transaction is None else transaction.operation
 
 
 def _walk(fields: Iterable[Field], parent: Path = ()) -> Iterator[tuple[Path, Field]]:

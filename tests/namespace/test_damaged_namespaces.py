@@ -418,6 +418,31 @@ def test_no_folder_is_removed_while_that_of_a_table_is_unknown(whole, root):
     assert rows_of(root) == expected
 
 
+@pytest.mark.parametrize("prefix", ["s3://bucket/n/", "moved/"])
+def test_the_folder_of_a_table_whose_row_names_another_one_stays(whole, root, prefix):
+    folders = {path.name for path in root.iterdir()}
+    edited(location=lambda row: prefix + row["location"])(root)
+    lance.dataset(root / "__manifest").cleanup_old_versions(older_than=dt.timedelta(0))
+    PartitionedNamespace.repair(root, remove_orphans=True, older_than=dt.timedelta(0))
+    assert folders <= {path.name for path in root.iterdir()}
+    if "://" in prefix:
+        assert rows_of(root) == rows_of(whole)
+
+
+@pytest.mark.parametrize("num_members", [3, 60])
+def test_tables_may_be_in_folders_below_the_root(tmp_path, num_members):
+    rows = pa.table({"k": range(num_members), "v": range(num_members)})
+    PartitionedNamespace.create(tmp_path, rows.schema, ["k"]).append(rows)
+    (tmp_path / "sub" / "more").mkdir(parents=True)
+    for path in [*tmp_path.iterdir()]:
+        if path.name not in ("__manifest", "sub"):
+            path.rename(tmp_path / "sub" / "more" / path.name)
+    manifest = lance.dataset(tmp_path / "__manifest")
+    manifest.update({"location": "'sub/more/' || location"}, where="object_type = 'table'")
+    assert PartitionedNamespace.open(tmp_path).to_table().sort_by("k").equals(rows)
+    assert not PartitionedNamespace.open(tmp_path).verify(deep=True).problems
+
+
 def test_a_folder_named_twice_is_not_read_twice(root):
     copied(object_id=elsewhere, location=lambda row: row["location"] + "/")(root)
     with pytest.raises(CorruptDataError, match="2 tables have the folder"):

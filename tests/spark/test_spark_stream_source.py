@@ -463,6 +463,18 @@ def test_columns_of_an_overwrite_are_those_of_the_same_names(tmp_path):
     assert rows_ == [{"z": None, "b": "B2", "k": 2, "a": "A2"}]
 
 
+def test_versions_after_a_restore_have_the_columns_of_the_restored_version(tmp_path):
+    path = tmp_path / "t.lance"
+    lance_df.write_dataset(pa.table({"k": [1], "s": [10]}), path)
+    lance_df.write_dataset(pa.table({"s": [20], "k": [2]}), path, mode="overwrite")
+    source = LanceSource({"path": str(path), "skipchangecommits": "true"})
+    query = Query(str(path), source.schema(), skipchangecommits="true")
+    assert query.batch() == [2]
+    lance_df.dataset(path, version=1).restore()
+    lance_df.write_dataset(pa.table({"k": [3], "s": [30]}), path, mode="append")
+    assert query.batch() == [3]
+
+
 def test_columns_that_change_while_a_query_runs(target):
     query = Query(target.path)
     query.batch()

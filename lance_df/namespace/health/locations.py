@@ -21,6 +21,8 @@ from lance_df.namespace.names import member_of_folder
 from lance_df.storage.listing import scan_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lance_df.namespace.health.rebuild import Rebuild
     from lance_df.namespace.health.survey import Survey
     from lance_df.storage import Location
@@ -91,9 +93,16 @@ def attach_folders(rebuild: Rebuild) -> None:
 
 def first_parts(root: Location, rows: pa.Table) -> frozenset[str]:
     """Return the entries of the root that rows of tables name."""
-    tables = rows["location"].filter(pc.equal(rows["object_type"], TABLE))
-    normal = normal_locations(root, tables).drop_null()
-    return frozenset(pc.list_element(pc.split_pattern(normal, "/", max_splits=1), 0).to_pylist())
+    return frozenset(first for _, first in ids_and_first_parts(root, rows))
+
+
+def ids_and_first_parts(root: Location, rows: pa.Table) -> Iterator[tuple[str, str]]:
+    """Yield the ids of tables that have a valid location, and the entry of the root that it is below."""
+    tables = rows.filter(pc.equal(rows["object_type"], TABLE))
+    normal = normal_locations(root, tables["location"])
+    ids, named = tables["object_id"].filter(normal.is_valid()), normal.drop_null()
+    first = pc.list_element(pc.split_pattern(named, "/", max_splits=1), 0)
+    return zip(ids.to_pylist(), first.to_pylist(), strict=True)
 
 
 def unknown_folders(root: Location, rows: pa.Table) -> list[str]:
@@ -106,6 +115,8 @@ def unknown_folders(root: Location, rows: pa.Table) -> list[str]:
 
 
 def _normal(root: Location, location: str) -> str | None:
+    if "://" in location:
+        return None
     path = posixpath.normpath(location)
     try:
         folder_at(root, path)

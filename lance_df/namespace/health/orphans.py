@@ -18,7 +18,7 @@ import pyarrow as pa
 from lance_df.errors import CorruptDataError, InvalidInputError, LanceError, VersionNotFoundError
 from lance_df.namespace.directory.names import TABLE_SUFFIX
 from lance_df.namespace.health.findings import Problem, ProblemKind, info, warning
-from lance_df.namespace.health.locations import first_parts, unknown_folders
+from lance_df.namespace.health.locations import first_parts, ids_and_first_parts, unknown_folders
 from lance_df.namespace.health.survey import lineage
 from lance_df.namespace.manifest_table import open_manifest_table
 from lance_df.namespace.names import (
@@ -134,6 +134,8 @@ def lost_folders(survey: Survey, rows: pa.Table) -> set[str]:
 def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -> list[OrphanFolder]:
     """Remove folders of members that no version of ``__manifest`` names, and return them.
 
+    A folder stays if it has the name of a member whose own folder is missing.
+
     Parameters
     ----------
     older_than
@@ -154,12 +156,18 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
     if older_than < dt.timedelta(0):
         raise InvalidInputError(f"older_than must be a timedelta of 0 or more, got {older_than!r}")
     latest = time.time() - older_than.total_seconds()
-    entries = [each for each in scan_folder(root) if each.is_directory and is_member_folder(each.name)]
+    entries_of_root = list(scan_folder(root))
+    entries = [each for each in entries_of_root if each.is_directory and is_member_folder(each.name)]
     folders = [_measured(root, each) for each in sorted(entries, key=lambda entry: entry.name)]
     old = [each for each in folders if each.modified is not None and each.modified < latest]
     # The newest version is read after the folders, so that folders published in between are not removed.
     needed = _named_by(root, _all_versions(open_manifest_table(root)) if old else ())
-    orphans = [each for each in old if each.folder.name not in needed.named]
+    there = {each.name for each in entries_of_root}
+    # their rows are wrong, so that a folder with their name may be theirs
+    missing = {table for table, first in needed.tables if first not in there}
+    named = needed.named
+    unnamed = (each for each in old if each.folder.name not in named)
+    orphans = [each for each in unnamed if member_of_folder(each.folder.name) not in missing]
     if orphans and needed.unknown:
         raise UnknownFolderError(
             f"{root.uri}: a version of __manifest does not name the folder of {needed.unknown[0]}, which may "
@@ -203,10 +211,23 @@ def _all_versions(table: Table, *, skip_damaged: bool = False) -> Iterator[Table
 
 @dataclass(frozen=True, slots=True)
 class _NamedFolders:
-    """The entries of the root that rows of tables name, and the ids of tables of which it is unknown."""
+    """The folders of tables in some versions.
 
-    named: frozenset[str]
+    Attributes
+    ----------
+    tables
+        The ids of tables, and the entries of the root that their rows name.
+    unknown
+        The ids of tables without a valid location.
+    """
+
+    tables: frozenset[tuple[str, str]]
     unknown: tuple[str, ...]
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The entries of the root that are named."""
+        return frozenset(first for _, first in self.tables)
 
 
 def _named_by(root: Location, versions: Iterable[Table], *, skip_damaged: bool = False) -> _NamedFolders:
@@ -222,7 +243,7 @@ def _named_by(root: Location, versions: Iterable[Table], *, skip_damaged: bool =
     CorruptDataError
         A version cannot be read.
     """
-    names: set[str] = set()
+    tables: set[tuple[str, str]] = set()
     unknown: list[str] = []
     seen: set[tuple[str, ...]] = set()
     for version in versions:
@@ -247,9 +268,9 @@ def _named_by(root: Location, versions: Iterable[Table], *, skip_damaged: bool =
                     raise
                 continue
             seen.add(files)
-            names |= first_parts(root, rows)
+            tables.update(ids_and_first_parts(root, rows))
             unknown += unknown_folders(root, rows)
-    return _NamedFolders(frozenset(names), tuple(unknown))
+    return _NamedFolders(frozenset(tables), tuple(unknown))
 
 
 def _lost(name: str, *, is_table: bool) -> Problem:
