@@ -7,6 +7,7 @@ are in the table metadata, not in the metadata of the Arrow schema, which other 
 from __future__ import annotations
 
 import dataclasses
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 FILE_VERSION: Final = "2.2"
 
+_STORED_SECONDS: Final = 0.1
 _KEY_METADATA: Final = {"lance-schema:unenforced-primary-key:position": b"0"}
 BASE_FIELDS: Final = (
     pa.field("object_id", pa.string(), nullable=False),
@@ -113,7 +115,16 @@ class NamespaceManifest:
         self.specs, self.schema = _described(table, former)
         self._known_rows = None if former is None else former._read_rows
         self.footprint = Footprint(table.num_bytes)
+        self._stored_at = float("-inf")
         self._check_columns()
+
+    def is_stored(self) -> bool:
+        """Return whether the store has this version, now or a moment ago, as many members may ask."""
+        if time.monotonic() - self._stored_at > _STORED_SECONDS:
+            if not self.table.is_stored():
+                return False
+            self._stored_at = time.monotonic()
+        return True
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceManifest:

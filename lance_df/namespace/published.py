@@ -193,7 +193,7 @@ def check_published(manifest: NamespaceManifest, file: ManifestFile) -> None:
     committed_ns, published_ns = file.manifest.timestamp_ns, manifest.table.manifest.timestamp_ns
     if committed_ns is None or published_ns is None or committed_ns <= published_ns:
         return
-    if not manifest.table.is_stored():
+    if not manifest.is_stored():
         raise VersionNotFoundError(
             f"{file.path}: this version of the partition was committed after version {manifest.version} of "
             "the namespace was opened, and that version no longer exists; open the namespace again"

@@ -12,6 +12,7 @@ import pytest
 
 import lance_df
 from lance_df.errors import VersionNotFoundError
+from lance_df.table.table import Table
 
 pytestmark = pytest.mark.engine
 
@@ -128,4 +129,9 @@ def test_clocks_of_writers_may_differ(tmp_path: Path, monkeypatch: pytest.Monkey
     snapshot = held._table
     [member] = snapshot.open_members(np.array([0]))
     assert member.manifest.timestamp_ns > snapshot.manifest.table.manifest.timestamp_ns
+    asked: list[int] = []
+    is_stored = Table.is_stored
+    monkeypatch.setattr(Table, "is_stored", lambda self: asked.append(self.version) or is_stored(self))
+    monkeypatch.setattr("lance_df.namespace.manifest_table._STORED_SECONDS", 3600)
     assert held.to_table().num_rows == held.count_rows() == MANY
+    assert len(asked) <= 1
