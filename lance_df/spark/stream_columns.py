@@ -177,8 +177,8 @@ def _traced(paths: Sequence[Path], start: Source, end: Source) -> dict[Path, Pat
             # its columns have the ids of the restored version, which an overwrite may have numbered anew
             restored = start.checkout(operation.version)
             ends = (former, restored) if step > 0 else (restored, later)
-            places = _traced([now for now in traced.values() if now is not None], *ends)
-            traced = {path: None if now is None else places[now] for path, now in traced.items()}
+            locations = _traced([now for now in traced.values() if now is not None], *ends)
+            traced = {path: None if now is None else locations[now] for path, now in traced.items()}
             continue
         by_name = isinstance(operation, Overwrite)
         for path, now in traced.items():
