@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
+
+from lance_df.encodings.plan import RowRange
+
+if TYPE_CHECKING:
+    from lance_df.encodings.plan import Rows
 
 _EMPTY = np.empty((0, 2), dtype=np.int64)
 
@@ -108,15 +113,25 @@ class RowRanges:
 
     def clip(self, start: int, stop: int) -> RowRanges:
         """Return the rows of the set from ``start`` to ``stop`` (exclusive), with unchanged numbers."""
-        low = np.searchsorted(self.bounds[:, 1], start, side="right")
-        high = np.searchsorted(self.bounds[:, 0], stop, side="left")
+        low = self.bounds[:, 1].searchsorted(start, side="right")
+        high = self.bounds[:, 0].searchsorted(stop, side="left")
         if high <= low or stop <= start:
             return RowRanges.none()
-        return RowRanges._sealed(np.clip(self.bounds[low:high], start, stop))
+        clipped = self.bounds[low:high].copy()
+        clipped[0, 0] = max(clipped[0, 0], start)
+        clipped[-1, 1] = min(clipped[-1, 1], stop)
+        return RowRanges._sealed(clipped)
 
     def shift(self, offset: int) -> RowRanges:
         """Return the set with ``offset`` added to every row number."""
         return RowRanges._sealed(self.bounds + offset)
+
+    def rows(self) -> Rows:
+        """Return the single rows in ascending order, as a range if they leave no gaps."""
+        if len(self.bounds) == 1:
+            start, stop = self.bounds[0].tolist()
+            return RowRange(start, stop)
+        return self.positions()
 
     def positions(self) -> npt.NDArray[np.int64]:
         """Return the single rows in ascending order."""

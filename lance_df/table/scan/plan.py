@@ -336,7 +336,7 @@ def _first_ranges(scan: Scan, positions: Positions, rows: Bounds, are_whole: npt
     are_whole
         Which ranges are whole fragments. Other ranges are never joined.
     """
-    fields = scan.fields()
+    fields = scan.fields
     sizes = scan.table.fragments.file_bytes[positions]
     limits = SCAN_LIMITS.current
     small = are_whole & (rows < limits.max_joined_rows // 2) & (sizes > 0)

@@ -48,7 +48,7 @@ def make_report(scan: Scan, positions: npt.NDArray[np.intp], selected: npt.NDArr
     positions, selected
         The requested fragments, and those of them that indices select.
     """
-    fields = scan.fields()
+    fields = scan.fields
     tally = _Tally()
     is_selected = np.isin(positions, selected)
     for position, alive in zip(positions.tolist(), is_selected.tolist(), strict=True):

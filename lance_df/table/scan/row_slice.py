@@ -185,7 +185,7 @@ class RowSlice:
         return windows(
             start,
             stop,
-            self._reader.page_starts(scan.fields()),
+            self._reader.page_starts(scan.fields),
             max_rows=self._max_window_rows,
             first_rows=None if scan.limit is None else max(scan.limit, least),
             selected=selected,
@@ -199,8 +199,8 @@ class RowSlice:
     @cached_property
     def _max_window_rows(self) -> int:
         scan = self._scan
-        is_local = scan.table.location.is_local
-        return window_rows(self._reader, scan.fields(), wanted=scan.rows_at_once(), is_local=is_local)
+        width = max(self._reader.bytes_per_row(scan.fields), scan.row_bytes)
+        return window_rows(width, wanted=scan.rows_at_once, is_local=scan.table.location.is_local)
 
     @cached_property
     def _num_gathered(self) -> int:

@@ -26,7 +26,6 @@ from lance_df.table.reading.system_columns import system_column
 from lance_df.table.scan.limits import SCAN_LIMITS
 from lance_df.table.scan.row_slice import RowSlice
 from lance_df.table.scan.task import FragmentTask
-from lance_df.table.scan.windows import bytes_in_memory
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -81,8 +80,7 @@ class SmallFragmentsTask:
         fragments = scan.table.fragments
         positions = np.array(self.positions)
         num_rows = self.num_rows
-        width = sum(bytes_in_memory(each) for each in scan.fields())
-        if width * num_rows > SCAN_LIMITS.current.max_window_bytes or any(
+        if scan.row_bytes * num_rows > SCAN_LIMITS.current.max_window_bytes or any(
             scan.pruning.rows_by_index(fragment_id) is not None
             for fragment_id in fragments.ids[positions].tolist()
         ):

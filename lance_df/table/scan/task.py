@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from lance_df.table.reading.deletions import deleted_offsets
 from lance_df.table.reading.system_columns import system_column
 from lance_df.table.scan.columns import StoredColumn
 from lance_df.table.scan.row_slice import RowSlice
+from lance_df.table.scan.windows import bytes_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 _BLOB_ROWS = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scan:
     """The state that the tasks of one scan share.
 
@@ -81,17 +83,24 @@ class Scan:
     aggregator: PartialAggregator | None = None
     extremes: ExtremesScan | None = None
 
+    @cached_property
     def rows_at_once(self) -> int | None:
-        """Return how many rows to read at once; few of blobs, whose sizes are in descriptions only."""
+        """How many rows to read at once; few of blobs, whose sizes are in descriptions only."""
         columns = (*self.filter_columns, *self.columns)
         if any(isinstance(column, StoredColumn) and column.is_located for column in columns):
             return _BLOB_ROWS
         return self.window_rows
 
-    def fields(self) -> list[Field]:
-        """Return the stored fields to read, each once."""
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The stored fields to read, each once."""
         stored = (*self.filter_columns, *self.columns)
-        return list(dict.fromkeys(column.field for column in stored if isinstance(column, StoredColumn)))
+        return tuple(dict.fromkeys(column.field for column in stored if isinstance(column, StoredColumn)))
+
+    @cached_property
+    def row_bytes(self) -> float:
+        """The memory of a row of the fields, as `bytes_in_memory` returns it."""
+        return sum(bytes_in_memory(each) for each in self.fields)
 
 
 @dataclass(frozen=True, slots=True)

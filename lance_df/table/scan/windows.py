@@ -10,30 +10,23 @@ import numpy.typing as npt
 
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.rows import as_rows
 from lance_df.table.scan.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lance_df.encodings.plan import Rows
     from lance_df.format.schema import Field
-    from lance_df.table.reading.fragment_reader import FragmentReader
     from lance_df.table.reading.selection import RowRanges
 
 _LEAST_PART: Final = 4
 
 
-def window_rows(
-    reader: FragmentReader, fields: Sequence[Field], *, wanted: int | None = None, is_local: bool = True
-) -> int:
-    """Return how many rows of the fields to read at once, so that they take a bounded amount of memory."""
-    width = max(reader.bytes_per_row(fields), sum(bytes_in_memory(field) for field in fields))
+def window_rows(row_bytes: float, *, wanted: int | None = None, is_local: bool = True) -> int:
+    """Return how many rows of a size to read at once, so that they take a bounded amount of memory."""
     limits = SCAN_LIMITS.current
     most: float = limits.max_window_rows
     if not is_local:
-        most = max(most, limits.remote_window_bytes // max(width, 1))
-    return int(min(wanted or most, max(1, limits.max_window_bytes // max(width, 1))))
+        most = max(most, limits.remote_window_bytes // max(row_bytes, 1))
+    return int(min(wanted or most, max(1, limits.max_window_bytes // max(row_bytes, 1))))
 
 
 def bytes_in_memory(field: Field) -> float:
@@ -68,19 +61,15 @@ def windows(
     if selected is None:
         yield from (RowRange(low, high) for low, high in cuts)
         return
-    gathered: list[npt.NDArray[np.int64]] = []
-    num_gathered = 0
+    begin, num_rows = start, 0
     for low, high in cuts:
-        part = selected.clip(low, high)
-        num_rows = part.num_rows
-        if num_gathered and num_gathered + num_rows > max_rows:
-            yield as_rows(np.concatenate(gathered))
-            gathered, num_gathered = [], 0
-        if num_rows:
-            gathered.append(part.positions())
-            num_gathered += num_rows
-    if num_gathered:
-        yield as_rows(np.concatenate(gathered))
+        num_more = selected.clip(low, high).num_rows
+        if num_rows and num_rows + num_more > max_rows:
+            yield selected.clip(begin, low).rows()
+            begin, num_rows = low, 0
+        num_rows += num_more
+    if num_rows:
+        yield selected.clip(begin, stop).rows()
 
 
 def _cuts(
