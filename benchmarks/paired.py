@@ -144,11 +144,12 @@ def compare(checkouts: list[Path], home: Path, rounds: int, seconds: float, only
     """Return the least seconds of both, by suite and case."""
     least: Compared = {}
     for suite, cases in suites().items():
-        if only not in suite:
+        selected = [each for each in cases if part in each]
+        if only not in suite or not selected:
             continue
         least[suite] = {}
         workers = [Worker(checkout, suite, home) for checkout in checkouts]
-        for case in [each for each in cases if part in each]:
+        for case in selected:
             first = [min(worker.run(case, 2)) for worker in workers]
             runs = max(1, min(100, round(seconds / max(first))))
             for number in range(rounds):

@@ -103,7 +103,7 @@ class ScanLimits:
     max_joined_bytes: int = 4 * 1024 * 1024
     max_small_file_bytes: int = 256 * 1024
     max_window_rows: int = 512 * 1024
-    max_window_bytes: int = 48 * 1024 * 1024
+    max_window_bytes: int = 32 * 1024 * 1024
     remote_window_bytes: int = 8 * 1024 * 1024
     first_limited_rows: int = 4096
     sparse_ratio: int = 4
