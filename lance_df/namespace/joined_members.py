@@ -149,10 +149,11 @@ class JoinedMembers:
             until = manifest.table.manifest.timestamp_ns
             fragments = self._templates.fragments(manifest_block(source), source=source.path, until_ns=until)
             if fragments is not None:
+                check_published(manifest, source.path, until)
                 return _moved(self._root, member.folder, fragments)
         file = read_manifest(source)
         file.check_readable()
-        check_published(manifest, file)
+        check_published(manifest, file.path, file.manifest.timestamp_ns)
         return self._of(member, file)
 
     def _of(self, member: Member, file: ManifestFile) -> tuple[bytes, ...]:

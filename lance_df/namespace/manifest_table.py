@@ -7,9 +7,10 @@ are in the table metadata, not in the metadata of the Arrow schema, which other 
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -115,16 +116,30 @@ class NamespaceManifest:
         self.specs, self.schema = _described(table, former)
         self._known_rows = None if former is None else former._read_rows
         self.footprint = Footprint(table.num_bytes)
-        self._stored_at = float("-inf")
+        self._stored: Hashable = None
         self._check_columns()
 
     def is_stored(self) -> bool:
-        """Return whether the store has this version, now or a moment ago, as many members may ask."""
-        if time.monotonic() - self._stored_at > _STORED_SECONDS:
+        """Return whether the store has this version.
+
+        Many members may ask. A local version is read again if its file changed; others, after a moment.
+        """
+        state = self._state()
+        if state is None or state != self._stored:
             if not self.table.is_stored():
                 return False
-            self._stored_at = time.monotonic()
+            self._stored = state
         return True
+
+    def _state(self) -> Hashable:
+        """Return a key that changes with the file of this version; None if it cannot be read."""
+        if not self.table.location.is_local:
+            return time.monotonic() // _STORED_SECONDS
+        try:
+            status = os.stat(self.table.manifest_file.path)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceManifest:

@@ -179,22 +179,29 @@ def are_pinned(manifest: NamespaceManifest) -> bool:
     return manifest.members["read_version"].null_count == 0
 
 
-def check_published(manifest: NamespaceManifest, file: ManifestFile) -> None:
+def check_published(manifest: NamespaceManifest, path: str, committed_ns: int | None) -> None:
     """Check that a version of a member is not that of another namespace in the same folder.
 
     A version is committed before the namespace publishes it. If it is later, the clocks of writers differ, or
-    the folder was replaced, for example by a backup. This takes a request only then.
+    the folder was replaced, for example by a backup. In a store, this takes a request only then. A local
+    folder is replaced by renaming another one, whose versions may be earlier, so it is always asked.
+
+    Parameters
+    ----------
+    path, committed_ns
+        The manifest file of the version, and its latest possible time of commit.
 
     Raises
     ------
     VersionNotFoundError
         The store no longer has the version of the namespace.
     """
-    committed_ns, published_ns = file.manifest.timestamp_ns, manifest.table.manifest.timestamp_ns
-    if committed_ns is None or published_ns is None or committed_ns <= published_ns:
+    published_ns = manifest.table.manifest.timestamp_ns
+    is_earlier = committed_ns is None or published_ns is None or committed_ns <= published_ns
+    if is_earlier and not manifest.table.location.is_local:
         return
     if not manifest.is_stored():
         raise VersionNotFoundError(
-            f"{file.path}: this version of the partition was committed after version {manifest.version} of "
-            "the namespace was opened, and that version no longer exists; open the namespace again"
+            f"{manifest.table.uri}: version {manifest.version} of the namespace no longer exists, so {path} "
+            "may belong to another namespace; open the namespace again"
         )

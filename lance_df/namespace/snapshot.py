@@ -290,8 +290,8 @@ class NamespaceSnapshot:
 
     def _counted_rows(self, member: Member) -> int | None:
         file = member.manifest_file()
-        check_published(self.manifest, file)
         manifest = file.manifest
+        check_published(self.manifest, file.path, manifest.timestamp_ns)
         # earlier releases wrote wrong numbers; members with other columns have to be opened
         if manifest.writer_version is None or manifest.schema.fields != self.manifest.schema.columns.fields:
             return None
@@ -374,7 +374,7 @@ class NamespaceSnapshot:
 
     def _open_published(self, member: Member) -> Table:
         table = self._open(member)
-        check_published(self.manifest, table.manifest_file)
+        check_published(self.manifest, table.manifest_file.path, table.manifest.timestamp_ns)
         return table
 
     def _open(self, member: Member) -> Table:

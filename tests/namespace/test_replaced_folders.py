@@ -90,6 +90,24 @@ def test_a_version_that_no_longer_exists_is_an_error(place: Replaced) -> None:
     assert counted.count_rows() == 2 * place.num_members
 
 
+def test_a_folder_that_another_one_replaces_is_noticed_although_it_is_older(place: Replaced) -> None:
+    """The other folder began as the same backup and reached the same versions before."""
+    place.restore()
+    place.append(200)
+    fork = place.folder.rename(place.root.parent / "fork")
+    shutil.copytree(place.backup, place.folder)
+    place.append(100)
+    held, counted = place.open(), place.open()
+    assert counted.count_rows() == 2 * place.num_members
+    shutil.rmtree(place.folder)
+    fork.rename(place.folder)
+    for read in (held.to_table, held.count_rows, counted.to_table):
+        with pytest.raises(VersionNotFoundError, match="open the namespace again"):
+            read()
+    held.checkout_latest()
+    assert max(held.to_table()["id"].to_pylist()) == 199 + place.num_members
+
+
 def test_an_older_version_knows_newer_ones_that_used_its_cache(place: Replaced) -> None:
     """The older version is in the backup; the newer ones are not."""
     older, newer = place.open(), place.open()
@@ -119,13 +137,18 @@ def test_writes_through_an_older_version_return_its_own_rows(place: Replaced) ->
     assert older.count_rows() == len(older.to_table()) == 3 * place.num_members
 
 
-def test_clocks_of_writers_may_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_local", [True, False])
+def test_clocks_of_writers_may_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_local: bool
+) -> None:
     """New partitions are committed by a clock that is ahead; nothing was replaced."""
     now = time.time_ns()
     monkeypatch.setattr("time.time_ns", lambda: now + 3600 * 10**9)
-    place = Replaced(tmp_path, MANY)
+    root = str(tmp_path / "ns") if is_local else f"memory://{tmp_path.name}/ns"
+    added = rows(0, MANY, MANY)
+    lance_df.PartitionedNamespace.create(root, added.schema, [lance_df.partition.identity("k")]).append(added)
     monkeypatch.undo()
-    held = place.open()
+    held = lance_df.PartitionedNamespace.open(root)
     snapshot = held._table
     [member] = snapshot.open_members(np.array([0]))
     assert member.manifest.timestamp_ns > snapshot.manifest.table.manifest.timestamp_ns
