@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import glob
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset as pads
 
@@ -27,6 +28,7 @@ _SUFFIXES: Final = {
     ".csv.zst": "csv",
 }
 _CSV_SAMPLE: Final = 8 << 20  # the number of bytes from which the types of columns are inferred
+_DECIMAL_DIGITS: Final = 38
 _WILDCARDS: Final = frozenset("*?[")
 
 
@@ -40,7 +42,8 @@ def open_files(
     """Return the rows of files, in the order of their names.
 
     The columns are those of all files together; a column that a file lacks is null. In CSV an empty field is
-    null, and ``""`` is an empty string; types are inferred from the first 8 MiB of a file.
+    null, and ``""`` is an empty string; types are inferred from the first 8 MiB of a file. Integers that no
+    int64 holds are uint64, decimal, or text if they have more than 38 digits.
 
     Parameters
     ----------
@@ -96,16 +99,59 @@ def csv_files(
     column_types: pa.Schema | None = None,
 ) -> pads.Dataset:
     """Return CSV files with a header as a dataset of pyarrow, read as by `open_files`."""
-    types = schema or column_types
+    types = {field.name: field.type for field in schema or column_types or ()}
     if any(path.lower().endswith(".zst") for path in paths):  # datasets decompress others alone
         rows = _csv_in_memory(paths, filesystem, delimiter, types)
         return pads.dataset(rows if schema is None else rows.select(schema.names).cast(schema))
-    form = pads.CsvFileFormat(**_csv_options(delimiter, types))
-    files = pads.dataset(list(paths), format=form, filesystem=filesystem)
+
+    def opened(
+        types: Mapping[str, pa.DataType], schema: pa.Schema | None = None, **options: Any
+    ) -> pads.Dataset:
+        form = pads.CsvFileFormat(**_csv_options(delimiter, types, **options))
+        return pads.dataset(list(paths), format=form, filesystem=filesystem, schema=schema)
+
+    files = opened(types)
     joined = _all_columns(files)
-    if len(joined) == 1:
-        form = pads.CsvFileFormat(**_csv_options(delimiter, types, empty_lines=True))
-    return pads.dataset(list(paths), format=form, filesystem=filesystem, schema=schema or joined)
+    if schema is None and (names := _inferred_doubles(joined, types)):
+        texts = opened(types | dict.fromkeys(names, pa.string()))
+        if integers := _integer_types([_first_rows(file, names) for file in texts.get_fragments()]):
+            types |= integers
+            joined = _all_columns(opened(types))
+    return opened(types, schema or joined, empty_lines=len(joined) == 1)
+
+
+def _inferred_doubles(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> list[str]:
+    return [field.name for field in schema if field.type == pa.float64() and field.name not in types]
+
+
+def _first_rows(file: pads.Fragment, names: Sequence[str]) -> pa.Table:
+    """Return some columns of the first block of a file, as text, as far as it has them."""
+    own = [name for name in names if name in file.physical_schema.names]
+    if not own:
+        return pa.table({})
+    first = next(iter(file.to_batches(columns=own, batch_readahead=0, fragment_readahead=0)), None)
+    schema = pa.schema([(name, pa.string()) for name in own])
+    return pa.Table.from_batches([] if first is None else [first], schema)
+
+
+def _integer_types(tables: Sequence[pa.Table]) -> dict[str, pa.DataType]:
+    """Return exact types of the columns whose texts are all integers."""
+    texts = pa.concat_tables(tables, promote_options="default")
+    types = {
+        name: _integer_type(column) for name, column in zip(texts.column_names, texts.columns, strict=True)
+    }
+    return {name: each for name, each in types.items() if each is not None}
+
+
+def _integer_type(texts: pa.ChunkedArray) -> pa.DataType | None:
+    digits = pc.utf8_trim_whitespace(texts)
+    if not pc.all(pc.match_substring_regex(digits, "^-?[0-9]+$"), min_count=1).as_py():
+        return None
+    with suppress(pa.ArrowInvalid):
+        digits.cast(pa.uint64())
+        return pa.uint64()
+    is_short = pc.max(pc.utf8_length(pc.utf8_ltrim(digits, "-0"))).as_py() <= _DECIMAL_DIGITS
+    return pa.decimal128(_DECIMAL_DIGITS, 0) if is_short else pa.string()
 
 
 def parquet_files(
@@ -201,7 +247,7 @@ def _opened(
 
 
 def _csv_options(
-    delimiter: str, column_types: pa.Schema | None, *, empty_lines: bool = False
+    delimiter: str, column_types: Mapping[str, pa.DataType], *, empty_lines: bool = False
 ) -> dict[str, Any]:
     """Return the options for reading CSV; with a single column, an empty line is a null."""
     return {
@@ -219,19 +265,25 @@ def _csv_options(
 
 
 def _csv_in_memory(
-    paths: Sequence[str], filesystem: Any, delimiter: str, column_types: pa.Schema | None
+    paths: Sequence[str], filesystem: Any, delimiter: str, column_types: Mapping[str, pa.DataType]
 ) -> pa.Table:
-    def read(path: str, *, empty_lines: bool = False) -> pa.Table:
-        with (
-            open(path, "rb") if filesystem is None else filesystem.open(path) as file,
-            pa.input_stream(file, compression=_compression_of(path)) as stream,
-        ):
-            return pa.csv.read_csv(stream, **_csv_options(delimiter, column_types, empty_lines=empty_lines))
+    def read(types: Mapping[str, pa.DataType], *, empty_lines: bool = False) -> pa.Table:
+        options = _csv_options(delimiter, types, empty_lines=empty_lines)
+        tables = []
+        for path in paths:
+            with (
+                open(path, "rb") if filesystem is None else filesystem.open(path) as file,
+                pa.input_stream(file, compression=_compression_of(path)) as stream,
+            ):
+                tables.append(pa.csv.read_csv(stream, **options))
+        return pa.concat_tables(tables, promote_options="permissive")
 
-    tables = [read(path) for path in paths]
-    if all(table.num_columns == 1 for table in tables):
-        tables = [read(path, empty_lines=True) for path in paths]
-    return pa.concat_tables(tables, promote_options="permissive")
+    rows = read(column_types)
+    types = dict(column_types)
+    if names := _inferred_doubles(rows.schema, types):
+        types |= _integer_types([read(types | dict.fromkeys(names, pa.string())).select(names)])
+    is_single = rows.num_columns == 1
+    return read(types, empty_lines=is_single) if is_single or len(types) > len(column_types) else rows
 
 
 def _compression_of(path: str) -> str | None:

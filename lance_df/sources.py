@@ -42,7 +42,9 @@ def to_batches(
     column_types, storage_options
         Only for files; see `lance_df.file_sources.open_files`.
 
-    Returns ------- The schema and the batches. Batches are taken from the source on demand; the next one of a
+    Returns
+    -------
+    The schema and the batches. Batches are taken from the source on demand; the next one of a
     stream is made meanwhile. They are a sequence if the source has them in memory unchanged; otherwise a
     generator, which the caller must close; this also closes a generator or stream that it was made from.
 

@@ -105,19 +105,13 @@ class FileTables:
         try:
             if kind.kind == "lance":
                 self._register_lance(name, paths)
-            elif _is_of_folders(name, paths):
+            elif not _finds_the_same(name, paths):
                 self._ctx.register_dataset(quoted, _dataset(paths, kind))
             elif kind.kind == "parquet":
                 ending = os.path.splitext(paths[0])[1]
                 self._ctx.register_parquet(quoted, _location(name, paths), file_extension=ending)
-            elif kind.kind == "json" and not _is_json_array(paths[0]):
-                self._ctx.register_json(
-                    quoted,
-                    _location(name, paths),
-                    schema_infer_max_records=_ALL_ROWS,
-                    file_extension=kind.suffixes,
-                    file_compression_type=kind.compression[1:].upper() or None,
-                )
+            elif kind.kind == "json" and not any(map(_is_json_array, paths)):
+                self._ctx.register_json(quoted, _location(name, paths), **_json_options(kind))
             else:
                 self._ctx.register_dataset(quoted, _dataset(paths, kind))
         except LanceError:
@@ -196,9 +190,21 @@ def _location(name: str, paths: Sequence[str]) -> str:
     return f"{url}/" if os.path.isdir(paths[0]) else url
 
 
-def _is_of_folders(name: str, paths: Sequence[str]) -> bool:
-    """Return whether a folder of the pattern has wildcards, for which DataFusion would find other files."""
-    return len(paths) > 1 and glob.has_magic(os.path.dirname(_location(name, paths)))
+def _finds_the_same(name: str, paths: Sequence[str]) -> bool:
+    """Whether DataFusion finds the same files: not if folders have wildcards, or hidden files match."""
+    if len(paths) == 1:
+        return True
+    pattern = _location(name, paths)
+    matches = glob.glob(os.path.expanduser(name), recursive=True, include_hidden=True)
+    return not glob.has_magic(os.path.dirname(pattern)) and len(matches) == len(paths)
+
+
+def _json_options(kind: _FileKind) -> dict[str, Any]:
+    return {
+        "schema_infer_max_records": _ALL_ROWS,
+        "file_extension": kind.suffixes,
+        "file_compression_type": kind.compression[1:].upper() or None,
+    }
 
 
 def _is_json_array(path: str) -> bool:
@@ -217,7 +223,7 @@ def _dataset(paths: Sequence[str], kind: _FileKind) -> Any:
     if kind.kind == "parquet":
         return parquet_files(paths)
     if kind.kind == "json":
-        tables = [_json_array(path) if _is_json_array(path) else _json_lines(path) for path in paths]
+        tables = [_json_array(path) if _is_json_array(path) else _json_lines(path, kind) for path in paths]
         return ds.dataset(pa.concat_tables(tables, promote_options="permissive"))
     try:
         return ds.dataset(list(paths), format="ipc")
@@ -231,15 +237,24 @@ def _json_array(path: str) -> pa.Table:
     if not all(isinstance(row, dict) for row in rows):
         raise InvalidInputError(f"{path}: every value of the JSON array must be an object")
     names = dict.fromkeys(name for row in rows for name in row)  # the first row may lack some columns
-    return pa.table({name: [row.get(name) for row in rows] for name in names})
+    return pa.table({name: _json_column([row.get(name) for row in rows]) for name in names})
 
 
-def _json_lines(path: str) -> pa.Table:
-    import pyarrow.json
+def _json_column(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (OverflowError, pa.ArrowInvalid):  # integers that no int64 holds
+        if all(value is None or type(value) is int for value in values):
+            fits = all(value is None or 0 <= value < 2**64 for value in values)
+            return pa.array(values, pa.uint64() if fits else pa.decimal128(38, 0))
+        raise
 
-    # a pyarrow dataset reads a last line without newline as NULL, and uses only columns of the first block
-    with pa.input_stream(path) as stream:
-        return pyarrow.json.read_json(stream)
+
+def _json_lines(path: str, kind: _FileKind) -> pa.Table:
+    from lance_df.compute.compat import plain_context
+
+    # types are the same as those of a single file, which DataFusion reads
+    return plain_context().read_json(_location(path, [path]), **_json_options(kind)).to_arrow_table()
 
 
 def _arrow_stream(path: str) -> pa.Table:

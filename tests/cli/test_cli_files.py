@@ -241,3 +241,48 @@ def test_a_path_is_read_in_other_versions(cli, folder):
     for query in ("FROM 'raw/T.lance' VERSION AS OF 1", "FROM './raw/T.lance' FOR VERSION AS OF 1 x"):
         _, output, _ = cli("sql", f"SELECT count(*) FROM ({query})", "--format", "csv")
         assert output == "count(*)\n3\n"
+
+
+@pytest.mark.parametrize("suffix", ["ndjson", "parquet", "csv"])
+def test_patterns_leave_out_hidden_files(cli, folder, suffix):
+    for name, value in ((".hidden", 100), ("a", 1), ("b", 2)):
+        rows, path = pa.table({"a": [value]}), f"{name}.{suffix}"
+        if suffix == "parquet":
+            pq.write_table(rows, path)
+        else:
+            (folder / path).write_text(f"a\n{value}\n" if suffix == "csv" else f'{{"a":{value}}}\n')
+        code, out, err = cli("sql", f"SELECT sum(a) AS s FROM '[ab.]*.{suffix}'", "--format", "csv")
+        if name != ".hidden":
+            assert (code, out.split()) == (0, ["s", "1" if name == "a" else "3"]), err
+
+
+def test_json_has_the_same_types_in_any_pattern(cli, folder):
+    (folder / "nj" / "a").mkdir(parents=True)
+    for name, zone in (("x", "+05:00"), ("y", "Z")):
+        line = json.dumps({"t": f"2024-01-01 00:00:00{zone}", "u": "2024-01-01T00:00:00", "n": 1})
+        (folder / "nj" / "a" / f"{name}.ndjson").write_text(line + "\n")
+    columns = "arrow_typeof(u) AS type, u, t, arrow_typeof(n) AS number"
+    query = "SELECT " + columns + " FROM '{}' WHERE t LIKE '%+05:00'"
+    patterns = ("a/x.ndjson", "a/*.ndjson", "*/x.ndjson", "*/*.ndjson", "**/*.ndjson")
+    answers = {cli("sql", query.format(f"nj/{each}"), "--format", "csv")[1] for each in patterns}
+    assert len(answers) == 1
+    assert "Utf8" in answers.pop()
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_a_pattern_matches_arrays_and_lines(cli, folder, names):
+    (folder / "js").mkdir()
+    for name, text in zip(names, ('{"a":1}\n', '[{"a":2}]'), strict=True):
+        (folder / "js" / f"{name}.json").write_text(text)
+    code, out, err = cli("sql", "SELECT sum(a) AS s FROM 'js/*.json'", "--format", "csv")
+    assert (code, out.split()) == (0, ["s", "3"]), err
+
+
+def test_large_integers_are_exact(cli, folder):
+    ids = [2**64 - 1, 2**64 - 2]
+    (folder / "ids.csv").write_text("id\n" + "\n".join(map(str, ids)))
+    (folder / "ids.json").write_text(json.dumps([{"id": each} for each in ids]))
+    for name in ("ids.csv", "ids.json"):
+        query = f"SELECT id, arrow_typeof(id) AS type, count(*) AS n FROM '{name}' GROUP BY id ORDER BY id"
+        code, out, err = cli("sql", query, "--format", "csv")
+        assert (code, out.split()) == (0, ["id,type,n", *(f"{each},UInt64,1" for each in ids[::-1])]), err

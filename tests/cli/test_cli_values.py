@@ -48,6 +48,10 @@ VALUES = [
     (pa.array([10**9, None], pa.timestamp("ns")), ["1970-01-01 00:00:01", None]),
     (pa.array([-1, None], pa.timestamp("s", "UTC")), ["1969-12-31 23:59:59Z", None]),
     (pa.array([10**15], pa.timestamp("us", "Europe/Berlin")), ["2001-09-09 03:46:40+02:00"]),
+    (  # until 1893 the offset was 53 minutes and 28 seconds
+        pa.array([-2524524808500, None, 10**12], pa.timestamp("ms", "Europe/Berlin")),
+        ["1889-12-31 23:06:31.500Z", None, "2001-09-09 03:46:40+02:00"],
+    ),
     (
         pa.array([2**62, 0, None], pa.timestamp("s")),
         ["146138514283-06-19 07:45:04", "1970-01-01 00:00:00", None],

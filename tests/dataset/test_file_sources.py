@@ -177,3 +177,31 @@ def test_lists_of_files(tmp_path):
         lance_df.write_dataset([tmp_path / "1.parquet", tmp_path / "x.csv"], tmp_path / "u.lance")
     with pytest.raises(lance_df.InvalidInputError, match="has no schema"):
         lance_df.write_dataset([], tmp_path / "u.lance")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.zst", ".csv.gz"])
+def test_integers_of_csv_are_exact(tmp_path: Path, suffix: str) -> None:
+    """Types are those of all files together: a column with a fraction in one of them is a double."""
+    texts = [
+        "a,b,c,d\n1,2.5,-9999999999999999999999,18446744073709551615\n",
+        f"b,a,e\n18446744073709551615,99999999999999999999,{'9' * 39}\n",
+        "e\n\n1\n",
+        "a,b\n",
+    ]
+    for number, text in enumerate(texts):
+        with pa.output_stream(str(tmp_path / f"{number}{suffix}")) as stream:
+            stream.write(text.encode())
+    written = lance_df.write_dataset(
+        str(tmp_path / f"*{suffix}"), f"memory://{tmp_path.name}.lance"
+    ).to_table()
+    assert dict(zip(written.schema.names, written.schema.types, strict=True)) == {
+        "a": pa.decimal128(38, 0),
+        "b": pa.float64(),
+        "c": pa.decimal128(38, 0),
+        "d": pa.uint64(),
+        "e": pa.string(),
+    }
+    assert written["a"].to_pylist() == [1, 99999999999999999999, None]
+    assert written["c"].to_pylist() == [-9999999999999999999999, None, None]
+    assert written["d"].to_pylist() == [2**64 - 1, None, None]
+    assert written["e"].to_pylist() == [None, "9" * 39, "1"]

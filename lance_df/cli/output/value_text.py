@@ -130,10 +130,17 @@ def _timestamps(column: pa.Array) -> pa.Array:
         column = column.cast(pa.timestamp("s", zone))
     if column.type.unit == "s" and zone in (None, "UTC") and (text := _seconds(column)) is not None:
         return text
+    in_utc = column.cast(pa.timestamp(column.type.unit, "UTC"))
     try:
         text = column.cast(TEXT)
+        if zone is not None:
+            # offsets of local mean time have seconds, which text of an offset lacks
+            offsets = pc.subtract(pc.local_timestamp(column).cast(pa.int64()), column.cast(pa.int64()))
+            seconds = pc.fill_null(offsets, 0).to_numpy() // _PER_SECOND[column.type.unit]
+            if (has_seconds := seconds % 60 != 0).any():
+                text = pc.if_else(pa.array(has_seconds), in_utc.cast(TEXT), text)
     except pa.ArrowException:  # an unknown time zone
-        text = column.cast(pa.timestamp(column.type.unit, "UTC")).cast(TEXT)
+        text = in_utc.cast(TEXT)
     if column.type.unit != "s":
         text = pc.replace_substring_regex(text, r"\.0+(Z|[+-]\d{4})?$", r"\1")
     return text if zone in (None, "UTC") else pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2")

@@ -64,7 +64,9 @@ def encode_mini_block(
     dictionary
         The values that the indices refer to.
 
-    Returns ------- The page, or None if no split into chunks is within the limits of the format, because
+    Returns
+    -------
+    The page, or None if no split into chunks is within the limits of the format, because
     there are too many empty lists between two values.
     """
     items = cutter.chunk_items
