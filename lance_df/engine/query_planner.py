@@ -22,7 +22,7 @@ from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, ma
 from lance_df.engine.plans.logical_scans import PlanScans, is_among, visible_scans
 from lance_df.engine.plans.nodes import NO_LIMIT, Join, PlanNode, Scan, frame_of, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import may_call, may_join_without_keys, nodes, scans_joined_without_keys
-from lance_df.engine.provider import holds_json
+from lance_df.engine.provider import holds_dictionaries, holds_json
 from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.tables.created import query_of_created_table
 from lance_df.records import replace
@@ -223,6 +223,21 @@ def _stand_in(
 def _in_small_batches(table: PlannedTable) -> PlannedTable:
     """Use small batches, so that a join without keys can be interrupted between them."""
     return replace(table, scan=table.scan.requesting(batch_rows=_SMALL_BATCH))
+
+
+def _is_coerced_again(frame: DataFrame, planned: Planned) -> bool:
+    """Whether DataFusion's analyzer changes the optimized plan, which ``frame`` runs without the optimizer.
+
+    The optimizer replaces ``d LIKE 'a'`` by ``d = 'a'``, where the operands have different types if ``d`` has
+    a dictionary. The analyzer casts the literal. Only the optimizer removes the cast, and scans do not accept
+    casts.
+    """
+    tables = planned.tables.values()
+    may_be = any(holds_dictionaries(table.scan.source) for table in tables) or any(
+        isinstance(node, Scan) and node.filters and not any(table.is_called(node.table) for table in tables)
+        for node in planned.read.nodes
+    )
+    return may_be and optimized_plan_of(frame).shown_whole != planned.optimized.shown_whole
 
 
 def _joins_ours(tables: Mapping[int, PlannedTable], read: PlanScans) -> bool:
