@@ -67,7 +67,6 @@ class QueryPlanner:
         statement: Statement,
         options: SQLOptions | None,
         param_values: dict[str, Any] | None,
-        named_params: dict[str, Any],
     ) -> LanceDataFrame:
         """Plan a query or another DataFusion statement. DataFusion runs some statements immediately.
 
@@ -80,7 +79,7 @@ class QueryPlanner:
         """
 
         def plan() -> DataFrame:
-            frame = PlainSessionContext.sql(session, query, options, param_values, **named_params)
+            frame = PlainSessionContext.sql(session, query, options, param_values)
             anew = None if self._prepared is None else self._prepared.planned_anew(session, query)
             return frame if anew is None else anew
 
@@ -90,7 +89,7 @@ class QueryPlanner:
         if (source := query_of_created_table(query)) is not None:  # DataFusion runs it immediately
             ahead, _ = statement.planned_over(
                 {},
-                lambda: PlainSessionContext.sql(session, source, ONLY_QUERIES, param_values, **named_params),
+                lambda: PlainSessionContext.sql(session, source, ONLY_QUERIES, param_values),
             )
             tables, _ = _requests(session, statement, optimized_plan_of(ahead), can_prove)
         frame, slots = statement.planned_over(tables, plan)
@@ -133,14 +132,13 @@ class QueryPlanner:
         types: pa.Schema,
         statement: Statement,
         param_values: dict[str, Any] | None,
-        named_params: dict[str, Any],
     ) -> LanceDataFrame:
         """Plan ``VALUES …`` as rows with columns of the given types; see `LanceSession.plan_query`."""
         statement.inserted_into[_INSERTED] = Table(pyarrow.dataset.dataset(types.empty_table()))
 
         def plan() -> DataFrame:
             text = f"INSERT INTO {_INSERTED} {values}"
-            insertion = PlainSessionContext.sql(session, text, None, param_values, **named_params)
+            insertion = PlainSessionContext.sql(session, text, None, param_values)
             # the insertion is planned but not run
             (rows,) = plan_of(insertion).inputs
             return frame_of(session, rows)
@@ -171,7 +169,8 @@ class QueryPlanner:
         # in an optimized plan, the results of stable user-defined functions are constants
         if is_large and not (self.user_functions and may_call(plan_of(frame), self.user_functions)):
             change_settings(context, {OPTIMIZER_PASSES: "0"})
-            as_run = frame_of(context, planned.optimized)
+            optimized = frame_of(context, planned.optimized)
+            as_run = None if _is_coerced_again(optimized, planned) else optimized
         return LanceDataFrame(with_outer_limit(frame).df, (statement,), session, as_run)
 
     def _context(self, session: LanceSession, statement: Statement) -> Context:

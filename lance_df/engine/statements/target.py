@@ -38,14 +38,6 @@ _TARGET: Final = "__lance_df_target"
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
-    """The values of a statement's placeholders, as passed to `LanceSession.sql`."""
-
-    by_name: dict[str, Any] | None
-    named: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Target:
     """A table or a namespace that a statement changes.
 
@@ -53,6 +45,8 @@ class Target:
     ----------
     opened
         The newest version at the start of the statement.
+    values
+        The values of the statement's placeholders, by name.
     written
         The statement as the user wrote it, for messages.
     """
@@ -60,11 +54,13 @@ class Target:
     session: LanceSession
     source: TableSource
     opened: Table | NamespaceSnapshot
-    parameters: Parameters
+    values: dict[str, Any] | None
     written: str
 
     @classmethod
-    def of(cls, session: LanceSession, source: TableSource, parameters: Parameters, written: str) -> Target:
+    def of(
+        cls, session: LanceSession, source: TableSource, values: dict[str, Any] | None, written: str
+    ) -> Target:
         """Open the newest version of a source as a target.
 
         Raises
@@ -83,7 +79,7 @@ class Target:
         if not is_table(opened) and namespace_of(opened) is None:
             raise UnsupportedFeatureError(f"{opened.uri}: not a table that statements can change")
         check_addressable(opened)
-        return cls(session, source, opened, parameters, written)
+        return cls(session, source, opened, values, written)
 
     @property
     def namespace(self) -> NamespaceSnapshot | None:
@@ -169,22 +165,14 @@ class Query:
 
     def frame(self) -> LanceDataFrame:
         """Return the frame of the query."""
-        parameters = self._target.parameters
-        return self._target.session.plan_query(
-            self._text, self.statement, parameters.by_name, parameters.named
-        )
+        return self._target.session.plan_query(self._text, self.statement, self._target.values)
 
     def values_frame(self, types: Mapping[str, pa.DataType]) -> LanceDataFrame | None:
         """Return the frame of ``VALUES`` with the given column types; None if it cannot be planned."""
-        parameters = self._target.parameters
         text = with_untyped_placeholders(self._text) if "$" in self._text else self._text
         with suppress(LanceError):
             return self._target.session.plan_query(
-                text,
-                self.statement,
-                parameters.by_name,
-                parameters.named,
-                inserted_as=pa.schema(types.items()),
+                text, self.statement, self._target.values, inserted_as=pa.schema(types.items())
             )
         return None
 
