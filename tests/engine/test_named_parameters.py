@@ -68,3 +68,15 @@ def test_placeholders_without_a_text(ctx):
         ctx.sql("SELECT id FROM t WHERE id > $m", n=2).collect()
     with pytest.raises(InvalidInputError, match="Unterminated"):
         ctx.sql("SELECT id FROM t WHERE s = 'a", n=2)
+
+
+def test_large_integers(ctx, tmp_path):
+    largest = 2**64 - 1
+    lance_df.write_dataset(pa.table({"u": pa.array([1, 2**63, largest], pa.uint64())}), tmp_path / "n.lance")
+    for value in (1, 2**63, largest, pa.scalar(largest, pa.uint64())):
+        assert ctx.sql("SELECT u FROM n WHERE u = $1", param_values=[value]).to_pydict() == {
+            "u": [int(str(value))]
+        }
+    for value in (2**64, -(2**63) - 1, object()):
+        with pytest.raises(InvalidInputError, match=r"the value of \$x, .*, cannot be converted to Arrow"):
+            ctx.sql("SELECT u FROM n WHERE u = $x", param_values={"x": value})
