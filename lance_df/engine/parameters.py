@@ -12,6 +12,7 @@ from lance_df.errors import InvalidInputError
 
 # types of pandas, which need not be installed
 _NULLS: Final = ("NaTType", "NAType")
+_MAX_INT64: Final = 2**63 - 1
 # numpy units that Arrow lacks, and the Arrow units that hold the same times
 _UNITS: Final = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
 
@@ -36,14 +37,18 @@ def parameter_values(given: object) -> dict[str, Any]:
 def _value(value: object, name: object) -> Any:
     if type(value).__module__.startswith("pandas.") and type(value).__name__ in _NULLS:
         return None
-    if not isinstance(value, np.datetime64):
-        return value
-    if np.isnat(value):
+    if isinstance(value, np.datetime64) and np.isnat(value):
         return None
-    unit, _ = np.datetime_data(value.dtype)
+    if isinstance(value, pa.Scalar):
+        return value
     try:
-        return pa.array(np.array([value.astype(f"datetime64[{_UNITS.get(unit, unit)}]")]))[0]
-    except pa.ArrowException as err:
+        if isinstance(value, np.datetime64):
+            unit, _ = np.datetime_data(value.dtype)
+            return pa.array(np.array([value.astype(f"datetime64[{_UNITS.get(unit, unit)}]")]))[0]
+        # DataFusion infers the type int64 for all integers
+        is_large = isinstance(value, int) and value > _MAX_INT64
+        return pa.scalar(value, pa.uint64() if is_large else None)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as err:
         raise InvalidInputError(
-            f"the value of ${name}, {value!r}, cannot be converted to Arrow: {err}"
+            f"the value of ${name}, {value!r:.60}, cannot be converted to Arrow: {err}"
         ) from err

@@ -480,6 +480,15 @@ def holds_json(source: Scannable) -> bool:
     return source.plan_cache.get("json", lambda: any(map(may_give_json, source.arrow_schema)), _COLUMN_BYTES)
 
 
+def holds_dictionaries(source: Scannable) -> bool:
+    """Return whether columns of a table have dictionaries."""
+
+    def holds_any() -> bool:
+        return any(map(pa.types.is_dictionary, source.arrow_schema.types))
+
+    return source.plan_cache.get("dictionaries", holds_any, _COLUMN_BYTES)
+
+
 def _offered(stored: pa.Schema, request: ScanRequest, true_column: str | None) -> pa.Schema:
     """Return the schema of all columns that scans may return."""
     output = request.output

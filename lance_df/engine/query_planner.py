@@ -22,7 +22,7 @@ from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, ma
 from lance_df.engine.plans.logical_scans import PlanScans, is_among, visible_scans
 from lance_df.engine.plans.nodes import NO_LIMIT, Join, PlanNode, Scan, frame_of, optimized_plan_of, plan_of
 from lance_df.engine.plans.walks import may_call, may_join_without_keys, nodes, scans_joined_without_keys
-from lance_df.engine.provider import holds_json
+from lance_df.engine.provider import holds_dictionaries, holds_json
 from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.tables.created import query_of_created_table
 from lance_df.records import replace
@@ -67,7 +67,6 @@ class QueryPlanner:
         statement: Statement,
         options: SQLOptions | None,
         param_values: dict[str, Any] | None,
-        named_params: dict[str, Any],
     ) -> LanceDataFrame:
         """Plan a query or another DataFusion statement. DataFusion runs some statements immediately.
 
@@ -80,7 +79,7 @@ class QueryPlanner:
         """
 
         def plan() -> DataFrame:
-            frame = PlainSessionContext.sql(session, query, options, param_values, **named_params)
+            frame = PlainSessionContext.sql(session, query, options, param_values)
             anew = None if self._prepared is None else self._prepared.planned_anew(session, query)
             return frame if anew is None else anew
 
@@ -90,7 +89,7 @@ class QueryPlanner:
         if (source := query_of_created_table(query)) is not None:  # DataFusion runs it immediately
             ahead, _ = statement.planned_over(
                 {},
-                lambda: PlainSessionContext.sql(session, source, ONLY_QUERIES, param_values, **named_params),
+                lambda: PlainSessionContext.sql(session, source, ONLY_QUERIES, param_values),
             )
             tables, _ = _requests(session, statement, optimized_plan_of(ahead), can_prove)
         frame, slots = statement.planned_over(tables, plan)
@@ -133,14 +132,13 @@ class QueryPlanner:
         types: pa.Schema,
         statement: Statement,
         param_values: dict[str, Any] | None,
-        named_params: dict[str, Any],
     ) -> LanceDataFrame:
         """Plan ``VALUES …`` as rows with columns of the given types; see `LanceSession.plan_query`."""
         statement.inserted_into[_INSERTED] = Table(pyarrow.dataset.dataset(types.empty_table()))
 
         def plan() -> DataFrame:
             text = f"INSERT INTO {_INSERTED} {values}"
-            insertion = PlainSessionContext.sql(session, text, None, param_values, **named_params)
+            insertion = PlainSessionContext.sql(session, text, None, param_values)
             # the insertion is planned but not run
             (rows,) = plan_of(insertion).inputs
             return frame_of(session, rows)
@@ -171,7 +169,8 @@ class QueryPlanner:
         # in an optimized plan, the results of stable user-defined functions are constants
         if is_large and not (self.user_functions and may_call(plan_of(frame), self.user_functions)):
             change_settings(context, {OPTIMIZER_PASSES: "0"})
-            as_run = frame_of(context, planned.optimized)
+            optimized = frame_of(context, planned.optimized)
+            as_run = None if _is_coerced_again(optimized, planned) else optimized
         return LanceDataFrame(with_outer_limit(frame).df, (statement,), session, as_run)
 
     def _context(self, session: LanceSession, statement: Statement) -> Context:
@@ -223,6 +222,21 @@ def _stand_in(
 def _in_small_batches(table: PlannedTable) -> PlannedTable:
     """Use small batches, so that a join without keys can be interrupted between them."""
     return replace(table, scan=table.scan.requesting(batch_rows=_SMALL_BATCH))
+
+
+def _is_coerced_again(frame: DataFrame, planned: Planned) -> bool:
+    """Whether DataFusion's analyzer changes the optimized plan, which ``frame`` runs without the optimizer.
+
+    The optimizer replaces ``d LIKE 'a'`` by ``d = 'a'``, where the operands have different types if ``d`` has
+    a dictionary. The analyzer casts the literal. Only the optimizer removes the cast, and scans do not accept
+    casts.
+    """
+    tables = planned.tables.values()
+    may_be = any(holds_dictionaries(table.scan.source) for table in tables) or any(
+        isinstance(node, Scan) and node.filters and not any(table.is_called(node.table) for table in tables)
+        for node in planned.read.nodes
+    )
+    return may_be and optimized_plan_of(frame).shown_whole != planned.optimized.shown_whole
 
 
 def _joins_ours(tables: Mapping[int, PlannedTable], read: PlanScans) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lance_df.compute.compat import (
+    DataFrame,
     Expr,
     PlainSessionContext,
     RuntimeEnvBuilder,
@@ -127,7 +128,10 @@ class LanceSession:
         if options is not None and not isinstance(options, SQLOptions):
             raise InvalidInputError(f"options must be datafusion.SQLOptions, got {type(options).__name__}")
         values = _values_of(param_values)
-        statement = Statement(query, self.scan_options)
+        written = query
+        if named_params:
+            query = self._with_named_texts(query, named_params)
+        statement = Statement(query, self.scan_options, written=written)
         query = with_selects(bounded(query))
         if may_name_versions(query):
             query = named_versions(query)
@@ -135,9 +139,8 @@ class LanceSession:
         if may_change(query):
             with imports_finished():
                 from lance_df.engine.statements.run import options_of_others, run_change
-                from lance_df.engine.statements.target import Parameters
 
-            changed = run_change(self, query, options, Parameters(values, named_params))
+            changed = run_change(self, query, options, values)
             if changed is not None:
                 return changed
             options = options_of_others(self, query, options)
@@ -146,11 +149,11 @@ class LanceSession:
                 return self._create_external(external, statement, options)
             if "murmur3" in lowered:
                 query = self._with_typed_calls(query, values)
-            frame = self._planned(query, statement, options, values, named_params)
+            frame = self._planned(query, statement, options, values)
             _log.debug("planned a statement over %d tables: %s", len(statement.tables), query)
             self._planner.note(query)
             if (view := created_view(query)) is not None:
-                self._follow_view(view)
+                self._follow_view(view, values)
             if _SHOWS_FUNCTIONS.match(query):
                 frame = self._without_helpers(frame)
             elif _LISTS_FUNCTIONS.search(query) and (helpers := self._typed_functions.names()):
@@ -302,7 +305,6 @@ class LanceSession:
         query: str,
         statement: Statement,
         param_values: dict[str, Any] | None,
-        named_params: dict[str, Any],
         *,
         inserted_as: pa.Schema | None = None,
     ) -> LanceDataFrame:
@@ -319,8 +321,8 @@ class LanceSession:
             if "murmur3" in query.lower():
                 query = self._with_typed_calls(query, param_values, statement.temporary)
             if inserted_as is None:
-                return self._planner.plan(self, query, statement, ONLY_QUERIES, param_values, named_params)
-            return self._planner.plan_values(self, query, inserted_as, statement, param_values, named_params)
+                return self._planner.plan(self, query, statement, ONLY_QUERIES, param_values)
+            return self._planner.plan_values(self, query, inserted_as, statement, param_values)
 
     def _planned(
         self,
@@ -328,15 +330,27 @@ class LanceSession:
         statement: Statement,
         options: SQLOptions | None,
         values: dict[str, Any] | None,
-        named_params: dict[str, Any],
     ) -> LanceDataFrame:
         if (explained := explained_query(query)) is not None:
             from lance_df.engine.plans import explained as plans
 
-            frame = self._planner.plan(self, explained, statement, ONLY_QUERIES, values, named_params)
+            frame = self._planner.plan(self, explained, statement, ONLY_QUERIES, values)
             if statement.tables and plans.is_usual(self):
                 return LanceDataFrame(plans.explained(self, frame).df, (statement,), self)
-        return self._planner.plan(self, query, statement, options, values, named_params)
+        return self._planner.plan(self, query, statement, options, values)
+
+    def _with_named_texts(self, query: str, named_params: Mapping[str, Any]) -> str:
+        """Replace placeholders by the texts of named parameters. For a frame, this is the name of a view."""
+        with imports_finished():
+            from lance_df.sql.placeholders import with_texts
+
+        texts = {}
+        for name, value in named_params.items():
+            texts[name] = str(value)
+            if isinstance(value, DataFrame):
+                texts[name] = f"view_{uuid.uuid4().hex}"
+                PlainSessionContext.register_table(self, texts[name], value.into_view(temporary=True))
+        return with_texts(query, texts)
 
     def _with_typed_calls(
         self,
@@ -362,7 +376,7 @@ class LanceSession:
         public = listed.filter(functions.in_list(col("function_name"), helpers, negated=True))
         return LanceDataFrame(public.df, listed.statements, self)
 
-    def _follow_view(self, view: CreateView) -> None:
+    def _follow_view(self, view: CreateView, values: dict[str, Any] | None) -> None:
         """Plan the view again at every use: the plan that DataFusion stores would keep today's versions."""
         session = weakref.ref(self)
 
@@ -370,7 +384,8 @@ class LanceSession:
             owner = session()
             if owner is None:
                 return None
-            return as_view(with_types_of_rows(owner, PlainSessionContext.sql(owner, view.query)))
+            frame = PlainSessionContext.sql(owner, view.query, None, values)
+            return as_view(with_types_of_rows(owner, frame))
 
         schema, name = names_of(self).resolve(self, view.name)
         schema.add_view(name, plan)

@@ -180,6 +180,14 @@ def _blob_as_stored(field: pa.Field) -> pa.Field:
     return field
 
 
+def is_blob_input(data_type: pa.DataType) -> bool:
+    """Return whether a type is that of 2.2 blobs as they are written: with bytes and a URI."""
+    if not pa.types.is_struct(data_type):
+        return False
+    names = [field.name for field in data_type]
+    return names[:2] == ["data", "uri"] and data_type.field(0).type == pa.large_binary()
+
+
 def is_blob_description(field: Field) -> bool:
     """Return whether a field was made by `blob_description` from a blob of a 2.0 or 2.1 file."""
     return field.is_blob and field.is_struct and field.children == _DESCRIPTION

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
@@ -29,6 +29,7 @@ from lance_df.sql.changes import (
     Update,
     Verb,
 )
+from lance_df.sql.dialect import tokenize
 from lance_df.sql.distinct_from import check_distinct_from
 from lance_df.sql.splice import StringName, quote_identifier
 from lance_df.sql.token_reader import TokenReader, token_reader
@@ -288,10 +289,19 @@ def _insert(reader: TokenReader, name: Name, *, is_overwrite: bool) -> Insert:
         _unsupported("INSERT … BY NAME", "INSERT INTO t (columns) …")
     has_values = reader.at("VALUES")
     query = reader.text_until(("RETURNING",), ("ON", "CONFLICT"), ("ON", "DUPLICATE"))
+    if has_values and "default" in query.lower():
+        rows = TokenReader(tokenize(query), query)
+        while (rows.take("VALUES") or rows.take(",")) and rows.at("("):
+            _check_no_default(_expressions(rows))
     _no_returning(reader)
     if reader.at("ON"):
         _unsupported("INSERT … ON CONFLICT", f"MERGE INTO, or {_MERGE_INSERT}")
     return Insert(name, columns, query, has_values)
+
+
+def _check_no_default(values: Sequence[str]) -> None:
+    if any(value.upper() == "DEFAULT" for value in values):
+        _unsupported("VALUES (…, DEFAULT)", "VALUES (…, NULL)")
 
 
 def _where(reader: TokenReader) -> str | None:
@@ -403,6 +413,7 @@ def _inserting(reader: TokenReader, condition: str | None) -> MergeClause:
     columns = _columns(reader) if reader.at("(") else None
     reader.need("VALUES")
     values = _expressions(reader)
+    _check_no_default(values)
     if columns is None:
         return MergeClause(rows, condition, action, values=values)
     if len(columns) != len(values) or len(set(columns)) < len(columns):

@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
-import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
 
+from sqlglot.errors import TokenError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
+from lance_df.records import dataclass
 from lance_df.sql.dialect import tokenize
 from lance_df.sql.splice import Edit, splice
+
+_NAME: Final = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A placeholder at ``text[start:stop]``, with its name without the dollar."""
+
+    name: str
+    start: int
+    stop: int
+
+
+def placeholders(text: str) -> Iterator[Placeholder]:
+    """Yield the placeholders in a text. Those in strings and comments are none.
+
+    Raises
+    ------
+    sqlglot.errors.TokenError
+        A string or a comment is not terminated.
+    """
+    for token in tokenize(text):
+        if token.token_type is TokenType.PARAMETER and (name := _NAME.match(text, token.end + 1)):
+            yield Placeholder(name[0], token.start, name.end())
 
 
 def with_untyped_placeholders(text: str) -> str:
@@ -19,9 +47,19 @@ def with_untyped_placeholders(text: str) -> str:
     >>> with_untyped_placeholders("VALUES ($1, '$2')")
     "VALUES (coalesce($1), '$2')"
     """
-    edits = []
-    for dollar, name in itertools.pairwise(tokenize(text)):
-        if dollar.token_type is TokenType.PARAMETER and name.start == dollar.end + 1:
-            whole = text[dollar.start : name.end + 1]
-            edits.append(Edit(dollar.start, name.end + 1, f"coalesce({whole})"))
-    return splice(text, edits)
+    return splice(
+        text, [Edit(each.start, each.stop, f"coalesce(${each.name})") for each in placeholders(text)]
+    )
+
+
+def with_texts(text: str, texts: Mapping[str, str]) -> str:
+    """Return a text in which placeholders are replaced by texts, by name.
+
+    >>> with_texts("SELECT $c FROM t WHERE a > $1", {"c": "a + b"})
+    'SELECT a + b FROM t WHERE a > $1'
+    """
+    try:
+        known = [each for each in placeholders(text) if each.name in texts]
+    except TokenError:
+        return text  # DataFusion reports the error
+    return splice(text, [Edit(each.start, each.stop, texts[each.name]) for each in known])

@@ -141,6 +141,12 @@ def test_insert_keeps_the_order_of_its_query(tmp_path):
         ("INSERT INTO t (id) VALUES (1) ON CONFLICT DO NOTHING", UnsupportedFeatureError, "merge_insert"),
         ("INSERT INTO t (id) VALUES (1) RETURNING id", UnsupportedFeatureError, "RETURNING"),
         ("INSERT INTO t DEFAULT VALUES", UnsupportedFeatureError, "VALUES"),
+        ("INSERT INTO t (id, city) VALUES (1, 'DEFAULT'), (2, default)", UnsupportedFeatureError, "NULL"),
+        (
+            "MERGE INTO t USING (SELECT 9 AS k) s ON id = k WHEN NOT MATCHED THEN INSERT (id) VALUES (DEFAULT)",
+            UnsupportedFeatureError,
+            "DEFAULT.* is not supported; use .*NULL",
+        ),
         (
             "CREATE TABLE made AS SELECT avg(t.id) FROM t",
             InvalidInputError,

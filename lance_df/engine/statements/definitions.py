@@ -13,7 +13,7 @@ from lance_df.compute.compat import SessionConfig, plain_context
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.statement import Statement
 from lance_df.engine.statements.rows import Counted
-from lance_df.engine.statements.target import Parameters, Target, typed_batches
+from lance_df.engine.statements.target import Target, typed_batches
 from lance_df.engine.tables.folders import SUFFIX, check_folder_name, folder_for_tables, stored_folder
 from lance_df.errors import (
     AlreadyExistsError,
@@ -51,7 +51,11 @@ _NAMES_ZONE: Final = re.compile(r"\bTIMESTAMPTZ\b|\bTIME\s+ZONE\b", re.IGNORECAS
 
 
 def create_table(
-    session: LanceSession, schema: LanceSchema, change: CreateTable, parameters: Parameters, written: str
+    session: LanceSession,
+    schema: LanceSchema,
+    change: CreateTable,
+    values: dict[str, Any] | None,
+    written: str,
 ) -> int:
     """Create a table or a namespace in the folder of a schema, and return its number of rows."""
     name = change.name[-1]
@@ -62,7 +66,7 @@ def create_table(
     if existing is not None and change.if_not_exists:
         return 0
     try:
-        return _created(session, schema, change, existing, parameters, written)
+        return _created(session, schema, change, existing, values, written)
     except AlreadyExistsError:
         # another session was first
         if change.if_not_exists and _existing(schema, name) is not None:
@@ -88,7 +92,7 @@ def _created(
     schema: LanceSchema,
     change: CreateTable,
     existing: TableSource | PartSource | None,
-    parameters: Parameters,
+    values: dict[str, Any] | None,
     written: str,
 ) -> int:
     name = change.name[-1]
@@ -100,7 +104,7 @@ def _created(
             f"CREATE OR REPLACE TABLE {name!r} is not supported if the old or the new table is a partitioned "
             "namespace; use DROP TABLE before CREATE TABLE"
         )
-    rows = _rows(session, change, parameters, written)
+    rows = _rows(session, change, values, written)
     if not rows.schema.names:
         raise InvalidInputError(f"the query of table {name!r} has no columns")
     if change.partition_by is not None:
@@ -181,12 +185,12 @@ def _changed(target: Target) -> Any:
     return LanceDataset._of(target.opened, target.opened.uri, None, None)
 
 
-def _rows(session: LanceSession, change: CreateTable, parameters: Parameters, written: str) -> Counted:
+def _rows(session: LanceSession, change: CreateTable, values: dict[str, Any] | None, written: str) -> Counted:
     """Return the rows of a new table: the result of its query, or no rows with the defined columns."""
     if change.query is None:
         return Counted(iter(()), _defined(session, change.definitions or "", written))
     statement = Statement(change.query, session.scan_options, is_change=True, written=written)
-    frame = session.plan_query(change.query, statement, parameters.by_name, parameters.named)
+    frame = session.plan_query(change.query, statement, values)
     given = frame.schema()
     if len(set(given.names)) < len(given):
         raise InvalidInputError(f"a column occurs twice: {', '.join(given.names)}; rename it with AS")
@@ -214,7 +218,7 @@ def _defined(session: LanceSession, definitions: str, written: str) -> pa.Schema
 
 def _time_zone(session: LanceSession, statement: Statement) -> str | None:
     """Return the zone of TIMESTAMP WITH TIME ZONE, even if the session does not show its options."""
-    frame = session.plan_query("SELECT CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS zoned", statement, None, {})
+    frame = session.plan_query("SELECT CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS zoned", statement, None)
     zone: str | None = frame.schema().field(0).type.tz
     return zone
 

@@ -44,7 +44,8 @@ def merge(target: Target, change: Merge) -> int:
 
         @contextmanager
         def compute(table: Table) -> Iterator[Change[int]]:
-            batches = target.query_of_rows(plan.text(with_members=False), table).batches(plan.types())
+            query = target.query_of_rows(plan.text(with_members=False), table)
+            batches = query.batches(plan.types(), plan.names())
             with rows_merged(table, list(plan.updated), plan.merged(target, batches)) as merged:
                 yield merged
 
@@ -53,10 +54,11 @@ def merge(target: Target, change: Merge) -> int:
         text = plan.text(with_members=True)
         types = {**member_types({}), **plan.types()}
         # a wrong expression is an error even if there are no members
-        target.query_of_members(text, ()).batches(types)
+        target.query_of_members(text, ()).batches(types, plan.names())
 
         def of_members(tables: Sequence[Table]) -> MergedRows:
-            return plan.merged(target, target.query_of_members(text, tables).batches(types))
+            batches = target.query_of_members(text, tables).batches(types, plan.names())
+            return plan.merged(target, batches)
 
         merged = stages.rows.merge(list(plan.updated), of_members, text="merge")
         stages.publish(rebase=True)
@@ -148,6 +150,11 @@ class _MergeQuery:
             for name, data_type in self._columns(clause).items():
                 types[_value(number, name)] = data_type
         return types
+
+    def names(self) -> dict[str, str]:
+        """Return the columns of the table, by the columns of the query that hold their values."""
+        numbered = enumerate(self.change.clauses)
+        return {_value(number, name): name for number, clause in numbered for name in self._columns(clause)}
 
     def text(self, *, with_members: bool) -> str:
         """Return the query as SQL."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance_df.engine.plans.rebuild import NotRebuiltError, with_numbered_columns
 from lance_df.engine.statements.target import ROWS, Target, typed_batches
 from lance_df.errors import InvalidInputError
+from lance_df.format.blobs import is_blob_input
 from lance_df.interrupts import interrupted_once
 from lance_df.namespace.changes.numbered_members import MEMBER
 from lance_df.namespace.changes.stages import Stages
@@ -42,7 +43,9 @@ def insert(target: Target, change: Insert) -> int:
     names = target.schema.names if change.columns is None else list(change.columns)
     types = target.types(names)
     query = target.query(change.query)
-    frame = query.values_frame(types) if change.has_values and len(types) == len(names) else None
+    # DataFusion has no cast of bytes to blobs, and notices this late if the bytes are those of a placeholder
+    has_castable = len(types) == len(names) and not any(map(is_blob_input, types.values()))
+    frame = query.values_frame(types) if change.has_values and has_castable else None
     if frame is None:
         frame = query.frame()
         given = frame.schema().names

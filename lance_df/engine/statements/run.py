@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import PlainSessionContext, SQLOptions, default_schema_name
 from lance_df.engine.dataframe import LanceDataFrame
@@ -11,7 +11,7 @@ from lance_df.engine.messages import with_similar_table
 from lance_df.engine.statement import Statement
 from lance_df.engine.statements import definitions, rows
 from lance_df.engine.statements.merge import merge
-from lance_df.engine.statements.target import Parameters, Target
+from lance_df.engine.statements.target import Target
 from lance_df.engine.tables.names import names_of
 from lance_df.engine.tables.source import TableSource
 from lance_df.engine.tables.version_text import VERSION_MARK
@@ -47,7 +47,7 @@ _DEFINITIONS: Final = frozenset({Verb.CREATE, Verb.DROP, Verb.ALTER})
 
 @interrupted_once()
 def run_change(
-    session: LanceSession, text: str, options: SQLOptions | None, parameters: Parameters
+    session: LanceSession, text: str, options: SQLOptions | None, values: dict[str, Any] | None
 ) -> LanceDataFrame | None:
     """Run a statement that changes a stored table, and return how many rows it changed.
 
@@ -85,7 +85,7 @@ def run_change(
     if options is not None:
         with planning_errors(statement):
             PlainSessionContext.sql(session, _DDL if header.verb in _DEFINITIONS else _DML, options)
-    count = _run(session, schema, parse_change(text), parameters, text)
+    count = _run(session, schema, parse_change(text), values, text)
     with planning_errors(statement):
         frame = PlainSessionContext.sql(session, f"SELECT CAST({count} AS BIGINT UNSIGNED) AS count")
     return LanceDataFrame(frame.df, (statement,), session)
@@ -162,11 +162,11 @@ def _is_ours(schema: LanceSchema, header: Header) -> bool:
 
 
 def _run(
-    session: LanceSession, schema: LanceSchema, change: Change, parameters: Parameters, written: str
+    session: LanceSession, schema: LanceSchema, change: Change, values: dict[str, Any] | None, written: str
 ) -> int:
     name = change.name[-1]
     if isinstance(change, CreateTable):
-        return definitions.create_table(session, schema, change, parameters, written)
+        return definitions.create_table(session, schema, change, values, written)
     if isinstance(change, DropTable):
         if schema.stored(name) is None and not change.if_exists:
             raise _missing(session, change.name)
@@ -179,7 +179,7 @@ def _run(
             f"{name!r} is a part of a namespace and cannot be changed by itself; change the namespace, or "
             "use lance_df.dataset(…)"
         )
-    target = Target.of(session, source, parameters, written)
+    target = Target.of(session, source, values, written)
     match change:
         case Insert():
             return rows.insert(target, change)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
-from lance_df.compute.compat import col
+from lance_df.compute.compat import col, functions
 from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.plans.nodes import plan_of
 from lance_df.engine.statement import Statement
@@ -17,6 +17,7 @@ from lance_df.engine.time_comparisons import check_time_comparisons
 from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.expr.nodes import And
 from lance_df.expr.text_views import parts_of_texts
+from lance_df.format.blobs import is_blob_input
 from lance_df.format.schema import BLOB_KEY
 from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
 from lance_df.namespace.kind import is_table, namespace_of
@@ -38,14 +39,6 @@ _TARGET: Final = "__lance_df_target"
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
-    """The values of a statement's placeholders, as passed to `LanceSession.sql`."""
-
-    by_name: dict[str, Any] | None
-    named: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Target:
     """A table or a namespace that a statement changes.
 
@@ -53,6 +46,8 @@ class Target:
     ----------
     opened
         The newest version at the start of the statement.
+    values
+        The values of the statement's placeholders, by name.
     written
         The statement as the user wrote it, for messages.
     """
@@ -60,11 +55,13 @@ class Target:
     session: LanceSession
     source: TableSource
     opened: Table | NamespaceSnapshot
-    parameters: Parameters
+    values: dict[str, Any] | None
     written: str
 
     @classmethod
-    def of(cls, session: LanceSession, source: TableSource, parameters: Parameters, written: str) -> Target:
+    def of(
+        cls, session: LanceSession, source: TableSource, values: dict[str, Any] | None, written: str
+    ) -> Target:
         """Open the newest version of a source as a target.
 
         Raises
@@ -83,7 +80,7 @@ class Target:
         if not is_table(opened) and namespace_of(opened) is None:
             raise UnsupportedFeatureError(f"{opened.uri}: not a table that statements can change")
         check_addressable(opened)
-        return cls(session, source, opened, parameters, written)
+        return cls(session, source, opened, values, written)
 
     @property
     def namespace(self) -> NamespaceSnapshot | None:
@@ -169,32 +166,29 @@ class Query:
 
     def frame(self) -> LanceDataFrame:
         """Return the frame of the query."""
-        parameters = self._target.parameters
-        return self._target.session.plan_query(
-            self._text, self.statement, parameters.by_name, parameters.named
-        )
+        return self._target.session.plan_query(self._text, self.statement, self._target.values)
 
     def values_frame(self, types: Mapping[str, pa.DataType]) -> LanceDataFrame | None:
         """Return the frame of ``VALUES`` with the given column types; None if it cannot be planned."""
-        parameters = self._target.parameters
         text = with_untyped_placeholders(self._text) if "$" in self._text else self._text
         with suppress(LanceError):
             return self._target.session.plan_query(
-                text,
-                self.statement,
-                parameters.by_name,
-                parameters.named,
-                inserted_as=pa.schema(types.items()),
+                text, self.statement, self._target.values, inserted_as=pa.schema(types.items())
             )
         return None
 
-    def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        """Plan the query now, and yield its rows, which change, later, with columns of these types."""
+    def batches(
+        self, types: Mapping[str, pa.DataType], names: Mapping[str, str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Plan the query now, and yield its rows, which change, later, with columns of these types.
+
+        ``names`` are the names of columns in messages, if the query has others.
+        """
         frame = self.frame()
         with planning_errors(self.statement):
             schemas = [table.stored_schema for table in self.statement.tables.values()]
             check_time_comparisons(self._target.session, plan_of(frame), self._text, schemas)
-        return typed_batches(frame, types, self.statement)
+        return typed_batches(frame, types, self.statement, names)
 
     def condition(self) -> Predicate | None:
         """Return a condition that holds for all rows of `ROWS` that the query reads; None if unknown."""
@@ -209,9 +203,19 @@ class Query:
 
 
 def typed_batches(
-    frame: DataFrame, types: Mapping[str, pa.DataType], statement: Statement
+    frame: DataFrame,
+    types: Mapping[str, pa.DataType],
+    statement: Statement,
+    names: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of a frame with columns of the given types, cast as by SQL's CAST.
+
+    Bytes and text become blobs with these bytes.
+
+    Parameters
+    ----------
+    names
+        See `Query.batches`.
 
     Raises
     ------
@@ -220,11 +224,21 @@ def typed_batches(
     InvalidInputError
         A column cannot be cast. From the batches: a value cannot be cast.
     """
-    given = {field.name: field.type for field in frame.schema()}
-    blobs = [field.name for field in frame.schema() if _holds_blobs(field)]
-    if blobs:
+    schema = frame.schema()
+    given = {field.name: field.type for field in schema}
+    descriptions = {
+        _columns_of(field.type)
+        for each in (schema, *(table.stored_schema for table in statement.tables.values()))
+        for field in _fields_within(each)
+        if _describes_blobs(field)
+    }
+    for field in schema if descriptions else ():
+        # the results of functions have no metadata
+        if all(_columns_of(each.type) not in descriptions for each in _fields_within([field])):
+            continue
+        name = field.name if names is None else names.get(field.name, field.name)
         raise UnsupportedFeatureError(
-            f"column {blobs[0]!r} holds blobs, and queries return their positions instead of their bytes, so "
+            f"column {name!r} holds blobs, and queries return their positions instead of their bytes, so "
             "statements cannot copy them; leave the column out, or write the rows of "
             "dataset.scanner(blob_handling='all_binary')"
         )
@@ -232,7 +246,7 @@ def typed_batches(
         columns = [
             col(quote_identifier(name))
             if _is_stored_as(given[name], wanted)
-            else col(quote_identifier(name)).cast(wanted).alias(name)
+            else _cast(name, given[name], wanted).alias(name)
             for name, wanted in types.items()
         ]
         typed = frame.select(*columns)
@@ -252,7 +266,29 @@ def _batches(
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _holds_blobs(field: pa.Field) -> bool:
+def _cast(name: str, given: pa.DataType, wanted: pa.DataType) -> Any:
+    """Return a column, cast to a type."""
+    column = col(quote_identifier(name))
+    if pa.types.is_nested(given) or not is_blob_input(wanted):
+        return column.cast(wanted)
+    blob = functions.named_struct([("data", column.cast(pa.large_binary()))])
+    return functions.when(column.is_not_null(), blob).end().cast(wanted)
+
+
+def _fields_within(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
+    """Yield fields, and the fields of nested types at any depth."""
+    for field in fields:
+        yield field
+        yield from _fields_within(field.type.field(number) for number in range(field.type.num_fields))
+
+
+def _columns_of(data_type: pa.DataType) -> tuple[tuple[str, pa.DataType], ...]:
+    """Return the names and types of the fields of a struct; nothing for other types."""
+    fields = data_type if pa.types.is_struct(data_type) else ()
+    return tuple((field.name, field.type) for field in fields)
+
+
+def _describes_blobs(field: pa.Field) -> bool:
     """Whether a column of a query holds the positions of blobs instead of their bytes."""
     marked = (field.metadata or {}).get(BLOB_KEY.encode(), b"").lower() == b"true"
     return marked and pa.types.is_struct(field.type)
