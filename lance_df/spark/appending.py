@@ -12,7 +12,7 @@ from lance_df.errors import AlreadyExistsError, CommitStateUnknownError, Invalid
 from lance_df.namespace.names import MANIFEST_FOLDER, is_member_folder
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.assignment import with_target_columns
-from lance_df.spark.column_names import check_new_names
+from lance_df.spark.column_names import check_new_names, is_case_sensitive, partition_fields
 from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits
 from lance_df.spark.distribution import HASH, check_distribution
 from lance_df.spark.failures import errors_of_spark
@@ -106,6 +106,8 @@ def append(
         check_new_names(df)
         try:
             schema = arrow_schema(new_schema(df.schema))
+            sensitive = is_case_sensitive(df.sparkSession)
+            partition_by = partition_fields(partition_by, schema, case_sensitive=sensitive)
             PartitionedNamespace.create(root, schema, partition_by, storage_options=storage_options)
             made = location
         except AlreadyExistsError:

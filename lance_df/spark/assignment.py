@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.column_path import quoted_name
 from lance_df.spark.column_names import with_target_names
-from lance_df.spark.types import spark_schema
+from lance_df.spark.types import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,10 +46,12 @@ def with_target_columns(rows: DataFrame, stored: pa.Schema) -> DataFrame:
 
     Raises
     ------
+    UnsupportedFeatureError
+        Arrow has no type for a column.
     InvalidInputError
         Spark does not store a type in the type of its column; or see `with_target_names`.
     """
-    rows = with_target_names(rows, stored.names)
+    rows = with_target_names(rows, stored)
     ansi = is_ansi(rows.sparkSession)
     casts = {}
     for field in rows.schema.fields:
@@ -59,7 +61,9 @@ def with_target_columns(rows: DataFrame, stored: pa.Schema) -> DataFrame:
         assigned = assigned_type(field.name, field.dataType, wanted, is_ansi=ansi)
         if assigned != field.dataType:
             casts[field.name] = F.col(quoted_name(field.name)).cast(assigned)
-    return rows.withColumns(casts) if casts else rows
+    rows = rows.withColumns(casts) if casts else rows
+    arrow_schema(rows.schema)
+    return rows
 
 
 def wanted_type(stored: pa.Schema, name: str) -> T.DataType | None:

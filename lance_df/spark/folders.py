@@ -45,7 +45,7 @@ class Folder:
 
     def names(self) -> list[str]:
         """Return the names of the tables that exist now."""
-        return [name for name in self._tables.names() if self._tables.stored(name) is not None]
+        return self._tables.stored_names()
 
     def known_names(self) -> list[str]:
         """Return the names of the tables that exist now or have a view."""

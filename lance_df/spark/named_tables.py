@@ -1,4 +1,4 @@
-"""Find the tables of lance_df that Spark statements name."""
+"""Find the tables of lance_df that Spark statements name, or read under other names."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.format.column_path import format_path
-from lance_df.spark.pruning.nodes import attribute_id, class_of, items
+from lance_df.spark.failures import OF_SPARK
+from lance_df.spark.pruning.nodes import all_inner_plans, attribute_id, class_of, items
 from lance_df.spark.pruning.plans import RELATION, Plans, relations
 from lance_df.spark.pruning.relations import Relation, is_of_lance
 from lance_df.spark.sessions import is_connect
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 _SAME_ROWS: Final = frozenset({"SubqueryAlias", "View"})
 # expressions around a column that do not change its values; decimals passed as integers have both
 _SAME_COLUMN: Final = frozenset({"Alias", "MakeDecimal"})
+# the analysis of such a statement executes the statement in its text
+_EXECUTES: Final = "ExecuteImmediate"
+_SCRIPT: Final = "CompoundBody"
 
 
 def named_table(spark: SparkSession, name: tuple[str, ...], clause: str) -> Relation | None:
@@ -46,6 +52,42 @@ def named_table(spark: SparkSession, name: tuple[str, ...], clause: str) -> Rela
             "table of lance_df; name the table"
         )
     return None
+
+
+def names_read(spark: SparkSession, statement: str) -> set[str]:
+    """Return the names of views of DataFrames that a statement reads, and of tables that do not exist.
+
+    The statement may read them through views, functions and variables, but not through a view of a DataFrame,
+    which has the versions of its DataFrame. The names of EXECUTE IMMEDIATE and of scripts are not known.
+    """
+    if is_connect(spark):
+        return set()
+    session: Any = spark
+    state = session._jsparkSession.sessionState()
+    try:
+        parsed = state.sqlParser().parsePlan(statement)
+        kind = class_of(parsed)
+        if _EXECUTES in kind or kind == _SCRIPT:
+            return set()
+        # without the checks, which raise an error for a column that only a newer version has
+        return set(_names_in(state.analyzer().execute(parsed)))
+    except OF_SPARK:  # Spark raises it again when it runs the statement
+        return set()
+
+
+def _names_in(plan: Any) -> Iterator[str]:
+    kind = class_of(plan)
+    if kind == "UnresolvedRelation":
+        *parents, name = items(plan.multipartIdentifier())
+        if not parents:
+            yield name
+    elif kind == "View" and plan.desc().viewText().isEmpty():
+        identifier = plan.desc().identifier()
+        if identifier.database().isEmpty():
+            yield identifier.table()
+    else:
+        for inner in all_inner_plans(plan):
+            yield from _names_in(inner)
 
 
 def _bare_relation(plan: Any) -> Any:

@@ -65,12 +65,17 @@ def readable(spark: SparkSession, statement: str, made: dict[str, str]) -> str:
                 f"{name!r} with USE first"
             )
     for name in set(quoted_names(statement)):
-        about, _, kind = name.rpartition("$")
-        if not is_case_sensitive(spark):
-            kind = kind.lower()
-        if about and kind in METADATA:
-            _show_metadata(spark, name, about, kind)
+        if about := metadata_table(spark, name):
+            show_metadata(spark, name, *about)
     return text
+
+
+def metadata_table(spark: SparkSession, name: str) -> tuple[str, str] | None:
+    """Return the table and the kind of a metadata table such as ``events$files``; None for other names."""
+    about, _, kind = name.rpartition("$")
+    if not is_case_sensitive(spark):
+        kind = kind.lower()
+    return (about, kind) if about and kind in METADATA else None
 
 
 def _read(spark: SparkSession, target: Relation, kind: str, which: str) -> DataFrame:
@@ -118,7 +123,7 @@ def _offset_of(spark: SparkSession, name: str, moment: dt.datetime) -> dt.timede
     return moment - dt.datetime.fromisoformat(row["utc"])
 
 
-def _show_metadata(spark: SparkSession, view: str, name: str, kind: str) -> None:
+def show_metadata(spark: SparkSession, view: str, name: str, kind: str) -> None:
     """Create the view of a metadata table, unless something else has its name or the table is unknown."""
     if spark.catalog.tableExists(quoted_name(view)) and not is_shown(spark, view):
         return

@@ -17,16 +17,16 @@ from lance_df.errors import (
 from lance_df.format.column_path import format_path, parse_path
 from lance_df.namespace.spec.partition_by import PartitionBy, parse_partition_by
 from lance_df.spark.assignment import is_ansi
-from lance_df.spark.column_names import is_case_sensitive, target_name
+from lance_df.spark.column_names import is_case_sensitive
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.folders import folders_of, is_shown
-from lance_df.spark.named_tables import named_table
-from lance_df.spark.named_versions import readable
+from lance_df.spark.named_tables import named_table, names_read
+from lance_df.spark.named_versions import metadata_table, readable, show_metadata
 from lance_df.spark.paths import path_for_driver
 from lance_df.spark.pruning.pruned import prune
 from lance_df.spark.saving import write
 from lance_df.spark.sessions import register
-from lance_df.sql.spark_dialect import mentioned, with_backquotes
+from lance_df.sql.spark_dialect import mentioned, quoted_names, with_backquotes
 from lance_df.sql.spark_statements import (
     OtherCreate,
     OtherInsert,
@@ -40,7 +40,7 @@ from lance_df.sql.spark_statements import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -86,13 +86,14 @@ def sql(spark: SparkSession, statement: str) -> DataFrame:
         if _has_quoted_names(spark):
             statement = with_backquotes(statement)
         change = parse_spark(statement)
-        failed = _refresh(spark, statement)
+        views = _Views(spark)
+        views.refresh_mentioned(statement)
         try:
-            return _run(spark, statement, change)
+            return _run(spark, statement, change, views)
         except AnalysisException as err:
             missing = (err.getMessageParameters() or {}).get("relationName", "").strip("`").lower()
-            if missing in failed:
-                raise failed[missing] from err
+            if missing in views.failed:
+                raise views.failed[missing] from err
             raise
 
 
@@ -101,47 +102,85 @@ def _has_quoted_names(spark: SparkSession) -> bool:
     return is_ansi(spark) and str(spark.conf.get(_DOUBLE_QUOTES, "false")).lower() == "true"
 
 
-def _run(spark: SparkSession, statement: str, change: SparkStatement | None) -> DataFrame:
+def _run(spark: SparkSession, statement: str, change: SparkStatement | None, views: _Views) -> DataFrame:
     if isinstance(change, SparkInsert):
         target = named_table(spark, change.name, "INSERT")
         if target is not None:
-            return _insert(spark, change, target)
+            return _insert(spark, change, target, views)
     elif isinstance(change, SparkCreate):
-        return _create(spark, change)
+        return _create(spark, change, views)
     elif change is not None:
         _refuse(spark, change)
-    return _frame(spark, statement)
+    return _frame(spark, statement, views)
 
 
-def _refresh(spark: SparkSession, statement: str) -> dict[str, LanceError]:
-    """Refresh the views of the tables of registered folders that a statement may name.
+class _Views:
+    """The views of the tables of registered folders, which one statement refreshes where it reads them.
 
-    Returns
-    -------
-    The errors of tables that cannot be read, by their names in lower case. The statement may not need them.
+    Attributes
+    ----------
+    failed
+        The errors of tables that cannot be read, by their names in lower case. The statement may not need
+        them.
     """
-    shown: set[str] = set()
-    failed: dict[str, LanceError] = {}
-    for folder in folders_of(spark):
-        names = mentioned(statement, folder.known_names())
-        names = [name for name in names if name.lower() not in shown]
-        errors = folder.show_all(spark, names)
-        failed |= {name.lower(): error for name, error in errors.items()}
-        shown |= {name.lower() for name in names}  # of earlier folders in the list
-    return failed
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._folders = [(folder, folder.known_names()) for folder in folders_of(spark)]
+        self._refreshed: set[str] = set()
+        self.failed: dict[str, LanceError] = {}
+
+    def refresh_mentioned(self, statement: str) -> None:
+        """Refresh the views whose names occur in a statement."""
+        self._refresh(lambda names: mentioned(statement, names))
+
+    def refresh_read(self, statement: str) -> None:
+        """Refresh the other views that a statement reads, through views, functions or variables."""
+        if not self._folders:
+            return
+        metadata = set(quoted_names(statement))  # these are new already
+        is_new = True
+        while is_new:
+            names = names_read(self._spark, statement)
+            new = {name: about for name in names - metadata if (about := metadata_table(self._spark, name))}
+            is_new = self._refresh_named(names | {table for table, _ in new.values()}) or bool(new)
+            for name, (table, kind) in new.items():
+                show_metadata(self._spark, name, table, kind)
+            metadata |= new.keys()
+
+    def refresh_again(self, name: str) -> None:
+        """Refresh the view of a table that the statement has changed."""
+        self._refreshed.discard(name.lower())
+        self._refresh_named({name})
+
+    def _refresh_named(self, names: Iterable[str]) -> bool:
+        folded = {name.lower() for name in names}
+        return self._refresh(lambda known: [name for name in known if name.lower() in folded])
+
+    def _refresh(self, chosen: Callable[[list[str]], list[str]]) -> bool:
+        """Refresh the views of the chosen names, and return whether any was not refreshed before."""
+        count = len(self._refreshed)
+        for folder, known in self._folders:
+            names = [name for name in chosen(known) if name.lower() not in self._refreshed]
+            errors = folder.show_all(self._spark, names)
+            self.failed |= {name.lower(): error for name, error in errors.items()}
+            self._refreshed |= {name.lower() for name in names}  # of earlier folders in the list
+        return len(self._refreshed) > count
 
 
-def _frame(spark: SparkSession, statement: str) -> DataFrame:
+def _frame(spark: SparkSession, statement: str, views: _Views) -> DataFrame:
     """Return the DataFrame of a query, which may name versions and metadata tables of namespaces."""
-    views: dict[str, str] = {}
+    versions: dict[str, str] = {}
     try:
-        return prune(spark.sql(readable(spark, statement, views)))
+        text = readable(spark, statement, versions)
+        views.refresh_read(text)
+        return prune(spark.sql(text))
     finally:
-        for view in views:  # the plan of the DataFrame has their plans already
-            spark.catalog.dropTempView(view)
+        for version in versions:  # the plan of the DataFrame has their plans already
+            spark.catalog.dropTempView(version)
 
 
-def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataFrame:
+def _insert(spark: SparkSession, change: SparkInsert, target: Relation, views: _Views) -> DataFrame:
     shown = ".".join(change.name)
     if target.options.filter is not None or target.options.columns is not None:
         raise InvalidInputError(
@@ -156,7 +195,7 @@ def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataF
     names = list(change.columns) or spark.table(format_path(change.name)).columns
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise InvalidInputError(f"INSERT: column {twice!r} of {shown} is named twice")
-    rows = _frame(spark, change.query)
+    rows = _frame(spark, change.query, views)
     if len(rows.columns) != len(names):
         raise InvalidInputError(
             f"INSERT: the query has {len(rows.columns)} columns, but {shown} has {len(names)}: "
@@ -166,6 +205,8 @@ def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataF
     storage = target.options.storage or None
     # the table keeps its columns, as in Spark's own tables
     write(rows.toDF(*names), target.options.path, mode=mode, overwrite_schema=False, storage_options=storage)
+    if len(change.name) == 1:
+        views.refresh_again(change.name[0])
     if _has_cached(spark):
         spark.catalog.refreshTable(format_path(change.name))
     return _nothing(spark)
@@ -177,7 +218,7 @@ def _has_cached(spark: SparkSession) -> bool:
     return not session._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
-def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
+def _create(spark: SparkSession, change: SparkCreate, views: _Views) -> DataFrame:
     shown = ".".join(change.name)
     if change.is_replaced:
         raise UnsupportedFeatureError(
@@ -210,9 +251,9 @@ def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
             )
     is_new = False
     if change.query is not None:
-        rows = _frame(spark, change.query)
+        rows = _frame(spark, change.query, views)
         try:
-            write(rows, path, partition_by=_partition_fields(change.partition_by, rows) or None)
+            write(rows, path, partition_by=_partition_fields(change.partition_by) or None)
             is_new = True
         except AlreadyExistsError:
             if not change.if_not_exists:
@@ -226,12 +267,11 @@ def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
     return spark.sql(f"CREATE TABLE {words}{name} USING lance_df LOCATION '{location}'")
 
 
-def _partition_fields(texts: Sequence[str], rows: DataFrame) -> list[PartitionBy]:
-    """Return the fields of PARTITIONED BY, with quoted columns and other case resolved."""
+def _partition_fields(texts: Sequence[str]) -> list[PartitionBy]:
+    """Return the fields of PARTITIONED BY, with the names of quoted columns."""
     fields = []
     for each in map(parse_partition_by, texts):
         columns = [parse_path(name)[0] if name.startswith("`") else name for name in each.columns]
-        columns = [target_name(rows.sparkSession, name, rows.columns) for name in columns]
         fields.append(replace(each, columns=tuple(columns)))
     return fields
 

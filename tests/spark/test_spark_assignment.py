@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import types as T
 
 import lance_df
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.spark.assignment import assigned_type, wanted_type
 
 # types are parsed by the JVM, so that a session is needed
@@ -162,3 +162,27 @@ def test_types_that_spark_has_not_are_left_to_arrow():
     schema = pa.schema([("wide", pa.decimal256(60, 2)), ("x", pa.uint8())])
     assert wanted_type(schema, "wide") is wanted_type(schema, "none") is None
     assert wanted_type(schema, "x") == T.ShortType()
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+def test_intervals_of_months_are_refused_by_the_name_of_their_column(spark, tmp_path, kind):
+    path = str(tmp_path / "target")
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int32()), ("s", pa.struct([("n", pa.int32())]))])
+    if kind == "table":
+        lance_df.write_dataset(schema.empty_table(), path)
+    else:
+        lance_df.PartitionedNamespace.create(path, schema, ["identity(n)"])
+    month = "INTERVAL '2' MONTH"
+    for name, value in (("n", month), ("s", f"named_struct('n', {month})")):
+        rows = spark.sql(f"SELECT 1L AS id, {value} AS {name}")
+
+        def merge(rows=rows):
+            return lance_df.spark.merge(spark, path, rows, on="id")
+
+        for call in (
+            lambda rows=rows: lance_df.spark.write(rows, path, mode="append"),
+            lambda: merge().when_matched_update().when_not_matched_insert().execute(),
+            lambda value=value, name=name: merge().when_matched_update({name: value}).execute(),
+        ):
+            with pytest.raises(UnsupportedFeatureError, match=f"column '{name}.*interval"):
+                call()

@@ -116,3 +116,71 @@ def test_rows_are_changed_under_the_names_of_the_target(spark, tmp_path, kind):
             lance_df.spark.update(spark, root, {"city": "'a'"})
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
+
+
+@pytest.mark.spark
+def test_partition_fields_ignore_case(spark, tmp_path):
+    rows = spark.sql("SELECT 1L AS Key, named_struct('City', 'Oslo') AS Place")
+    lance_df.spark.append(rows, tmp_path / "appended", partition_by=["kEY", "identity(place.city)"])
+    lance_df.spark.write(rows, tmp_path / "written", partition_by=[lance_df.partition.identity("key")])
+    rows.write.parquet(str(tmp_path / "rows"))
+    source = lance_df.spark.IngestSource(name="rows", paths=(str(tmp_path / "rows"),), format="parquet")
+    job = lance_df.spark.IngestJob(
+        target=str(tmp_path / "ingested"), sources=(source,), partition_by=("identity(KEY)",)
+    )
+    for _ in range(2):
+        lance_df.spark.ingest(job, spark)
+    for name, fields in (("appended", ["Key", "Place_City"]), ("written", ["Key"]), ("ingested", ["Key"])):
+        namespace = lance_df.PartitionedNamespace.open(tmp_path / name)
+        assert [field.field_id for field in namespace.specs[-1].fields] == fields
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(ColumnNotFoundError, match="'key'"):
+            lance_df.spark.append(rows, tmp_path / "other", partition_by=["identity(key)"])
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+def test_fields_of_structs_ignore_case(spark, tmp_path, kind):
+    root = str(tmp_path / "target")
+    place = pa.struct([("X", pa.int64()), ("City", pa.string())])
+    schema = pa.schema(
+        [("id", pa.int64()), ("place", place), ("all", pa.list_(place)), ("by", pa.map_(pa.string(), place))]
+    )
+    if kind == "table":
+        lance_df.write_dataset(schema.empty_table(), root)
+    else:
+        lance_df.PartitionedNamespace.create(root, schema, ["identity(id)"])
+    one = "named_struct('x', 1L, 'city', 'Oslo')"
+    rows = spark.sql(f"SELECT 1L AS ID, {one} AS Place, array({one}) AS all, map('a', {one}) AS by")
+    lance_df.spark.write(rows, root, mode="append")
+    source = rows.selectExpr("ID + 1 AS id", "place", "all", "by")
+    lance_df.spark.merge(spark, root, source, on="id").when_not_matched_insert().execute()
+    merge = lance_df.spark.merge(spark, root, source, on="id")
+    merge.when_matched_update({"place": "named_struct('CITY', 'Rome', 'x', 2L)"}).execute()
+    rows.selectExpr("ID + 2 AS id", "place", "all", "by").write.parquet(str(tmp_path / "rows"))
+    from_file = lance_df.spark.IngestSource(name="rows", paths=(str(tmp_path / "rows"),), format="parquet")
+    lance_df.spark.ingest(lance_df.spark.IngestJob(target=root, sources=(from_file,)), spark)
+    opened = lance_df.dataset(root) if kind == "table" else lance_df.PartitionedNamespace.open(root)
+    oslo, rome = {"X": 1, "City": "Oslo"}, {"X": 2, "City": "Rome"}
+    assert sorted(opened.to_table(columns=schema.names).to_pylist(), key=lambda row: row["id"]) == [
+        {"id": number, "place": place, "all": [oslo], "by": [("a", oslo)]}
+        for number, place in ((1, oslo), (2, rome), (3, oslo))
+    ]
+    twice = spark.sql("SELECT 4L AS id, named_struct('x', 1L, 'X', 2L) AS place")
+    for call in (
+        lambda: lance_df.spark.write(twice, root, mode="append"),
+        lambda: lance_df.spark.merge(spark, root, twice, on="id").when_not_matched_insert().execute(),
+    ):
+        with pytest.raises(
+            InvalidInputError, match=r"'place\.x' and 'place\.X' both match column 'place\.X'"
+        ):
+            call()
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(LanceError, match="field 'x' does not exist"):
+            lance_df.spark.write(rows.withColumnsRenamed({"ID": "id", "Place": "place"}), root, mode="append")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")

@@ -23,6 +23,7 @@ from lance_df.errors import (
     UnsupportedFeatureError,
 )
 from lance_df.spark.failures import typed_errors
+from lance_df.spark.folders import Folder
 
 pytestmark = pytest.mark.spark
 
@@ -55,6 +56,75 @@ def test_all_tables_of_a_folder_are_views_and_new(spark, root):
     assert spark.sql("SELECT count(*) FROM plain").collect() == [(20,)]
     scan = lance_df.spark.explain_scan(lance_df.spark.sql(spark, "SELECT k FROM parted WHERE s = 'a'"))
     assert (scan.partitions.kept, scan.partitions.total) == (1, 2)
+
+
+def test_views_over_a_table_and_names_in_variables_show_its_newest_version(spark, root):
+    sql = lance_df.spark.sql
+
+    def count(query: str) -> int:
+        return sql(spark, f"SELECT count(*) FROM {query}").first()[0]
+
+    sql(spark, "CREATE TEMPORARY VIEW small AS SELECT * FROM plain WHERE k < 100")
+    sql(spark, "CREATE TEMPORARY VIEW smaller AS SELECT k FROM small")
+    sql(spark, "CREATE TEMPORARY VIEW members AS SELECT * FROM `parted$partitions`")
+    sql(spark, "CREATE TEMPORARY FUNCTION ks() RETURNS TABLE(k BIGINT) RETURN SELECT k FROM plain")
+    sql(spark, "CREATE TEMPORARY FUNCTION num() RETURNS BIGINT RETURN (SELECT count(*) FROM plain)")
+    sql(spark, "DECLARE VARIABLE name STRING DEFAULT 'plain'")
+    sql(spark, "SELECT * FROM plain").createOrReplaceTempView("fixed")
+    sql(spark, "SELECT * FROM plain VERSION AS OF 1").createOrReplaceTempView("first")
+    try:
+        sql(spark, "INSERT INTO plain SELECT k + 10 AS k, s FROM small")
+        # after the statement itself, also for names that only Spark knows
+        assert sql(spark, "EXECUTE IMMEDIATE 'SELECT count(*) FROM small'").collect() == [(20,)]
+        for number, view in enumerate(("smaller", "identifier(name)", "ks()", "(SELECT num())", "small"), 3):
+            lance_df.write_dataset(ROWS, root / "plain.lance", mode="append")
+            rows = sql(spark, f"SELECT * FROM {view}")
+            assert (rows.first()[0] if "num" in view else rows.count()) == 10 * number, view
+        for number, statement in enumerate(
+            (
+                "CREATE TABLE copied USING lance_df AS SELECT * FROM small",
+                "INSERT OVERWRITE copied SELECT * FROM small",
+                "CACHE TABLE held AS SELECT * FROM small",
+            ),
+            8,
+        ):
+            lance_df.write_dataset(ROWS, root / "plain.lance", mode="append")
+            sql(spark, statement)
+            assert count("held" if "held" in statement else "copied") == 10 * number, statement
+        assert (count("fixed"), count("first")) == (10, 10)
+        lance_df.PartitionedNamespace.open(root / "parted").append(pa.table({"k": [1], "s": ["c"]}))
+        assert count("members") == 3
+        lance_df.dataset(root / "plain.lance").add_columns({"twice": "k * 2"})
+        assert sql(spark, "SELECT max(twice) FROM identifier(name)").collect() == [(38,)]
+        lance_df.write_dataset(ROWS, root / "later.lance")
+        sql(spark, "SET VARIABLE name = 'later'")
+        assert count("identifier(name)") == 10
+        for manifest in (root / "later.lance" / "_versions").iterdir():
+            manifest.write_bytes(b"ab")
+        with pytest.raises(CorruptDataError, match="table 'later' of "):
+            count("identifier(name)")
+    finally:
+        spark.catalog.clearCache()
+        for function in ("ks", "num"):
+            spark.sql(f"DROP TEMPORARY FUNCTION {function}")
+        spark.sql("DROP TEMPORARY VARIABLE name")
+
+
+def test_a_statement_opens_only_the_tables_that_it_reads(spark, root, monkeypatch):
+    for number in range(3):
+        lance_df.write_dataset(ROWS, root / f"other{number}.lance")
+    lance_df.spark.register(spark, root)
+    lance_df.spark.sql(spark, "CREATE TEMPORARY VIEW small AS SELECT * FROM plain")
+    names, show = [], Folder.show
+
+    def noted(self, spark, name, **rest):
+        names.append(name)
+        show(self, spark, name, **rest)
+
+    monkeypatch.setattr(Folder, "show", noted)
+    for query in ("SELECT * FROM small", "SELECT * FROM plain", "SELECT 1"):
+        lance_df.spark.sql(spark, query)
+    assert names == ["plain", "plain"]
 
 
 def test_a_view_of_the_user_stays(spark, root):

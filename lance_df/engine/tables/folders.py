@@ -132,6 +132,13 @@ class TableFolder:
             return None
         return self.location / (match + SUFFIX if match in marked else match)
 
+    def stored_names(self) -> list[str]:
+        """Return the names of the tables that no row of a ``__manifest`` names."""
+        marked, others, rows = self._listing()
+        taken = {*rows, *marked}
+        tables = self._tables_among([name for name in others if name not in taken])
+        return [*(name for name in marked if name not in rows), *tables]
+
     def link(self) -> Location | None:
         """Return the symbolic link nearest to here on the path from the session's folder, or None."""
         if self._above is None:

@@ -67,7 +67,6 @@ class PartitionBy:
         InvalidInputError
             The transform does not support such columns, or the expression does not meet the conditions.
         """
-        self._check()
         fields = [schema.find(column) for column in self.columns]
         types = [field.arrow_type() for field in fields]
         sources = tuple(field.id for field in fields)
@@ -98,7 +97,14 @@ class PartitionBy:
             result_type=result_type,
         )
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Check the types of the attributes.
+
+        Raises
+        ------
+        InvalidInputError
+            One has another type.
+        """
         if not self.columns or not all(isinstance(column, str) for column in self.columns):
             raise InvalidInputError(
                 f"the columns of a partition field must be names, got {self.columns!r:.100}"
@@ -133,15 +139,30 @@ def resolve_all(
         There are so many fields that folder names would be too long.
     """
     fields: list[PartitionField] = []
-    if isinstance(wanted, str) or not isinstance(wanted, Sequence):
-        raise InvalidInputError(f"expected a list of partition fields, got {wanted!r:.100}")
-    for each in wanted:
-        partition_by = parse_partition_by(each) if isinstance(each, str) else each
-        if not isinstance(partition_by, PartitionBy):
-            raise InvalidInputError(f"expected a partition field such as year('ts'), got {each!r:.100}")
-        fields.append(partition_by.resolved(schema, specs, [field.field_id for field in fields]))
+    for each in parse_all(wanted):
+        fields.append(each.resolved(schema, specs, [field.field_id for field in fields]))
     _check_depth(len(fields), 1 if specs is None else specs.current.id + 1)
     return tuple(fields)
+
+
+def parse_all(wanted: Sequence[PartitionBy | str]) -> list[PartitionBy]:
+    """Return partition fields whose names are not resolved yet; texts are read by `parse_partition_by`.
+
+    Raises
+    ------
+    InvalidInputError
+        The argument is not a list of partition fields.
+    """
+    if isinstance(wanted, str) or not isinstance(wanted, Sequence):
+        raise InvalidInputError(f"expected a list of partition fields, got {wanted!r:.100}")
+    fields = []
+    for each in wanted:
+        field = parse_partition_by(each) if isinstance(each, str) else each
+        if not isinstance(field, PartitionBy):
+            raise InvalidInputError(f"expected a partition field such as year('ts'), got {each!r:.100}")
+        field.check()
+        fields.append(field)
+    return fields
 
 
 def _check_depth(num_fields: int, spec_id: int) -> None:

@@ -16,7 +16,7 @@ from lance_df.records import dataclass
 from lance_df.spark.assignment import assigned_type, is_ansi, wanted_type
 from lance_df.spark.changes.merge_keys import are_equal_as_stored, loses_values
 from lance_df.spark.changes.merge_tasks import ACTION, ADDRESS, TABLE, ClauseWrite, MergeScan
-from lance_df.spark.column_names import schema_with_target_names
+from lance_df.spark.column_names import schema_with_target_names, type_with_target_names
 from lance_df.spark.routes import route
 from lance_df.spark.types import arrow_schema, spark_schema
 from lance_df.sql.changes import MergeAction, RowKind
@@ -100,7 +100,7 @@ class MergeQuery:
         self._source = source
         self._on = on
         self._clauses = clauses
-        self._given_schema = schema_with_target_names(source, schema.names)
+        self._given_schema = schema_with_target_names(source, stored)
         self._check_keys()
         self._values: list[_Value] = []
         self._givens = [self._given(clause) for clause in clauses]
@@ -201,21 +201,30 @@ class MergeQuery:
         )
 
     def _value_columns(self, pairs: DataFrame) -> list[Column]:
-        """Return the values, cast to the types of their columns."""
+        """Return the values, cast to the types of their columns.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            Arrow has no type for a value.
+        """
         plain = pairs.select(*(value.alias(name) for name, _, value, *_ in self._values)).schema
-        ansi = is_ansi(pairs.sparkSession)
-        columns = []
+        spark, ansi = pairs.sparkSession, is_ansi(pairs.sparkSession)
+        columns, passed = [], []
         for name, column, value, number in self._values:
             given, wanted = plain[name].dataType, wanted_type(self._stored, column)
+            assigned = type_with_target_names(spark, column, given, self._stored.field(column).type)
             if wanted is not None:
                 # without ANSI, Spark would change values that do not fit
                 casts = ansi and number is not None
-                assigned = assigned_type(column, given, wanted, is_ansi=ansi, casts_others=casts)
-                if given.simpleString() != assigned.simpleString():
-                    value = value.cast(assigned)  # noqa: PLW2901
+                assigned = assigned_type(column, assigned, wanted, is_ansi=ansi, casts_others=casts)
+            if given.simpleString() != assigned.simpleString():
+                value = value.cast(assigned)  # noqa: PLW2901
+            passed.append(T.StructField(column, assigned))
             if number is not None:
                 value = F.when(F.col(ACTION) == number, value)  # noqa: PLW2901
             columns.append(value.alias(name))
+        arrow_schema(T.StructType(passed))
         return columns
 
     def _with_route(self, changes: DataFrame, targets: Targets) -> DataFrame:

@@ -280,7 +280,7 @@ def _computed_once(source: DataFrame) -> Iterator[None]:
 
 def _few_keys(source: DataFrame, on: tuple[str, ...], stored: pa.Schema) -> tuple[pa.Array, ...] | None:
     """Return the keys of the source in the types of the target, or None if there are too many."""
-    given = schema_with_target_names(source, stored.names)
+    given = schema_with_target_names(source, stored)
     keys = [F.col(quoted_name(name)).alias(name) for name in on]
     texts = [
         F.octet_length(key)

@@ -73,7 +73,7 @@ def upsert_batches(
         if clauses is not None:
             clauses(builder).execute()
             return
-        names = schema_with_target_names(batch, opened.schema.names).names
+        names = schema_with_target_names(batch, opened.stored).names
         if missing := [name for name in keys if name not in names]:
             raise InvalidInputError(f"the source has no key column {missing[0]!r}")
         _check_distinct(batch, keys)

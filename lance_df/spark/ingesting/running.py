@@ -29,6 +29,7 @@ from lance_df.spark.ingesting.target import (
     Target,
     prepare_rejects,
     rejects_have,
+    stored_schema,
     struct_of,
 )
 from lance_df.spark.opened import SourceRef
@@ -142,7 +143,7 @@ class _Run:
         wanted = None if job.schema is None else _schema(job.schema)
         plain = StructType([each for each in rows.schema if each.name != CORRUPT])
         columns = self._target.columns(plain, wanted, case_sensitive=is_case_sensitive(self._spark))
-        rows = with_target_names(rows, [each.field.name for each in columns])
+        rows = with_target_names(rows, stored_schema(columns))
         source = job.sources[0].name if len(job.sources) == 1 else None
         checked_rows = checked(rows, columns, source)
         for name, records in unread.items():
@@ -150,7 +151,9 @@ class _Run:
         prepare_rejects(job)
         to_target = not self._target.has(self._run)
         if to_target:
-            self._target = self._target.made(struct_of(columns))
+            self._target = self._target.made(
+                struct_of(columns), case_sensitive=is_case_sensitive(self._spark)
+            )
             checked_rows = self._arranged(checked_rows)
         elif BAD in checked_rows.columns:
             checked_rows = checked_rows.where(named(BAD).isNotNull())

@@ -19,6 +19,7 @@ from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.partition_by import resolve_all
 from lance_df.records import dataclass
+from lance_df.spark.column_names import partition_fields
 from lance_df.spark.ingesting.checked_rows import BAD_FIELDS, TargetColumn
 from lance_df.spark.types import arrow_schema, check_collations, spark_schema
 from lance_df.spark.writing import run_mark
@@ -122,16 +123,17 @@ class Target:
                 )
         return columns
 
-    def made(self, columns: StructType) -> Target:
+    def made(self, columns: StructType, *, case_sensitive: bool) -> Target:
         """Return the target after creating the namespace of the job, if there is none yet."""
         job = self.job
         if self.source is not None or not job.partition_by:
             return self
+        schema = arrow_schema(columns)
         try:
             PartitionedNamespace.create(
                 job.target,
-                arrow_schema(columns),
-                list(job.partition_by),
+                schema,
+                partition_fields(job.partition_by, schema, case_sensitive=case_sensitive),
                 storage_options=dict(job.storage_options) or None,
             )
         except AlreadyExistsError:
@@ -150,7 +152,10 @@ class Target:
                 )
         elif job.partition_by:
             specs = snapshot.manifest.specs
-            wanted = resolve_all(list(job.partition_by), snapshot.manifest.schema, specs)
+            schema = snapshot.manifest.schema
+            # before a session says whether case matters; an exact match comes first in any case
+            fields = partition_fields(job.partition_by, schema.arrow, case_sensitive=False)
+            wanted = resolve_all(fields, schema, specs)
             if wanted != specs.current.fields:
                 there = ", ".join(str(field) for field in specs.current.fields)
                 raise InvalidInputError(
@@ -189,6 +194,11 @@ def has_run(source: Source | None, run: str) -> bool:
 def struct_of(columns: Sequence[TargetColumn]) -> StructType:
     """Return columns as a Spark schema."""
     return StructType([each.field for each in columns])
+
+
+def stored_schema(columns: Sequence[TargetColumn]) -> pa.Schema:
+    """Return columns in the types of the files, or in the null type where they have Spark's type."""
+    return pa.schema([(each.field.name, each.stored or pa.null()) for each in columns])
 
 
 def _opened(path: str, storage: Mapping[str, Any]) -> Source | None:

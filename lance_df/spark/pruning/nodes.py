@@ -35,6 +35,12 @@ def inner_plans(node: Any) -> Iterator[Any]:
     yield from items(node.subqueries())
 
 
+def all_inner_plans(node: Any) -> Iterator[Any]:
+    """Yield the plans of `inner_plans`, and the queries of commands such as CREATE."""
+    yield from children(node)
+    yield from items(node.innerChildren())
+
+
 def all_nodes(plan: Any) -> Iterator[Any]:
     """Yield a plan and all plans in it."""
     yield plan
