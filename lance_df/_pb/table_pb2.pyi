@@ -221,3 +221,44 @@ class IndexSection(_message.Message):
     INDICES_FIELD_NUMBER: _ClassVar[int]
     indices: _containers.RepeatedCompositeFieldContainer[IndexMetadata]
     def __init__(self, indices: _Optional[_Iterable[_Union[IndexMetadata, _Mapping]]] = ...) -> None: ...
+
+class FragmentReuse(_message.Message):
+    __slots__ = ("inline", "external")
+    class FragmentDigest(_message.Message):
+        __slots__ = ("id",)
+        ID_FIELD_NUMBER: _ClassVar[int]
+        id: int
+        def __init__(self, id: _Optional[int] = ...) -> None: ...
+    class Group(_message.Message):
+        __slots__ = ("old_fragments", "new_fragments")
+        OLD_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+        NEW_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+        old_fragments: _containers.RepeatedCompositeFieldContainer[FragmentReuse.FragmentDigest]
+        new_fragments: _containers.RepeatedCompositeFieldContainer[FragmentReuse.FragmentDigest]
+        def __init__(self, old_fragments: _Optional[_Iterable[_Union[FragmentReuse.FragmentDigest, _Mapping]]] = ..., new_fragments: _Optional[_Iterable[_Union[FragmentReuse.FragmentDigest, _Mapping]]] = ...) -> None: ...
+    class Version(_message.Message):
+        __slots__ = ("dataset_version", "groups")
+        DATASET_VERSION_FIELD_NUMBER: _ClassVar[int]
+        GROUPS_FIELD_NUMBER: _ClassVar[int]
+        dataset_version: int
+        groups: _containers.RepeatedCompositeFieldContainer[FragmentReuse.Group]
+        def __init__(self, dataset_version: _Optional[int] = ..., groups: _Optional[_Iterable[_Union[FragmentReuse.Group, _Mapping]]] = ...) -> None: ...
+    class Content(_message.Message):
+        __slots__ = ("versions",)
+        VERSIONS_FIELD_NUMBER: _ClassVar[int]
+        versions: _containers.RepeatedCompositeFieldContainer[FragmentReuse.Version]
+        def __init__(self, versions: _Optional[_Iterable[_Union[FragmentReuse.Version, _Mapping]]] = ...) -> None: ...
+    class File(_message.Message):
+        __slots__ = ("path", "offset", "size")
+        PATH_FIELD_NUMBER: _ClassVar[int]
+        OFFSET_FIELD_NUMBER: _ClassVar[int]
+        SIZE_FIELD_NUMBER: _ClassVar[int]
+        path: str
+        offset: int
+        size: int
+        def __init__(self, path: _Optional[str] = ..., offset: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+    INLINE_FIELD_NUMBER: _ClassVar[int]
+    EXTERNAL_FIELD_NUMBER: _ClassVar[int]
+    inline: FragmentReuse.Content
+    external: FragmentReuse.File
+    def __init__(self, inline: _Optional[_Union[FragmentReuse.Content, _Mapping]] = ..., external: _Optional[_Union[FragmentReuse.File, _Mapping]] = ...) -> None: ...

@@ -41,7 +41,8 @@ PAIRED = int(
 )
 
 # None of these flags changes what a scan returns: data files are read by the version that each of them
-# names, covering fields only concern the use of indices, and indices with a reuse index are not used.
+# names, covering fields only concern the use of indices, and indices are not used in tables with later forms
+# of the fragment reuse index, which are the ones with this flag (see `lance_df.format.fragment_reuse`).
 READABLE = int(
     FeatureFlag.DELETION_FILES
     | FeatureFlag.STABLE_ROW_IDS

@@ -99,6 +99,12 @@ class Field:
         return self.logical_type == "struct"
 
     @property
+    def is_nested(self) -> bool:
+        """Whether the field is a struct or list of fields that files store on their own; a map is a unit."""
+        is_unit = self.is_leaf or self.is_packed or self.is_blob
+        return not is_unit and (self.is_struct or self.is_list)
+
+    @property
     def is_list(self) -> bool:
         return self.logical_type in logical_types.LIST_TYPES
 

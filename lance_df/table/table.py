@@ -26,6 +26,7 @@ from lance_df.interrupts import imports_finished
 from lance_df.storage.mapped_pages import release_pages
 from lance_df.table.metadata.base_paths import BasePaths
 from lance_df.table.metadata.history import History
+from lance_df.table.metadata.index_coverage import fragment_reuse, indices_to_search
 from lance_df.table.metadata.manifest_cache import LATEST
 from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.refs import (
@@ -41,6 +42,7 @@ from lance_df.table.reading.fragment_reader import FragmentReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
+    from uuid import UUID
 
     import pyarrow as pa
     from pyroaring import BitMap
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from lance_df.cache import Entries, TableCache
     from lance_df.expr.nodes import Predicate
     from lance_df.file.reader import FileReader
+    from lance_df.format.fragment_reuse import FragmentReuse
     from lance_df.format.fragments import DataFile, DeletionFile
     from lance_df.format.manifest import IndexMetadata, Manifest
     from lance_df.format.refs import Branch, Tag
@@ -185,13 +188,24 @@ class Table:
 
         To write a new manifest use :meth:`ManifestFile.read_indices`, which returns all of them unchanged.
         """
-        indices = self._file.read_indices()
-        # With this flag, covered fragments may be known by addresses that a fragment reuse index translates.
-        if self.manifest.trusts_index_coverage and not (
-            self.manifest.reader_feature_flags & FeatureFlag.FRAGMENT_REUSE_INDEX
-        ):
-            return indices
-        return tuple(dataclasses.replace(index, fragment_bitmap=None) for index in indices)
+        return indices_to_search(self._file, self._bases)
+
+    @cached_property
+    def fragment_reuse(self) -> FragmentReuse | None:
+        """The compactions after which indices hold former row addresses; None if there is no record of any.
+
+        Raises as :func:`lance_df.table.metadata.index_coverage.fragment_reuse`.
+        """
+        return fragment_reuse(self._file, self._file.read_indices(), self._bases)
+
+    @cached_property
+    def segments_of_former_rows(self) -> frozenset[UUID]:
+        """The index segments that hold former addresses of rows in fragments that they cover."""
+        reuse = self.fragment_reuse
+        if reuse is None:
+            return frozenset()
+        stored = map(reuse.advanced, self._file.read_indices())
+        return frozenset(index.uuid for index in stored if reuse.with_current_rows(index) is not index)
 
     # -- versions -------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,10 @@ from lance_df.errors import (
     LanceError,
     UnsupportedFeatureError,
 )
+from lance_df.format.operations import Merge, Project
 from lance_df.format.schema import Field
+from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.row_account import NO_ROWS
 from lance_df.table.open import open_table
 
 Step = Callable[[Any], Any]
@@ -628,3 +632,129 @@ def test_values_beyond_the_calendar_are_named(tmp_path: Path) -> None:
         kind = pa.list_(kind) if pa.types.is_list(values.type) else kind
         with pytest.raises(InvalidInputError, match=f"Can't cast value .*{text}"):
             dataset.alter_columns({"path": "t", "data_type": kind})
+
+
+ONE_FIELD = pa.struct([("a", pa.int32())])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "paths"),
+    [
+        (pa.list_(ONE_FIELD), [{"a": 1}], ["x.item.a"]),
+        (pa.large_list(ONE_FIELD), [{"a": 1}], ["x.item.a"]),
+        (pa.list_(pa.list_(ONE_FIELD)), [[{"a": 1}]], ["x.item.item.a"]),
+        (pa.list_(pa.struct([("a", pa.int32()), ("b", pa.int8())])), [{"a": 1}], ["x.item.a", "x.item.b"]),
+        (pa.struct([("l", pa.list_(ONE_FIELD))]), {"l": [{"a": 1}]}, ["x.l.item.a"]),
+        (pa.map_(pa.string(), ONE_FIELD), [("k", {"a": 1})], ["x.entries.value.a"]),
+    ],
+)
+def test_lists_of_structs_without_fields_are_dropped(
+    tmp_path: Path, kind: pa.DataType, value: Any, paths: list[str]
+) -> None:
+    uri = str(tmp_path / "table")
+    table = pa.table({"id": [1], "x": pa.array([value], kind)})
+    lance_df.write_dataset(table, uri, data_storage_version="2.2")
+    for path in paths:
+        lance_df.dataset(uri).drop_columns([path])
+    for library in (lance_df, lance):
+        assert library.dataset(uri).to_table().to_pylist() == [{"id": 1}]
+
+
+@pytest.mark.parametrize("path", ["x.entries.key", "x.entries.value"])
+def test_maps_keep_their_keys_and_values(tmp_path: Path, path: str) -> None:
+    uri = str(tmp_path / "table")
+    table = pa.table({"x": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int8()))})
+    ds = lance_df.write_dataset(table, uri, data_storage_version="2.2")
+    with pytest.raises(UnsupportedFeatureError, match="cannot be dropped on its own"):
+        ds.drop_columns([path])
+
+
+@pytest.mark.parametrize("operation", ["Merge", "Project"])
+def test_schemas_that_no_reader_accepts_are_refused(tmp_path: Path, operation: str) -> None:
+    uri = str(tmp_path / "table")
+    lance_df.write_dataset(pa.table({"id": [1], "x": pa.array([[{"a": 1}]], pa.list_(ONE_FIELD))}), uri)
+    table = open_table(uri)
+    fields = (table.schema.fields[0], table.schema.fields[1].with_children(()))
+    schema = dataclasses.replace(table.schema, fields=fields)
+    made = Project(schema) if operation == "Project" else Merge(tuple(table.fragments), schema)
+    with pytest.raises(InvalidInputError, match="no reader could open"):
+        commit_change(table, made, rows=NO_ROWS)
+    assert lance_df.dataset(uri).version == 1
+
+
+def add_b(ds: Any) -> None:
+    ds.add_columns(pa.schema([pa.field("y", pa.struct([("b", pa.int32())]))]))
+
+
+def cast_b(ds: Any) -> None:
+    ds.alter_columns({"path": "y.b", "data_type": pa.int64()})
+
+
+def drop_a(ds: Any) -> None:
+    ds.drop_columns(["y.a"])
+
+
+def forbid_nulls(ds: Any) -> None:
+    ds.alter_columns({"path": "y", "nullable": False})
+
+
+@pytest.mark.parametrize(
+    ("values", "steps"),
+    [
+        ([{"a": 1}, None], [add_b]),
+        ([{"a": 1}, None], [add_b, cast_b]),
+        ([{"a": 1}, None], [add_b, drop_a]),
+        ([{"a": 1}, None], [add_b, cast_b, drop_a]),
+        ([{"a": 1}, {"a": None}], [add_b, forbid_nulls]),
+        ([{"a": 1}, {"a": None}], [add_b, cast_b, forbid_nulls]),
+    ],
+)
+def test_structs_stay_null_where_they_are(tmp_path: Path, values: list[Any], steps: list[Step]) -> None:
+    """The fields with data say which structs are NULL, also for a field without data."""
+    uri = str(tmp_path / "table")
+    lance_df.write_dataset(pa.table({"y": pa.array(values, ONE_FIELD)}), uri, data_storage_version="2.2")
+    for step in steps:
+        step(lance_df.dataset(uri))
+    expected = [value and {"b": None} for value in values]
+    for library in (lance_df, lance):
+        ds = library.dataset(uri)
+        assert [row["y"] for row in ds.take([0, 1], columns=["y.b"]).to_pylist()] == expected
+        whole = ds.to_table()["y"].to_pylist()
+        assert [value and value["b"] for value in whole] == [None, None]
+        assert [value is None for value in whole] == [value is None for value in values]
+        assert ds.to_table(columns=["y.b"]).to_pylist() == [{"y.b": None}] * 2
+        assert ds.count_rows("y IS NULL") == values.count(None)
+
+
+def test_fields_without_data_in_nested_structs(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    kind = pa.struct([("s", pa.struct([("d", pa.string()), ("e", pa.int8())])), ("a", pa.list_(pa.int8()))])
+    values = [{"s": {"d": "x"}, "a": [1]}, {"s": None, "a": [2]}, None, {"s": {}, "a": None}]
+    lance_df.write_dataset(pa.table({"y": pa.array(values, kind)}), uri, data_storage_version="2.2")
+    new = pa.struct([("s", pa.struct([("c", pa.int16())])), ("b", pa.int32())])
+    lance_df.dataset(uri).add_columns(pa.schema([pa.field("y", new)]))
+
+    def check() -> None:
+        ours, theirs = lance_df.dataset(uri), lance.dataset(uri)
+        for columns in (["y.s.c"], ["y.b"], ["y.b", "y.s.c"], ["y"]):
+            assert ours.take(range(4), columns=columns).equals(theirs.take(range(4), columns=columns))
+            assert ours.to_table(columns=columns).equals(theirs.to_table(columns=columns))
+        assert ours.count_rows("y.s IS NULL") == theirs.count_rows("y.s IS NULL") == 2
+        context = lance_df.connect()
+        lance_df.register(context, "t", uri)
+        batches = context.sql("SELECT y['s'] IS NULL AS n, y['b'] AS b FROM t").collect()
+        rows = pa.Table.from_batches(batches).to_pylist()
+        assert rows == [{"n": n, "b": None} for n in (False, True, True, False)]
+
+    check()
+    lance_df.dataset(uri).alter_columns({"path": "y.s.c", "data_type": pa.int64()})
+    check()
+    lance_df.dataset(uri).drop_columns(["y.s.d", "y.s.e", "y.a"])
+    check()
+
+
+def test_fields_of_structs_that_are_never_null_may_be(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    schema = pa.schema([pa.field("y", ONE_FIELD, nullable=False)])
+    lance.write_dataset(pa.table({"y": [{"a": 1}, {"a": None}]}, schema=schema), uri)
+    assert lance_df.dataset(uri).to_table(columns=["y.a"])["y.a"].to_pylist() == [1, None]

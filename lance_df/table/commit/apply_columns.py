@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from lance_df.errors import InvalidInputError
+from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import TOMBSTONE
 from lance_df.table.commit import lineage
@@ -34,8 +34,10 @@ def apply_merge(state: TableState, operation: Merge) -> TableState:
     Raises
     ------
     InvalidInputError
-        A fragment is missing, is there twice, or has another number of rows.
+        A fragment is missing, is there twice, or has another number of rows; or a field has an impossible
+        type.
     """
+    _check_types(operation.schema)
     manifest = state.manifest
     counts = Counter(fragment.id for fragment in operation.fragments)
     missing = set(manifest.fragments.ids.tolist()) - counts.keys()
@@ -74,7 +76,14 @@ def apply_merge(state: TableState, operation: Merge) -> TableState:
 
 
 def apply_project(state: TableState, operation: Project) -> TableState:
-    """Replace the fields; drop data files without any remaining column, and keep the schema's metadata."""
+    """Replace the fields; drop data files without any remaining column, and keep the schema's metadata.
+
+    Raises
+    ------
+    InvalidInputError
+        A field has an impossible type.
+    """
+    _check_types(operation.schema)
     manifest = state.manifest
     schema = dataclasses.replace(operation.schema, metadata=manifest.schema.metadata)
     remaining = operation.schema.by_id().keys()
@@ -101,6 +110,14 @@ def apply_project(state: TableState, operation: Project) -> TableState:
         ),
         on_fields_of(state.indices, operation.schema),
     )
+
+
+def _check_types(schema: Schema) -> None:
+    """Raise if readers would refuse the version because of its schema."""
+    try:
+        schema.to_arrow()
+    except CorruptDataError as err:
+        raise InvalidInputError(f"no reader could open a version with the new schema: {err}") from err
 
 
 def apply_data_replacement(state: TableState, operation: DataReplacement) -> TableState:

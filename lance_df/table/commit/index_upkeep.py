@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from pyroaring import BitMap
 
 from lance_df.errors import InvalidInputError
+from lance_df.format.fragment_reuse import SYSTEM_PREFIX, covering, moved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from lance_df.format.fragment_list import FragmentList
     from lance_df.format.fragments import Fragment
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from lance_df.format.operations import Rewrite, RewriteGroup, RewrittenIndex
     from lance_df.format.schema import Schema
 
-# prefix of system indices, which belong to the table as a whole and have no fields
-_SYSTEM_PREFIX = "__lance_"
 # in tables with stable row ids, these hold row ids rather than addresses if their version is 0
 _BY_ROW_ID = frozenset({"btreeindexdetails", "bitmapindexdetails"})
 
@@ -41,7 +40,7 @@ def without_coverage(
     """Remove fragments from the coverage of the indices on fields whose values changed there."""
     changed, gone = set(fields), BitMap(fragment_ids)
     return tuple(
-        index if changed.isdisjoint(index.fields) else _covering(index, lambda covered: covered - gone)
+        index if changed.isdisjoint(index.fields) else covering(index, lambda covered: covered - gone)
         for index in indices
     )
 
@@ -101,7 +100,7 @@ def _files_of_fields(fragment: Fragment) -> dict[int, tuple[int | None, str]]:
 
 
 def _is_system(index: IndexMetadata) -> bool:
-    return index.name.startswith(_SYSTEM_PREFIX)
+    return index.name.startswith(SYSTEM_PREFIX)
 
 
 def with_entries(
@@ -141,9 +140,9 @@ def _rewritten(
     index: IndexMetadata, rebuilt: RewrittenIndex | None, groups: Sequence[RewriteGroup], *, stable: bool
 ) -> IndexMetadata:
     if rebuilt is not None:
-        moved = _covering(index, lambda covered: _moved(covered, groups, keep=True))
+        after = covering(index, lambda covered: _moved(covered, groups, keep=True))
         return dataclasses.replace(
-            moved,
+            after,
             uuid=rebuilt.new_id,
             details_type_url=rebuilt.details_type_url or index.details_type_url,
             details=rebuilt.details if rebuilt.details_type_url else index.details,
@@ -155,23 +154,14 @@ def _rewritten(
         # it holds addresses in fragments that are gone, which no reader asks for
         return index
     keep = index.kind in _BY_ROW_ID and not index.index_version
-    return _covering(index, lambda covered: _moved(covered, groups, keep=keep))
+    return covering(index, lambda covered: _moved(covered, groups, keep=keep))
 
 
 def _moved(covered: BitMap, groups: Sequence[RewriteGroup], *, keep: bool) -> BitMap:
-    """Replace the old fragments of each group by its new ones, if all of the old ones were covered."""
-    after = BitMap(covered)
-    for group in groups:
-        old = BitMap(fragment.id for fragment in group.old_fragments)
-        after -= old
-        if keep and old and old <= covered:
-            after |= BitMap(fragment.id for fragment in group.new_fragments)
-    return after
+    """Replace old fragments by new ones; see :func:`lance_df.format.fragment_reuse.moved`."""
+    ids = ((_ids(group.old_fragments), _ids(group.new_fragments)) for group in groups)
+    return moved(covered, ids, keep=keep)
 
 
-def _covering(index: IndexMetadata, change: Callable[[BitMap], BitMap]) -> IndexMetadata:
-    covered = index.covered_fragments()
-    if covered is None:
-        return index
-    after = change(covered)
-    return index if after == covered else dataclasses.replace(index, fragment_bitmap=after.serialize())
+def _ids(fragments: Iterable[Fragment]) -> BitMap:
+    return BitMap(fragment.id for fragment in fragments)

@@ -10,6 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from lance_df.format.feature_flags import FeatureFlag
+from lance_df.format.fragment_reuse import FRAGMENT_REUSE
 from lance_df.format.operations import Delete, Merge, Operation, Update
 from lance_df.table.commit.state import TableState
 from lance_df.table.parallel import map_reads
@@ -87,6 +88,11 @@ def _format_of(table: Table) -> str:
 
 def _covering(table: Table) -> tuple[IndexMetadata, ...]:
     indices = table.manifest_file.read_indices()
-    if not indices or table.manifest.trusts_index_coverage:
+    if not indices:
         return indices
+    if table.manifest.trusts_index_coverage:
+        # as in pylance: else the next commit covers new fragments again in which this one changes values
+        has_reuse = any(index.name == FRAGMENT_REUSE for index in indices)
+        reuse = table.fragment_reuse if has_reuse else None
+        return indices if reuse is None else tuple(map(reuse.advanced, indices))
     return tuple(dataclasses.replace(index, fragment_bitmap=None) for index in indices)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lance_df.encodings.arrays import null_array
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Merge, Project
 from lance_df.format.schema import Schema
-from lance_df.table.evolution.column_files import columns_written, with_columns_of
+from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
 from lance_df.table.evolution.fields import edited, find_field
+from lance_df.table.evolution.live_rows import read_live
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def columns_dropped(table: Table, paths: Sequence[str]) -> Iterator[Merge | Project]:
-    """Drop columns or fields of structs; a struct without fields is dropped, too.
+    """Drop columns or fields of structs; a struct without fields, or a list of such, is dropped, too.
 
-    A fragment may be left without data files, as the other columns never had values. It gets a file of nulls,
-    as pylance cannot read fragments without files. The file is deleted if the block fails.
+    A fragment may be left without data files, as the other columns never had values. It gets a file with
+    nulls, as pylance cannot read fragments without files. The file is deleted if the block fails.
 
     Yields
     ------
@@ -47,14 +47,16 @@ def columns_dropped(table: Table, paths: Sequence[str]) -> Iterator[Merge | Proj
     if not bare:
         yield Project(schema, preserves_nullability=True)
         return
-    # a struct in 2.0 files is never null
-    field = next((each for each in schema.fields if not each.is_struct), schema.fields[0])
-    part = Schema(fields=(field,), metadata=schema.metadata)
+    # the dropped fields of a struct say where it is NULL; in 2.0 files it never is
+    fields = tuple(each for each in schema.fields if each.is_struct and data_version(table) != "2.0")
+    if not fields:
+        fields = (next((each for each in schema.fields if not each.is_struct), schema.fields[0]),)
+    part = Schema(fields=fields, metadata=schema.metadata)
 
-    def nulls(fragment: Fragment) -> Iterator[list[pa.Array]]:
-        yield [null_array(field.arrow_type(), table.live_rows(fragment))]
+    def values(fragment: Fragment) -> Iterator[list[pa.Array]]:
+        return read_live(table, fragment, fields)
 
-    with columns_written(table, bare, part, nulls) as files:
+    with columns_written(table, bare, part, values) as files:
         fragments = tuple(
             with_columns_of(fragment, files[fragment.id], schema) if fragment.id in files else fragment
             for fragment in table.fragments
@@ -88,7 +90,8 @@ def schema_without(schema: Schema, paths: Sequence[str], *, source: str) -> Sche
     gone = set()
     for path in paths:
         *parents, field = find_field(schema, path)
-        if any(not parent.is_struct or parent.is_packed for parent in parents[-1:]):
+        of_map = any(parent.logical_type == "map" for parent in parents[-2:])
+        if of_map or any(not parent.is_struct or parent.is_packed for parent in parents[-1:]):
             raise UnsupportedFeatureError(
                 f"{path!r} is not a field of a struct, so it cannot be dropped on its own"
             )
@@ -97,7 +100,9 @@ def schema_without(schema: Schema, paths: Sequence[str], *, source: str) -> Sche
     def remaining(field: Field) -> Field | None:
         if field.id in gone:
             return None
-        return None if field.is_struct and not field.children and had_children[field.id] else field
+        if field.logical_type == "map" and len(field.children[0].children) < 2:
+            return None  # without values
+        return None if had_children[field.id] and not field.children else field
 
     had_children = {field.id: bool(field.children) for field in schema.walk()}
     left = edited(schema, remaining)

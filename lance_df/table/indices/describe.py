@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 from pyroaring import BitMap
 
 from lance_df.format.column_path import path_step
+from lance_df.format.fragment_reuse import SYSTEM_PREFIX
 
 if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata
@@ -24,8 +25,6 @@ _NAMES = {
     "rtreeindexdetails": "RTree",
     "vectorindexdetails": "Vector",
 }
-# These are stored as indices in the manifest, but are internal to the table.
-_SYSTEM_PREFIX = "__lance_"
 
 
 class IndexInformation(TypedDict):
@@ -44,7 +43,7 @@ def describe_indices(table: Table) -> list[IndexInformation]:
     """Return every index segment of a table version, ordered by name."""
     present = BitMap(table.fragments.ids.tolist())
     paths = _paths(table.schema)
-    segments = [index for index in table.indices if not index.name.startswith(_SYSTEM_PREFIX)]
+    segments = [index for index in table.indices if not index.name.startswith(SYSTEM_PREFIX)]
     return [_describe(index, paths, present) for index in sorted(segments, key=lambda index: index.name)]
 
 

@@ -101,6 +101,8 @@ class EntryIndexBuilder:
         new = NewIndex(table.location, table.manifest, files)
         self.write(new, request.field.arrow_type(), entries)
         versions = [segment.dataset_version for segment, _ in request.reused]
+        if table.fragment_reuse is not None:
+            versions = []  # after older versions, rows have moved; all addresses here are current
         return new.entry(
             request.field,
             name=request.name,

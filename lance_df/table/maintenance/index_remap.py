@@ -33,7 +33,8 @@ def remapped_indices(
     """Rewrite the segments that hold addresses of moved rows.
 
     A segment covers the new fragments of a group if it covered all of the old ones; rows of other groups are
-    left out. A segment that cannot be read stays unchanged, and covers none of the new fragments.
+    left out. A segment that cannot be read, or has former addresses of rows, stays unchanged, and covers
+    none of the new fragments.
 
     Parameters
     ----------
@@ -50,6 +51,8 @@ def remapped_indices(
         covered = segment.covered_fragments()
         if builder is None or covered is None or not _holds_addresses(table, segment):
             continue
+        if segment.uuid in table.segments_of_former_rows:
+            continue  # its entries of other fragments have no current addresses either
         if len(segment.fields) != 1 or segment.fields[0] not in fields:
             continue
         whole = [group for group in groups if covered.issuperset(_old_fragments(group))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pyroaring import BitMap
@@ -257,10 +258,10 @@ def _to_merge(contents: Sequence[SegmentContents], covered: BitMap, num_to_merge
 
 
 def _contents(builder: IndexBuilder, table: Table, field: Field, segment: IndexMetadata) -> SegmentContents:
-    try:
-        return builder.contents(table, field, segment)
-    except UnsupportedFeatureError:
-        return SegmentContents(BitMap(), BitMap(table.fragments.ids.tolist()))
+    if segment.uuid not in table.segments_of_former_rows:
+        with suppress(UnsupportedFeatureError):
+            return builder.contents(table, field, segment)
+    return SegmentContents(BitMap(), BitMap(table.fragments.ids.tolist()))
 
 
 def _builder_of(segments: Sequence[IndexMetadata]) -> IndexBuilder | None:

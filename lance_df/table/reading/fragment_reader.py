@@ -7,7 +7,7 @@ no file lists is null. Field ids that the schema lacks, including tombstones, ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.io import named_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -41,6 +41,11 @@ _START = np.zeros(1, np.int64)
 _READER_BYTES = 2 * 1024
 _COLUMNS_BYTES = 512
 _FIELD_BYTES = 32
+# the cost of values of variable size, in bits
+_LONG = 1 << 16
+
+_Parts: TypeAlias = "tuple[tuple[int, Field], ...]"
+"""Numbers of data files, and the parts of a field that are read from them."""
 
 
 class FragmentReader:
@@ -63,7 +68,7 @@ class FragmentReader:
         sizes = [file.size_bytes for file in fragment.files]
         # 0 if the files are larger, or their size is not recorded
         self._small_bytes = sum(sizes) if sizes and min(sizes) > 0 and sum(sizes) <= _SMALL_BYTES else 0
-        self._parts: dict[Field, tuple[tuple[int, Field], ...]] = {}
+        self._parts: dict[Field, _Parts] = {}
         self._files: dict[tuple[Field, ...], int | None] = {}
         self._readers: dict[int, FileReader] = {}
         self._resident: dict[Field, ResidentColumn | None] = {}
@@ -170,15 +175,41 @@ class FragmentReader:
         """The name of the fragment in messages."""
         return f"{self._table.uri}: fragment {self.fragment.id}"
 
-    def parts(self, field: Field) -> tuple[tuple[int, Field], ...]:
-        """Return the number of each data file with a part of the field, and that part."""
+    def parts(self, field: Field) -> _Parts:
+        """Return the number of each data file with a part of the field, and that part.
+
+        If a file holds other fields of a struct than the requested ones, the cheapest of them is such a part:
+        it says which structs are NULL.
+        """
         parts = self._parts.get(field)
         if parts is None:
-            cut = ((number, _cut(field, self._owns(number))) for number in range(len(self._held)))
-            parts = tuple((number, part) for number, part in cut if part is not None)
+            parts = self._stored(field)
+            whole = self._table.schema.by_name.get(field.name) if field.is_nested else None
+            if whole is not None and whole.id == field.id and whole != field:
+                parts += self._siblings(field, whole)
             self._parts[field] = parts
             self.footprint.add(_COLUMNS_BYTES)
         return parts
+
+    def _stored(self, field: Field) -> _Parts:
+        cut = ((number, _cut(field, self._owns(number))) for number in range(len(self._held)))
+        return tuple((number, part) for number, part in cut if part is not None)
+
+    def _siblings(self, field: Field, whole: Field) -> _Parts:
+        """Return a part of ``whole`` for each struct or list of ``field`` of which nothing is stored."""
+        if not field.is_nested:
+            return ()
+        below = {child.id: child for child in whole.children}
+        siblings = tuple(
+            (number, whole.with_children([part]))
+            for child in field.children
+            if child.id in below
+            for number, part in self._siblings(child, below[child.id])
+        )
+        if siblings or self._stored(field):
+            return siblings
+        stored = [(number, unit) for number, part in self._stored(whole) for unit in _units(part)]
+        return (min(stored, key=lambda each: _width(each[1])),) if stored else ()
 
     def open(self, number: int) -> FileReader:
         """Return the reader of a data file.
@@ -243,7 +274,7 @@ class FragmentReader:
         """Return the page statistics of a field that has only one leaf, or None if there are none."""
         parts = self.parts(field)
         leaves = list(field.leaves())
-        if not self.has_legacy_files or len(parts) != 1 or len(leaves) != 1:
+        if not self.has_legacy_files or len(leaves) != 1 or [part for _, part in parts] != [field]:
             return None
         from lance_df.file.legacy.reader import LegacyFileReader
 
@@ -275,6 +306,26 @@ def _cut(field: Field, owned: Callable[[int], bool]) -> Field | None:
     if field.logical_type == "map" and present != field.children:
         return None
     return field if present == field.children else field.with_children(present)
+
+
+def _units(field: Field) -> Iterator[Field]:
+    """Yield the field with only one of its units each."""
+    if not field.is_nested:
+        yield field
+        return
+    for child in field.children:
+        for unit in _units(child):
+            yield field.with_children([unit])
+
+
+def _width(field: Field) -> int:
+    """Return the bits of a value of a field with one unit, as an estimate of the cost of reading it."""
+    while field.is_nested:
+        (field,) = field.children
+    try:
+        return int(field.arrow_type().bit_width)
+    except ValueError:
+        return _LONG
 
 
 def _merge(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_rows: int, name: str) -> pa.Array:

@@ -67,7 +67,8 @@ class WindowReader:
         self._never_null = [
             (index, column.field)
             for index, column in enumerate(columns)
-            if isinstance(column, StoredColumn) and not column.field.nullable
+            # the values of a field in a struct may be null although the struct is not
+            if isinstance(column, StoredColumn) and len(column.path) == 1 and not column.field.nullable
         ]
 
     def read(self, rows: Rows) -> list[pa.Array]:

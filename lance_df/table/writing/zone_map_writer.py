@@ -30,6 +30,7 @@ from lance_df.table.maintenance.zone_map_files import (
 from lance_df.table.maintenance.zones import ZoneCollector, has_bounds
 from lance_df.table.metadata.base_paths import BasePaths
 from lance_df.table.metadata.history import History
+from lance_df.table.metadata.index_coverage import indices_to_search
 from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
@@ -183,7 +184,8 @@ class ZoneMapBuilder:
     ) -> ManifestFile:
         by_path = {file.path: each for each in latest.manifest.fragments for file in each.files}
         committed = [by_path.get(fragment.files[0].path) for fragment in fragments]
-        indices = latest.read_indices()
+        bases = BasePaths(table, latest.manifest.base_paths, source=latest.path)
+        indices = indices_to_search(latest, bases)
         new: list[IndexMetadata] = []
         removed: list[IndexMetadata] = []
         # a separate one: files that are deleted after a refused commit must not be left to others to sync
@@ -195,7 +197,7 @@ class ZoneMapBuilder:
                 if data is None or name is None:
                     continue
                 former = [index for index in indices if index.name == name]
-                parts = _to_join(table, latest, column.field, former)
+                parts = _to_join(bases, latest, column.field, former)
                 removed += former if parts else []
                 entry = joined([*parts, data])
                 written = write_zone_map(
@@ -285,11 +287,10 @@ def _default_name(field: Field) -> str:
 
 
 def _to_join(
-    table: Location, latest: ManifestFile, field: Field, segments: Sequence[IndexMetadata]
+    bases: BasePaths, latest: ManifestFile, field: Field, segments: Sequence[IndexMetadata]
 ) -> list[ZoneMapData]:
     """Return the zones of an index's segments if there are many; an empty list if they stay separate."""
     if len(segments) < _MAX_SEGMENTS - 1:
         return []
-    bases = BasePaths(table, latest.manifest.base_paths, source=latest.path)
     present = BitMap(latest.manifest.fragments.ids.tolist())
     return read_segments(segments, lambda entry: bases.index(entry.uuid, entry.base_id), field, present)
