@@ -126,11 +126,11 @@ def _inferred_doubles(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> li
 
 def _first_rows(file: pads.Fragment, names: Sequence[str]) -> pa.Table:
     """Return some columns of the first block of a file, as text, as far as it has them."""
-    own = [name for name in names if name in file.physical_schema.names]
-    if not own:
+    present = [name for name in names if name in file.physical_schema.names]
+    if not present:
         return pa.table({})
-    first = next(iter(file.to_batches(columns=own, batch_readahead=0, fragment_readahead=0)), None)
-    schema = pa.schema([(name, pa.string()) for name in own])
+    first = next(iter(file.to_batches(columns=present, batch_readahead=0, fragment_readahead=0)), None)
+    schema = pa.schema([(name, pa.string()) for name in present])
     return pa.Table.from_batches([] if first is None else [first], schema)
 
 

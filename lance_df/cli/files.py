@@ -106,14 +106,14 @@ class FileTables:
             if kind.kind == "lance":
                 self._register_lance(name, paths)
             elif not _finds_the_same(name, paths):
-                self._ctx.register_dataset(quoted, _dataset(paths, kind))
+                self._ctx.register_dataset(quoted, self._dataset(paths, kind))
             elif kind.kind == "parquet":
                 ending = os.path.splitext(paths[0])[1]
                 self._ctx.register_parquet(quoted, _location(name, paths), file_extension=ending)
             elif kind.kind == "json" and not any(map(_is_json_array, paths)):
                 self._ctx.register_json(quoted, _location(name, paths), **_json_options(kind))
             else:
-                self._ctx.register_dataset(quoted, _dataset(paths, kind))
+                self._ctx.register_dataset(quoted, self._dataset(paths, kind))
         except LanceError:
             raise
         except Exception as err:  # DataFusion raises no narrower error
@@ -138,6 +138,29 @@ class FileTables:
             raise InvalidInputError(
                 f"{name}: these tables cannot be read as one, because their columns differ: {listed}"
             ) from err
+
+    def _dataset(self, paths: Sequence[str], kind: _FileKind) -> Any:
+        import pyarrow.dataset as ds
+
+        from lance_df.file_sources import csv_files, parquet_files
+
+        if kind.kind == "csv":
+            return csv_files(paths, delimiter="\t" if kind.suffix == ".tsv" else ",")
+        if kind.kind == "parquet":
+            return parquet_files(paths)
+        if kind.kind == "json":
+            tables = [
+                _json_array(path) if _is_json_array(path) else self._json_lines(path, kind) for path in paths
+            ]
+            return ds.dataset(pa.concat_tables(tables, promote_options="permissive"))
+        try:
+            return ds.dataset(list(paths), format="ipc")
+        except pa.ArrowInvalid:  # a stream has no footer
+            return ds.dataset(pa.concat_tables([_arrow_stream(path) for path in paths]))
+
+    def _json_lines(self, path: str, kind: _FileKind) -> pa.Table:
+        # types are those of a single file
+        return self._ctx.read_json(_location(path, [path]), **_json_options(kind)).to_arrow_table()
 
 
 def _kind_of(name: str) -> _FileKind | None:
@@ -213,24 +236,6 @@ def _is_json_array(path: str) -> bool:
         return bool(stream.read(4096).lstrip()[:1] == b"[")
 
 
-def _dataset(paths: Sequence[str], kind: _FileKind) -> Any:
-    import pyarrow.dataset as ds
-
-    from lance_df.file_sources import csv_files, parquet_files
-
-    if kind.kind == "csv":
-        return csv_files(paths, delimiter="\t" if kind.suffix == ".tsv" else ",")
-    if kind.kind == "parquet":
-        return parquet_files(paths)
-    if kind.kind == "json":
-        tables = [_json_array(path) if _is_json_array(path) else _json_lines(path, kind) for path in paths]
-        return ds.dataset(pa.concat_tables(tables, promote_options="permissive"))
-    try:
-        return ds.dataset(list(paths), format="ipc")
-    except pa.ArrowInvalid:  # a stream has no footer
-        return ds.dataset(pa.concat_tables([_arrow_stream(path) for path in paths]))
-
-
 def _json_array(path: str) -> pa.Table:
     with pa.input_stream(path) as stream:
         rows = json.loads(stream.read())
@@ -248,13 +253,6 @@ def _json_column(values: list[Any]) -> pa.Array:
             fits = all(value is None or 0 <= value < 2**64 for value in values)
             return pa.array(values, pa.uint64() if fits else pa.decimal128(38, 0))
         raise
-
-
-def _json_lines(path: str, kind: _FileKind) -> pa.Table:
-    from lance_df.compute.compat import plain_context
-
-    # types are the same as those of a single file, which DataFusion reads
-    return plain_context().read_json(_location(path, [path]), **_json_options(kind)).to_arrow_table()
 
 
 def _arrow_stream(path: str) -> pa.Table:
