@@ -29,6 +29,7 @@ from lance_df.scan.plan import ScanPlan
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.scanner_options import ColumnOrdering, Columns, Filter, ScannerOptions, ScanStatistics
+from lance_df.sliced_lists import unsliced
 from lance_df.table.metadata.row_counts import live_rows
 from lance_df.table.reading.batches import count_batch, resized, take_rows, window
 from lance_df.table.reading.system_columns import ROW_ADDRESS, system_schema
@@ -533,4 +534,5 @@ def _shown(
 ) -> Generator[pa.RecordBatch]:
     """Yield batches as a user sees them, of the size that was asked for."""
     shown = (show_batch(batch, schema) for batch in batches)
-    yield from resized(shown, schema, options.batch_size, strict=options.strict_batch_size)
+    # pyarrow, too, shall take and filter these rows correctly
+    yield from map(unsliced, resized(shown, schema, options.batch_size, strict=options.strict_batch_size))

@@ -14,6 +14,7 @@ from lance_df.arguments import checked_items, invalid
 from lance_df.arrow_classes import ArrowDataset
 from lance_df.errors import InvalidInputError, MissingDependencyError, UnsupportedFeatureError
 from lance_df.interrupts import imports_finished
+from lance_df.sliced_lists import unsliced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +128,7 @@ class DatasetCalls(ArrowDataset):
         keys = [(sorting, "ascending")] if isinstance(sorting, str) else _sort_keys(sorting)
         rows = self.scanner(**options).to_table()
         with _arrow_errors("sorted"):
-            return pyarrow.dataset.dataset(rows.sort_by(keys))
+            return pyarrow.dataset.dataset(unsliced(rows).sort_by(keys))
 
     def join(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
         """Return the join with another dataset, in memory. Arguments are those of `pyarrow.Table.join`."""

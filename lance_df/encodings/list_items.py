@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_df.sliced_lists import unsliced
+
 
 def list_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
     """Return the offsets of a list, large list or map array into ``array.values``."""
@@ -30,4 +32,5 @@ def selected_items(
     if total == offsets[-1] - offsets[0]:
         return array.values.slice(offsets[0], total)
     before = np.cumsum(selected) - selected
-    return array.values.take(pa.array(np.repeat(offsets[:-1] - before, selected) + np.arange(total)))
+    positions = np.repeat(offsets[:-1] - before, selected) + np.arange(total)
+    return unsliced(array.values).take(pa.array(positions))

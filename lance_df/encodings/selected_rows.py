@@ -13,6 +13,7 @@ from lance_df.encodings.arrays import fixed_array
 from lance_df.encodings.buffers import bitmap
 from lance_df.encodings.gather import find_positions, is_view, take, word_bytes
 from lance_df.encodings.kernels import gather
+from lance_df.sliced_lists import unsliced
 
 if TYPE_CHECKING:
     from typing import Self
@@ -114,7 +115,7 @@ class SelectedRows:
         if self.is_all:
             return values
         if not kernels.COMPILED:
-            return take(values, self.positions) if is_view(values.type) else values.filter(self._as_arrow)
+            return take(values, self.positions) if is_view(values.type) else self._filtered(values)
         if isinstance(values, pa.DictionaryArray):
             return pa.DictionaryArray.from_arrays(
                 self.of(values.indices), values.dictionary, ordered=values.type.ordered, safe=False
@@ -125,7 +126,10 @@ class SelectedRows:
         is_sparse = self.count * _SPARSE < self.num_rows
         if is_sparse or (width and not self.drops_few) or is_view(values.type):
             return take(values, self.positions)
-        return values.filter(self._as_arrow)
+        return self._filtered(values)
+
+    def _filtered(self, values: pa.Array) -> pa.Array:
+        return unsliced(values).filter(self._as_arrow)
 
     @property
     def _as_arrow(self) -> pa.BooleanArray:

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.sliced_lists import unsliced
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -126,4 +128,4 @@ def _with_room(
     if valid.all():
         return items
     is_there = np.repeat(valid, size)
-    return items.take(pa.array(np.cumsum(is_there) - 1, mask=~is_there))
+    return unsliced(items).take(pa.array(np.cumsum(is_there) - 1, mask=~is_there))

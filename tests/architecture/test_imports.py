@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "forks": {"errors"},
     "exits": {"errors"},
     "interrupts": {"errors"},
+    "sliced_lists": set(),
     "cache": {"errors"},
     "storage": {"errors"},
     "_pb": set(),
@@ -65,7 +66,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # What every room may import.
-BASE = {"records", "arguments", "forks", "exits", "interrupts", "cache"}
+BASE = {"records", "arguments", "forks", "exits", "interrupts", "cache", "sliced_lists"}
 
 # Libraries that only these rooms may import; numpy, pyarrow and cython are free.
 OWNED_LIBRARIES: dict[str, set[str]] = {

@@ -45,9 +45,9 @@ IN_NAMES = {
 
 # rooms (folders, or modules of the package itself) that use none of these words
 CLEAN_ROOMS = [
-    *("errors", "records", "forks", "exits", "interrupts", "storage", "hashing", "udfs", "expr", "compute"),
-    *("sql", "cache", "scan", "engine", "table", "namespace", "format", "encodings", "file"),
-    *("api", "spark", "cli", "conformance", "arguments"),
+    *("errors", "records", "forks", "exits", "interrupts", "sliced_lists", "storage", "hashing", "udfs"),
+    *("expr", "compute", "sql", "cache", "scan", "engine", "table", "namespace", "format", "encodings"),
+    *("file", "api", "spark", "cli", "conformance", "arguments"),
     *("blob", "commit", "dataset", "fragment", "operations", "optimize", "partition", "progress", "refs"),
     *("scanner_options", "scanner", "schema", "session", "sources", "types", "udf", "util", "write"),
     *("display", "arrow_classes", "file_sources", "namespace_scanner", "polars_scan", "polars_predicates"),

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lance_df.file
+from lance_df.encodings.v2_0 import encode_leaf
 from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -190,6 +191,23 @@ def test_symbols_on_request(tmp_path: Path) -> None:
     assert (ends, codes < sum(len(text) for text in texts.to_pylist()) / 2) == (160_000, True)
     nothing = one_column(pa.array(["", None] * 3), compressed("fsst"))
     assert_both_read(written_by(lance_df, tmp_path / "g", nothing), nothing)
+
+
+@pytest.mark.parametrize("data_type", [pa.large_string(), pa.large_binary()], ids=str)
+def test_symbols_are_not_for_large_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data_type: pa.DataType
+) -> None:
+    texts = [None if i % 9 == 4 else f"v{i // 40}" for i in range(5_000)]
+    table = one_column(pa.array(texts).cast(data_type), compressed("fsst"))
+    path = written_by(lance_df, tmp_path / "f", table)
+    assert "Fsst" not in encodings(path)[0][0]
+    assert_both_read(path, table)
+
+    # as earlier releases wrote them, for which there was no such rule
+    monkeypatch.setattr(encode_leaf, "is_large", lambda _: False)
+    path = written_by(lance_df, tmp_path / "g", table)
+    assert "Fsst" in encodings(path)[0][0]
+    assert lance_df.file.LanceFileReader(str(path)).read_all().to_table() == table
 
 
 @pytest.mark.parametrize("num_rows", [0, 1, 5])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import fixed_size_lists, struct_array
+from lance_df.encodings.arrays import fixed_size_lists, null_array, struct_array
 from lance_df.encodings.buffers import Bytes, Chunked, Counts, with_validity
 from lance_df.encodings.codecs.fixed_width import (
     decode_fixed_width,
@@ -24,7 +24,7 @@ from lance_df.encodings.general.decode import decompress_chunks
 from lance_df.encodings.text import check_utf8
 from lance_df.encodings.variable.decode import Strings, decode_variable, decode_variable_block
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.format.encodings_v2_1 import Encoding, FixedSizeList, Fsst, General, PackedStruct
+from lance_df.format.encodings_v2_1 import Constant, Encoding, FixedSizeList, Fsst, General, PackedStruct
 
 if TYPE_CHECKING:
     pass
@@ -138,13 +138,15 @@ def checked_text(strings: pa.Array) -> pa.Array:
 def list_sizes(encoding: Encoding, data_type: pa.DataType) -> tuple[list[FixedSizeList], Encoding]:
     """Return the nested fixed-size list encodings, outermost first, and the encoding of their items.
 
+    The items may themselves be lists, which are all null.
+
     Raises
     ------
     CorruptDataError
         The encodings contradict the type.
     """
     lists = []
-    while pa.types.is_fixed_size_list(data_type):
+    while pa.types.is_fixed_size_list(data_type) and encoding != Constant(None):
         if not isinstance(encoding, FixedSizeList) or encoding.items_per_value != data_type.list_size:
             raise CorruptDataError(f"expected values of type {data_type}, found {_summary(encoding)} values")
         lists.append(encoding)
@@ -158,6 +160,8 @@ def _decode_fixed_size_list(
     if isinstance(encoding, General):
         buffers = decompress_chunks(encoding, buffers, counts, bits_per_value=_bits_of_list(data_type))
         return _decode_fixed_size_list(encoding.values, buffers, counts, data_type)
+    if encoding == Constant(None):
+        return null_array(data_type, int(counts.sum()))
     (outer, *_), _ = list_sizes(encoding, data_type)
     size, total = outer.items_per_value, int(counts.sum())
     if size and int(counts.max(initial=0)) > (1 << 62) // size:

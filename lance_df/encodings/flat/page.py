@@ -22,6 +22,7 @@ from lance_df.encodings.plan import RowRange, read_whole
 from lance_df.encodings.rows import item_rows
 from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
+from lance_df.sliced_lists import unsliced
 
 if TYPE_CHECKING:
     from lance_df.encodings.plan import IoPlan, Rows
@@ -94,7 +95,7 @@ def select(values: pa.Array, rows: Rows) -> pa.Array:
             return values
         part = values.slice(rows.start, len(rows))
         return pa.concat_arrays([part]) if part.offset else part
-    return values.take(pa.array(rows))
+    return unsliced(values).take(pa.array(rows))
 
 
 def bits_of(data_type: pa.DataType) -> int:

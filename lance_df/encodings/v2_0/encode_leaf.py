@@ -23,6 +23,7 @@ from lance_df.encodings.leaf_values import (
     leaf_values,
     pack_bits,
 )
+from lance_df.encodings.loaded_page import is_large
 from lance_df.errors import InvalidInputError
 from lance_df.format.encodings_v2_0 import (
     AllNulls,
@@ -146,7 +147,8 @@ def _binary(array: pa.Array, buffers: list[Buffer], compression: TextCompression
         raise TypeError(f"not a variable-width type: {array.type}")
     offsets, data = values.offsets, values.data
     symbols = None
-    if compression is not None and compression.scheme == "fsst" and len(data):
+    # pylance reads FSST codes of types with 32-bit offsets only
+    if compression is not None and compression.scheme == "fsst" and len(data) and not is_large(array.type):
         coder, _ = train_symbols(offsets, data)
         offsets, data = coder.encode(offsets, data)
         symbols = coder.serialize()

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_df.errors import InvalidInputError
 from lance_df.expr.from_pyarrow import check_with_arrow
 from lance_df.expr.literals import plain_array, storage_type
+from lance_df.sliced_lists import unsliced
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -64,7 +65,7 @@ class ArrowFilter:
             selected = numbered.filter(self._expression).column(len(columns))
         except pa.ArrowException as err:
             raise InvalidInputError(f"the filter {self._expression} cannot be evaluated: {err}") from err
-        return batch.take(pa.array(np.sort(selected.to_numpy())))
+        return unsliced(batch).take(pa.array(np.sort(selected.to_numpy())))
 
 
 def _unused(names: list[str]) -> str:

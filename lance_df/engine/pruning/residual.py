@@ -23,6 +23,7 @@ from lance_df.expr.floats import float_values, order_keys
 from lance_df.expr.from_pyarrow import as_equalities, listed_items
 from lance_df.expr.literals import exact_items, is_text, plain_array, plain_scalar, without_views
 from lance_df.expr.nodes import And, Column, In, IsNull, Not, Or, Predicate, Unknown
+from lance_df.sliced_lists import unsliced
 
 if TYPE_CHECKING:
     from lance_df.engine.pruning.arrow_filter import ArrowFilter
@@ -92,7 +93,7 @@ class ResidualFilter:
             return batch if mask.as_py() is True else batch.slice(0, 0)
         if pa.types.is_null(mask.type):
             return batch.slice(0, 0)
-        return batch.filter(mask, null_selection_behavior="drop")
+        return unsliced(batch).filter(mask, null_selection_behavior="drop")
 
     def _evaluate(self, columns: dict[tuple[str, ...], pa.Array]) -> Term:
         functions: list[str] = []

@@ -20,6 +20,7 @@ from lance_df.namespace.changes.stages import Stages
 from lance_df.namespace.kind import is_table
 from lance_df.records import dataclass
 from lance_df.scan.grouping import grouped
+from lance_df.sliced_lists import unsliced
 from lance_df.sql.changes import Merge, MergeAction, MergeClause, RowKind
 from lance_df.sql.qualification import qualified
 from lance_df.sql.splice import quote_identifier
@@ -208,7 +209,7 @@ class _MergeQuery:
         deleted: list[tuple[int, np.ndarray]] = []
         inserted = [self._insertable(None)]
         if rows:
-            table = pa.Table.from_batches(rows)
+            table = unsliced(pa.Table.from_batches(rows))
             of_table = table.filter(pc.is_valid(table.column(ROW_ADDRESS)))
             _check_distinct(target, of_table)
             for number, clause in enumerate(self.change.clauses):

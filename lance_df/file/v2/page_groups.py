@@ -10,6 +10,7 @@ import pyarrow as pa
 from lance_df.encodings.loaded_page import Form
 from lance_df.encodings.plan import RowRange, Rows
 from lance_df.encodings.rows import as_positions, rows_of_spans
+from lance_df.sliced_lists import unsliced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,4 +77,4 @@ def in_order(values: pa.Array, parts: Sequence[Part], groups: Sequence[Sequence[
     starts[ordered] = np.cumsum(lengths[ordered]) - lengths[ordered]
     ends = np.cumsum(lengths)
     positions = np.repeat(starts - (ends - lengths), lengths) + np.arange(int(ends[-1]))
-    return values.take(pa.array(positions))
+    return unsliced(values).take(pa.array(positions))

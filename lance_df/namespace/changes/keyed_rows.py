@@ -22,6 +22,7 @@ from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
+from lance_df.sliced_lists import unsliced
 from lance_df.table.changes.key_index import KeyIndex
 from lance_df.table.changes.matching import Matches, key_pruning_predicate, pairs_task
 from lance_df.table.key_values import key_columns
@@ -150,7 +151,7 @@ class KeyedRows:
 
     def _complete_keys(self) -> list[pa.Array]:
         valid = np.logical_and.reduce([key.is_valid().to_numpy(zero_copy_only=False) for key in self._keys])
-        return [key.filter(pa.array(valid)) for key in self._keys]
+        return [unsliced(key).filter(pa.array(valid)) for key in self._keys]
 
 
 def _with_distinct_keys(rows: pa.Table, names: Sequence[str], duplicates: Duplicates) -> pa.Table:
@@ -170,7 +171,7 @@ def _with_distinct_keys(rows: pa.Table, names: Sequence[str], duplicates: Duplic
     chosen = np.arange(rows.num_rows)
     pick = np.maximum if duplicates is Duplicates.LAST else np.minimum
     pick.at(chosen, positions, numbers)
-    return rows.filter(pa.array(chosen == np.arange(rows.num_rows)))
+    return unsliced(rows).filter(pa.array(chosen == np.arange(rows.num_rows)))
 
 
 def members_with_keys(

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_df.encodings import kernels
 from lance_df.expr.text_views import VIEW_BYTES, is_view, text_bytes
 from lance_df.namespace.changes.scattered_rows import BatchValues, ScatteredRows
+from lance_df.sliced_lists import unsliced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -206,7 +207,7 @@ class TakeableRows:
     __slots__ = ("_batch", "_views", "_words")
 
     def __init__(self, batch: pa.RecordBatch) -> None:
-        self._batch = batch
+        self._batch = batch = unsliced(batch)
         self._views = [number for number, kind in enumerate(batch.schema.types) if is_view(kind)]
         columns = batch.columns
         for number in self._views:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 from lance_df.scan.request import Promise, ScanRequest
+from lance_df.sliced_lists import unsliced
 from lance_df.spark.changes.task_rows import ChangedRows, write_rows
 from lance_df.spark.row_batches import joined
 from lance_df.spark.types import to_spark, to_stored
@@ -88,7 +89,7 @@ class MergeScan:
 
     def _with_keys(self, batch: pa.RecordBatch, index: KeyIndex) -> pa.RecordBatch:
         _, positions = index.pairs([batch.column(name) for name in self.on])
-        return batch.take(pa.array(np.unique(positions)))
+        return unsliced(batch).take(pa.array(np.unique(positions)))
 
     def _sent(self, batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
         columns = {name: batch.column(name) for name in batch.schema.names if name != ROW_ADDRESS}
@@ -171,7 +172,7 @@ class MergeWrite:
         self, changed: ChangedRows, batches: Iterator[pa.RecordBatch], keys: list[InsertedKeys]
     ) -> Iterator[pa.RecordBatch]:
         last: tuple[int, int] | None = None
-        for batch in batches:
+        for batch in map(unsliced, batches):
             is_new = batch.column(TABLE).is_null()
             old = batch.filter(pc.invert(is_new))
             if old.num_rows:
@@ -210,7 +211,7 @@ class MergeWrite:
 
     def _by_clause(self, rows: pa.RecordBatch) -> Iterator[tuple[ClauseWrite, pa.RecordBatch]]:
         for number in pc.unique(rows.column(ACTION)).to_pylist():
-            yield self.clauses[number], rows.filter(pc.equal(rows.column(ACTION), number))
+            yield self.clauses[number], unsliced(rows).filter(pc.equal(rows.column(ACTION), number))
 
     def _check_distinct(self, rows: pa.RecordBatch, last: tuple[int, int] | None) -> tuple[int, int]:
         """Check that no row of the target occurs twice, and return the last row."""

@@ -19,6 +19,7 @@ from lance_df.api.row_filters import check_addressable
 from lance_df.errors import InvalidInputError
 from lance_df.format.column_path import quoted_name
 from lance_df.namespace.changes.keyed_rows import members_with_keys
+from lance_df.sliced_lists import unsliced
 from lance_df.spark.changes.committing import ChangeSummary, RowsChange, Target
 from lance_df.spark.changes.merge_query import Expression, MergeClause, MergeQuery
 from lance_df.spark.changes.merge_tasks import RESULT, MergeWrite
@@ -296,7 +297,7 @@ def _few_keys(source: DataFrame, on: tuple[str, ...], stored: pa.Schema) -> tupl
     # a key that does not fit the type matches no row, and a task refuses to write it
     with suppress(InvalidInputError):
         batches = [to_stored(batch, schema) for batch in rows.to_batches()]
-        table = pa.Table.from_batches(batches, schema).combine_chunks().drop_null()
+        table = unsliced(pa.Table.from_batches(batches, schema).combine_chunks()).drop_null()
         columns = [table.column(name) for name in on]
         return tuple(
             column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in columns

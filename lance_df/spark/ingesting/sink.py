@@ -20,6 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
 from lance_df.namespace.changes.staged import StagedPartitions
+from lance_df.sliced_lists import unsliced
 from lance_df.spark.ingesting.checked_rows import BAD, BAD_FIELDS
 from lance_df.spark.ingesting.report import Report, make_folder, placed
 from lance_df.spark.options import SourceOptions
@@ -215,7 +216,7 @@ class _Task:
                 yield batch
                 continue
             self._take(bad.drop_null())
-            yield batch.filter(pc.is_null(bad))
+            yield unsliced(batch).filter(pc.is_null(bad))
 
     def flush(self) -> None:
         """Write the collected rejects."""

@@ -19,6 +19,7 @@ from lance_df.format.operations import Update, UpdateMode
 from lance_df.format.row_ids import serialize_versions, versions_of
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
+from lance_df.sliced_lists import unsliced
 from lance_df.table.changes.merge_rows import completed
 from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
 from lance_df.table.evolution.live_rows import read_live
@@ -115,7 +116,7 @@ class _Patch:
         if not len(live_offsets):
             return arrays
         old = pa.RecordBatch.from_arrays(
-            [array.take(pa.array(live_offsets)) for array in arrays], self.schema.names
+            [unsliced(array).take(pa.array(live_offsets)) for array in arrays], self.schema.names
         )
         new = completed(self.source.take(rows), self.source.schema, self.schema, old)
         order = np.arange(len(arrays[0]))

@@ -20,6 +20,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.blobs.columns import has_blobs
 from lance_df.format.operations import Update
 from lance_df.records import dataclass
+from lance_df.sliced_lists import unsliced
 from lance_df.table.changes.column_patch import columns_patched
 from lance_df.table.changes.matching import Matches, find_matches
 from lance_df.table.changes.merge_rows import Source, check_insertable, inserted_rows, updated_rows
@@ -275,7 +276,7 @@ def _new_keys(
     table: Table, on: tuple[str, ...], keys: list[pa.Array], inserted: npt.NDArray[np.int64]
 ) -> InsertedKeys:
     """Return the filter of the inserted keys; without any it is empty."""
-    taken = [key.take(pa.array(inserted)) for key in keys]
+    taken = [unsliced(key).take(pa.array(inserted)) for key in keys]
     ids = tuple(table.schema.field(name).id for name in on)
     return inserted_keys(ids, taken, is_primary=ids == table.schema.primary_key)
 

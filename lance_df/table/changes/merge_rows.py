@@ -14,6 +14,7 @@ from lance_df.encodings.arrays import concat_arrays, in_halves, null_array, one_
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
+from lance_df.sliced_lists import unsliced
 from lance_df.table.blobs.moved import take_whole
 from lance_df.table.changes.moved_rows import fragment_runs
 from lance_df.table.reading.prefetch import map_ahead
@@ -67,7 +68,7 @@ class Source:
                 rows = rows.set_column(position, field.name, column.cast(field.arrow_type()))
             elif pa.types.is_dictionary(column.type):  # pyarrow cannot join these if a dictionary holds NULL
                 rows = rows.set_column(position, field.name, concat_arrays(column.chunks, column.type))
-        return cls(rows, schema)
+        return cls(unsliced(rows), schema)
 
     def is_whole(self, table: Schema) -> bool:
         """Whether the rows have all columns of the table."""

@@ -21,6 +21,7 @@ from lance_df.file.legacy.reader import LegacyFileReader
 from lance_df.file.open_writer import open_writer
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import MAX_ROWS, TOMBSTONE
+from lance_df.sliced_lists import unsliced
 from lance_df.storage.sink import ByteSink
 from lance_df.table.blobs.references import BlobReferences
 from lance_df.table.evolution.live_rows import live_offsets
@@ -216,6 +217,6 @@ def _spread(
     has_value[offsets - first] = True
     indices_of_values = pa.array(indices.to_numpy(), mask=~has_value)
     return [
-        array.take(indices_of_values if field.is_blob and field.nullable else indices)
+        unsliced(array).take(indices_of_values if field.is_blob and field.nullable else indices)
         for array, field in zip(arrays, schema.fields, strict=True)
     ]

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.scan.grouping import grouped
+from lance_df.sliced_lists import unsliced
 
 
 class Lookup:
@@ -39,7 +40,7 @@ class Lookup:
             raise InvalidInputError(f"the data to join has only the column {key!r}")
         self._keys = table.column(key)
         self._known = _last_of_each(self._keys, key)
-        self._values = others
+        self._values = unsliced(others)
         self.schema = pa.schema([field.with_nullable(True) for field in others.schema])
 
     def find(self, keys: pa.Array) -> pa.Array:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import as_rows
+from lance_df.sliced_lists import unsliced
 from lance_df.table.blobs.moved import described, moved_blobs
 from lance_df.table.reading.fragment_reader import FragmentReader
 from lance_df.table.reading.system_columns import ROW_ADDRESS, ROW_ID
@@ -102,7 +103,7 @@ def _nulls(array: pa.Array, field: Field, wanted: Field) -> int:
     if field.id == wanted.id:
         return int(array.null_count)
     if field.is_struct:
-        valid = array.drop_null()
+        valid = unsliced(array).drop_null()
         child = next(each for each in field.children if any(node.id == wanted.id for node in each.walk()))
         return _nulls(pc.struct_field(valid, child.name), child, wanted)
     return _nulls(array.flatten(), field.children[0], wanted)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lance_df.sliced_lists import unsliced
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -128,5 +130,5 @@ def count_batch(num_rows: int, metadata: Mapping[bytes, bytes] | None = None) ->
 def take_rows(table: pa.Table, numbers: pa.Array | npt.NDArray[np.int64]) -> pa.Table:
     """Return rows of a table by number, also from a table without columns, which pyarrow cannot do."""
     if table.num_columns:
-        return table.take(numbers)
+        return unsliced(table).take(numbers)
     return pa.Table.from_batches([count_batch(len(numbers), table.schema.metadata)])

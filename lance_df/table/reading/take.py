@@ -12,6 +12,7 @@ import pyarrow as pa
 from lance_df.encodings.arrays import concat_arrays, holds_dictionary
 from lance_df.encodings.gather import FEW
 from lance_df.errors import InvalidInputError
+from lance_df.sliced_lists import unsliced
 from lance_df.table.blobs.columns import values_of
 from lance_df.table.metadata.row_counts import live_rows, physical_rows
 from lance_df.table.reading.batches import count_batch
@@ -260,7 +261,7 @@ def _read(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) 
     joined = rows.combine_chunks()
     if np.array_equal(order, np.arange(len(keys))):
         return joined
-    return joined.take(pa.array(order)).combine_chunks()
+    return unsliced(joined).take(pa.array(order)).combine_chunks()
 
 
 def _with_joined_dictionaries(rows: pa.Table) -> pa.Table:

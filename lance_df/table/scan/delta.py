@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
+from lance_df.sliced_lists import unsliced
 from lance_df.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ID
 from lance_df.table.scan.plan import plan_scan
 
@@ -46,7 +47,7 @@ def changed_rows(
             chosen = pc.and_(pc.greater(marked, begin), pc.less_equal(marked, end))
             if not inserted:
                 chosen = pc.and_(chosen, pc.less_equal(created, begin))
-            rows = batch.filter(chosen)
+            rows = unsliced(batch).filter(chosen)
             if rows.num_rows:
                 yield rows
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from lance_df.hashing.arrays import murmur3
 from lance_df.records import dataclass
+from lance_df.sliced_lists import unsliced
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -59,4 +60,4 @@ class ShareFilter:
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of the share."""
-        return batch.filter(pa.array(self.share.holds(batch[self.key])))
+        return unsliced(batch).filter(pa.array(self.share.holds(batch[self.key])))
