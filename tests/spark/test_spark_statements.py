@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 import lance_df
 from lance_df.errors import (
@@ -879,24 +880,71 @@ def test_what_spark_does_not_pass_to_python_has_a_clear_message(spark, tmp_path)
     assert lance_df.dataset(path).count_rows() == 1
 
 
-def test_the_session_says_what_overwrite_replaces(spark, root):
-    only_a = spark.sql("SELECT 1L AS k, 'a' AS s")
-    setting = "spark.sql.sources.partitionOverwriteMode"
-    spark.conf.set(setting, "dynamic")
-    try:
-        lance_df.spark.register(spark)
-        only_a.write.format("lance_df").mode("overwrite").save(str(root / "parted"))
-        parted = lance_df.PartitionedNamespace.open(root / "parted")
-        assert sorted(parted.to_table()["s"].to_pylist()) == ["a", *["b"] * 5]
-        lance_df.spark.write(only_a, root / "parted", mode="overwrite")
-        assert lance_df.PartitionedNamespace.open(root / "parted").count_rows() == 6
-        only_a.write.format("lance_df").option("partitionOverwriteMode", "static").mode("overwrite").save(
-            str(root / "parted")
+OVERWRITES = "spark.sql.sources.partitionOverwriteMode"
+
+
+@pytest.fixture
+def only_a(spark):
+    yield spark.sql("SELECT 1L AS k, 'a' AS s")
+    spark.conf.unset(OVERWRITES)
+
+
+def rows_of_s(root):
+    return sorted(lance_df.PartitionedNamespace.open(root / "parted").to_table()["s"].to_pylist())
+
+
+def test_the_session_says_what_overwrite_replaces(spark, root, only_a):
+    spark.conf.set(OVERWRITES, "dynamic")
+    only_a.write.format("lance_df").mode("overwrite").save(str(root / "parted"))
+    assert rows_of_s(root) == ["a", *["b"] * 5]
+    lance_df.spark.write(only_a, root / "parted", mode="overwrite")
+    assert rows_of_s(root) == ["a", *["b"] * 5]
+    only_a.write.format("lance_df").option("partitionOverwriteMode", "static").mode("overwrite").save(
+        str(root / "parted")
+    )
+    assert rows_of_s(root) == ["a"]
+
+
+def test_each_write_takes_the_setting_of_its_time(spark, root, only_a):
+    changes = {
+        "conf.set": (lambda: spark.conf.set(OVERWRITES, "dynamic"), 6),
+        "conf.unset": (lambda: spark.conf.unset(OVERWRITES), 1),
+        "SET": (lambda: spark.sql(f"SET {OVERWRITES}=dynamic"), 6),
+        "RESET": (lambda: spark.sql(f"RESET {OVERWRITES}"), 1),
+        "another object": (lambda: SparkSession.active().conf.set(OVERWRITES, "DYNAMIC"), 6),
+        "sql": (lambda: lance_df.spark.sql(spark, f"SET {OVERWRITES}=static"), 1),
+    }
+    writer = only_a.write.format("lance_df").mode("overwrite")
+    for name, (change, count) in changes.items():
+        lance_df.spark.write(
+            spark.createDataFrame(ROWS), root / "parted", mode="overwrite", partition_overwrite_mode="static"
         )
-        assert lance_df.PartitionedNamespace.open(root / "parted").count_rows() == 1
+        change()
+        writer.save(str(root / "parted"))
+        assert (name, len(rows_of_s(root))) == (name, count)
+
+
+def test_each_session_has_its_own_mode_of_overwrites(spark, root, only_a):
+    path = str(root / "parted")
+    other = spark.newSession()
+    other.conf.set(OVERWRITES, "dynamic")
+    lance_df.spark.register(other)
+    try:
+        other.sql("SELECT 1L AS k, 'a' AS s").write.save(path, "lance_df", "overwrite")
+        assert rows_of_s(root) == ["a", *["b"] * 5]
+        only_a.write.save(path, format="lance_df", mode="overwrite")  # the other session is the active one
+        assert rows_of_s(root) == ["a"]
     finally:
-        spark.conf.unset(setting)
         lance_df.spark.register(spark)
+
+
+def test_the_mode_of_the_session_is_for_lance_alone(spark, tmp_path, only_a):
+    spark.conf.set(OVERWRITES, "dynamic")
+    only_a.write.mode("overwrite").parquet(str(tmp_path / "files"))
+    only_a.write.mode("overwrite").save(str(tmp_path / "files"))
+    assert spark.read.load(str(tmp_path / "files")).collect() == [(1, "a")]
+    only_a.write.format("lance_df").mode("overwrite").save(str(tmp_path / "t.lance"))
+    assert lance_df.dataset(tmp_path / "t.lance").count_rows() == 1
 
 
 def test_errors_of_spark_are_typed(spark, root):
