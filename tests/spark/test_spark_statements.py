@@ -291,8 +291,9 @@ def test_versions_and_tables_about_namespaces(spark, root):
         spark,
         "SELECT count(*) FROM plain VERSION AS OF 'golden' AS old LEFT ANTI JOIN plain ON old.k = plain.k",
     ).collect() == [(6,)]
-    members = sql(spark, "SELECT s, rows FROM `parted$partitions` ORDER BY s").collect()
-    assert members == [("a", 5), ("b", 5)]
+    for name in ("`parted$partitions`", "parted$partitions", "PARTED$Partitions"):
+        members = sql(spark, f"SELECT s, rows FROM {name} AS `t$files` ORDER BY s").collect()
+        assert members == [("a", 5), ("b", 5)]
     with pytest.raises(NotFoundError, match="'nothing' is not a table of lance_df"):
         sql(spark, "SELECT * FROM nothing VERSION AS OF 3")
     with pytest.raises(NotFoundError):
@@ -837,6 +838,20 @@ def test_columns_of_new_tables_may_be_null(spark, root, clause):
     assert sql(spark, query).collect() == [(None, "old"), (0, "new"), (1, "new"), (3, None)]
     spark.sql("SELECT 1 AS k").write.format("lance_df").mode("append").save(str(root / "written"))
     assert lance_df.dataset(root / "written").schema.field("k").nullable
+
+
+def test_new_tables_are_of_the_registered_folder_unless_a_format_is_given(spark, root):
+    sql = lance_df.spark.sql
+    sql(spark, "CREATE TABLE made PARTITIONED BY (s) AS SELECT * FROM plain WHERE k > 3")
+    assert lance_df.PartitionedNamespace.open(root / "made").count_rows() == 6
+    assert sql(spark, "CREATE TABLE IF NOT EXISTS made AS SELECT 1 AS x").columns == []
+    with pytest.raises(AlreadyExistsError, match="already exists"):
+        sql(spark, "CREATE TABLE made AS SELECT 1 AS x")
+    with pytest.raises(UnsupportedFeatureError, match="CREATE OR REPLACE TABLE made"):
+        sql(spark, "CREATE OR REPLACE TABLE made AS SELECT 1 AS x")
+    sql(spark, "CREATE TABLE default.other AS SELECT * FROM plain")
+    assert spark.catalog.tableExists("default.other")
+    assert not (root / "other").exists()
 
 
 def test_whole_numbers_are_stored_as_decimals_if_they_fit(spark, root):
