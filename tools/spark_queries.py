@@ -310,7 +310,7 @@ def collected(df: DataFrame) -> list[str]:
 def scans_of(df: DataFrame) -> list[dict[str, str]]:
     """Return the options of the scans of a DataFrame."""
     held = df._jdf  # type: ignore[operator]
-    found = pruned.occurrences(held.queryExecution().optimizedPlan(), pruned.Plans(df.sparkSession)) or []
+    found = pruned.occurrences(held.queryExecution().optimizedPlan(), pruned.Plans(df.sparkSession))
     return [dict(each.relation.options().asCaseSensitiveMap()) for each in found]
 
 

@@ -13,8 +13,9 @@ from lance_df.spark.appending import append, write_options
 from lance_df.spark.assignment import with_target_columns
 from lance_df.spark.column_names import check_new_names
 from lance_df.spark.failures import errors_of_spark
+from lance_df.spark.overwriting import session_mode
 from lance_df.spark.paths import path_for_driver
-from lance_df.spark.sessions import check_frame, overwrites_dynamically, register
+from lance_df.spark.sessions import check_frame, register
 from lance_df.spark.source import LanceSource
 from lance_df.spark.types import spark_schema
 from lance_df.storage import open_location
@@ -110,8 +111,11 @@ def write(
     if wanted == "append" and (is_namespace or partition_by is not None):
         append(df, path, partition_by=partition_by, run_id=run_id, storage_options=storage_options)
         return
-    overwrite = partition_overwrite_mode or ("dynamic" if overwrites_dynamically(spark) else "static")
-    options = write_options(storage_options, runId=run_id, partitionOverwriteMode=overwrite)
+    options = write_options(
+        storage_options,
+        runId=run_id,
+        partitionOverwriteMode=partition_overwrite_mode or session_mode(spark),
+    )
     if is_namespace:
         df = with_target_columns(df, NamespaceSnapshot.open(location).arrow_schema)
     elif table is not None and (wanted == "append" or not overwrite_schema):

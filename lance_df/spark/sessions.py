@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from lance_df.errors import InvalidInputError, MissingDependencyError
 from lance_df.spark import arrow_checks
 from lance_df.spark.failures import errors_of_spark
+from lance_df.spark.overwriting import pass_session_mode
 from lance_df.spark.paths import path_for_driver
 from lance_df.spark.requirements import require_java
-from lance_df.spark.source import DynamicLanceSource, LanceSource
+from lance_df.spark.source import LanceSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
 _PYTHON: Final = "spark.pyspark.python"
-_OVERWRITES: Final = "spark.sql.sources.partitionOverwriteMode"
 # Over TCP, a Python task with a few rows waits for acknowledgements that arrive 40 ms late.
 _SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
 CONNECT: Final = "sc://"
@@ -119,8 +119,8 @@ def register(
     Spark does not push down conditions in a way that is correct for every query: see `prune` and the option
     ``filter``.
 
-    Spark does not pass settings to the source either. Writes use the value that the setting
-    ``spark.sql.sources.partitionOverwriteMode`` has at the last call of a function of `lance_df.spark`.
+    Spark does not pass settings to the source either. From the first call on, ``save`` and ``saveAsTable`` of
+    PySpark's writers pass the session's ``spark.sql.sources.partitionOverwriteMode`` to this source.
 
     Parameters
     ----------
@@ -131,16 +131,23 @@ def register(
     storage_options
         Options for the fsspec filesystem of the folder.
     """
-    make_known(spark, DynamicLanceSource if overwrites_dynamically(spark) else LanceSource)
+    make_known(spark, LanceSource)
+    pass_session_mode(_writer_of(spark))
     if root is not None:
         from lance_df.spark.folders import show_folder
 
         show_folder(spark, path_for_driver(root), storage_options)
 
 
-def overwrites_dynamically(spark: SparkSession) -> bool:
-    """Whether ``overwrite`` replaces only the partitions that occur in the rows, by the session's setting."""
-    return str(spark.conf.get(_OVERWRITES, "static")).lower() == "dynamic"
+def _writer_of(spark: SparkSession) -> type[Any]:
+    """Return the class of the writers of a session's DataFrames."""
+    if is_connect(spark):
+        from pyspark.sql.connect.readwriter import DataFrameWriter as ConnectWriter
+
+        return ConnectWriter
+    from pyspark.sql.readwriter import DataFrameWriter
+
+    return DataFrameWriter
 
 
 def make_known(spark: SparkSession, source: type[DataSource]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from lance_df.spark.streaming import LanceStreamWriter
     from lance_df.spark.writing import LanceWriter
 
+MODE_OF_SESSION: Final = "sessionoverwritemode"
+"""The option with the default of ``partitionOverwriteMode``; see `lance_df.spark.overwriting`."""
+
 
 class LanceSource(DataSource):
     """The data source, which Spark creates in a separate process for each read and each write.
@@ -34,7 +37,6 @@ class LanceSource(DataSource):
     """
 
     _pinned: SourceRef | None = None
-    _of_session: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def name(cls) -> str:
@@ -87,8 +89,9 @@ class LanceSource(DataSource):
         from lance_df.spark.writing import writer_for
 
         given = {name.lower(): value for name, value in self.options.items()}
-        options = SourceOptions.parse({**self._of_session, **given})
-        return writer_for(options, new_schema(schema), overwrite=overwrite)
+        if (mode := given.pop(MODE_OF_SESSION, None)) is not None:
+            given.setdefault("partitionoverwritemode", mode)
+        return writer_for(SourceOptions.parse(given), new_schema(schema), overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LanceStreamWriter:  # noqa: N802
         """Return a writer of the batches of a streaming query."""
@@ -116,12 +119,6 @@ class LanceSource(DataSource):
         if self._pinned is None:
             self._pinned = SourceRef.of(source, options)
         return options, source
-
-
-class DynamicLanceSource(LanceSource):
-    """The data source for sessions in which ``overwrite`` replaces only the partitions of the rows."""
-
-    _of_session: ClassVar[Mapping[str, str]] = {"partitionoverwritemode": "dynamic"}
 
 
 def _chosen(schema: pa.Schema, names: Sequence[str] | None, path: str) -> pa.Schema:

@@ -19,14 +19,14 @@ from lance_df.namespace.spec.partition_by import PartitionBy, parse_partition_by
 from lance_df.spark.assignment import is_ansi
 from lance_df.spark.column_names import is_case_sensitive
 from lance_df.spark.failures import errors_of_spark
-from lance_df.spark.folders import folders_of, is_shown
+from lance_df.spark.folders import METADATA, folders_of, is_shown
 from lance_df.spark.named_tables import named_table, names_read
 from lance_df.spark.named_versions import metadata_table, readable, show_metadata
 from lance_df.spark.paths import path_for_driver
 from lance_df.spark.pruning.pruned import prune
 from lance_df.spark.saving import write
 from lance_df.spark.sessions import register
-from lance_df.sql.spark_dialect import mentioned, quoted_names, with_backquotes
+from lance_df.sql.spark_dialect import mentioned, quoted_names, with_backquotes, with_quoted_suffixes
 from lance_df.sql.spark_statements import (
     OtherCreate,
     OtherInsert,
@@ -63,10 +63,11 @@ def sql(spark: SparkSession, statement: str) -> DataFrame:
 
     - tables of the folders of ``register(spark, root)`` are at their newest versions;
     - ``FROM name VERSION AS OF 3`` or ``'tag'``, and ``TIMESTAMP AS OF '2025-01-01'`` in the session's time
-      zone; for namespaces ``FROM `name$partitions``` (``$files``, ``$history``, ``$specs``);
+      zone; for namespaces ``FROM name$partitions`` (``$files``, ``$history``, ``$specs``);
     - ``INSERT INTO name …`` and ``INSERT OVERWRITE name …`` need no ``WITH (path = '…')``;
     - ``CREATE TABLE name USING lance_df [PARTITIONED BY (…)] [LOCATION '…'] AS …`` creates a table or a
-      partitioned namespace. Without LOCATION it is in the folder that was registered last.
+      partitioned namespace. Without LOCATION it is in the folder that was registered last. If a folder is
+      registered, ``CREATE TABLE name AS …`` without USING does the same.
 
     Returns
     -------
@@ -85,6 +86,7 @@ def sql(spark: SparkSession, statement: str) -> DataFrame:
     with errors_of_spark():
         if _has_quoted_names(spark):
             statement = with_backquotes(statement)
+        statement = with_quoted_suffixes(statement, METADATA)
         change = parse_spark(statement)
         views = _Views(spark)
         views.refresh_mentioned(statement)
@@ -107,7 +109,7 @@ def _run(spark: SparkSession, statement: str, change: SparkStatement | None, vie
         target = named_table(spark, change.name, "INSERT")
         if target is not None:
             return _insert(spark, change, target, views)
-    elif isinstance(change, SparkCreate):
+    elif isinstance(change, SparkCreate) and (change.has_format or _is_for_folder(spark, change)):
         return _create(spark, change, views)
     elif change is not None:
         _refuse(spark, change)
@@ -216,6 +218,11 @@ def _has_cached(spark: SparkSession) -> bool:
     """Whether the session has cached rows. Spark finds the cached plans that depend on a table by itself."""
     session: Any = spark
     return not session._jsparkSession.sharedState().cacheManager().isEmpty()
+
+
+def _is_for_folder(spark: SparkSession, change: SparkCreate) -> bool:
+    """Whether a table without a format is one of the folder that was registered last, not of the catalog."""
+    return bool(folders_of(spark)) and len(change.name) == 1
 
 
 def _create(spark: SparkSession, change: SparkCreate, views: _Views) -> DataFrame:

@@ -14,7 +14,7 @@ from lance_df.sql.splice import Edit, splice
 from lance_df.sql.time_travel import Names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 _WORD: Final = re.compile(r"\w+")
 _PLAIN_NAME: Final = re.compile(r"(?!\d+$)\w+")
@@ -84,6 +84,30 @@ def with_backquotes(text: str) -> str:
         return text
     names = [each for each in tokens if each.token_type is TokenType.IDENTIFIER and text[each.start] == '"']
     return splice(text, [Edit(each.start, each.end + 1, _quoted(each.text)) for each in names])
+
+
+def with_quoted_suffixes(text: str, suffixes: Collection[str]) -> str:
+    """Return a statement with back-ticks around names with a ``$`` and one of these suffixes.
+
+    Spark does not accept a ``$`` in a name without quotes.
+
+    >>> with_quoted_suffixes("SELECT 'a$files' FROM a$files", ["files"])
+    "SELECT 'a$files' FROM `a$files`"
+    """
+    if "$" not in text:
+        return text
+    try:
+        tokens = tokenize_spark(text)
+    except TokenError:
+        return text
+    edits, after = [], -1
+    for name, dollar, suffix in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        is_one_word = dollar.start == name.end + 1 and suffix.start == dollar.end + 1
+        if is_one_word and text[dollar.start] == "$" and is_plain(name) and name.start > after:
+            after = suffix.end + 1
+            if suffix.text.lower() in suffixes and text[after : after + 1] != "$":
+                edits.append(Edit(name.start, after, _quoted(text[name.start : after])))
+    return splice(text, edits)
 
 
 def is_plain(token: Token) -> bool:

@@ -36,10 +36,12 @@ class SparkInsert:
 
 @dataclass(frozen=True, slots=True)
 class SparkCreate:
-    """``CREATE TABLE name USING lance_df …``.
+    """``CREATE TABLE name USING lance_df …``, or ``CREATE TABLE name AS query`` without a format.
 
     Attributes
     ----------
+    has_format
+        Whether the statement has USING.
     query
         The query of the rows; None for a table without rows or an existing one.
     has_columns
@@ -51,6 +53,7 @@ class SparkCreate:
     path: str | None
     partition_by: tuple[str, ...]
     if_not_exists: bool
+    has_format: bool
     has_columns: bool
     is_replaced: bool
 
@@ -140,8 +143,8 @@ def _create(reader: SparkReader) -> SparkCreate:
     has_columns = reader.words() == ["("]
     if has_columns:
         reader.items()
-    reader.expect("USING")
-    if reader.identifier().lower() != "lance_df":
+    has_format = reader.takes("USING")
+    if has_format and reader.identifier().lower() != "lance_df":
         raise NotKnownError
     path: str | None = None
     query: str | None = None
@@ -162,7 +165,18 @@ def _create(reader: SparkReader) -> SparkCreate:
             break
         else:
             raise NotKnownError
-    return SparkCreate(name, query, path, partition_by, if_not_exists, has_columns, is_replaced)
+    if not has_format and (query is None or path is not None or has_columns):
+        raise NotKnownError
+    return SparkCreate(
+        name,
+        query,
+        path,
+        partition_by,
+        if_not_exists=if_not_exists,
+        has_format=has_format,
+        has_columns=has_columns,
+        is_replaced=is_replaced,
+    )
 
 
 def _drop(reader: SparkReader) -> SparkDrop:

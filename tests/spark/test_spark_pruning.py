@@ -68,6 +68,22 @@ def test_bytes_and_partitions_are_those_that_a_query_needs(spark, sources):
     assert scan["columns"] == '["ts", "user", "amount"]'
 
 
+def test_rows_that_commands_and_caches_have_and_texts_like_plans_do_not_matter(spark, sources):
+    spark.sql("SHOW FUNCTIONS LIKE 'upper'").createOrReplaceTempView("listed")
+    users = spark.table("users").cache()
+    users.count()
+    try:
+        for query in (
+            "SELECT user FROM events WHERE month(ts) = 3 AND text <> 'RelationV2['",
+            "SELECT user, function FROM events CROSS JOIN listed WHERE month(ts) = 3",
+            "SELECT user, country FROM events JOIN users ON user = id WHERE month(ts) = 3",
+        ):
+            assert lance_df.spark.explain_scan(pruned_as(spark, query)).partitions.kept == 1
+    finally:
+        users.unpersist()
+        spark.catalog.dropTempView("listed")
+
+
 def test_partitions_of_a_time_are_pruned(spark, sources):
     less = pruned_as(spark, "SELECT count(*) FROM events WHERE ts >= '2024-05-01' AND ts < '2024-07-01'")
     assert lance_df.spark.explain_scan(less).partitions.kept == 2

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 import lance_df
 from lance_df.errors import (
@@ -290,8 +291,9 @@ def test_versions_and_tables_about_namespaces(spark, root):
         spark,
         "SELECT count(*) FROM plain VERSION AS OF 'golden' AS old LEFT ANTI JOIN plain ON old.k = plain.k",
     ).collect() == [(6,)]
-    members = sql(spark, "SELECT s, rows FROM `parted$partitions` ORDER BY s").collect()
-    assert members == [("a", 5), ("b", 5)]
+    for name in ("`parted$partitions`", "parted$partitions", "PARTED$Partitions"):
+        members = sql(spark, f"SELECT s, rows FROM {name} AS `t$files` ORDER BY s").collect()
+        assert members == [("a", 5), ("b", 5)]
     with pytest.raises(NotFoundError, match="'nothing' is not a table of lance_df"):
         sql(spark, "SELECT * FROM nothing VERSION AS OF 3")
     with pytest.raises(NotFoundError):
@@ -838,6 +840,20 @@ def test_columns_of_new_tables_may_be_null(spark, root, clause):
     assert lance_df.dataset(root / "written").schema.field("k").nullable
 
 
+def test_new_tables_are_of_the_registered_folder_unless_a_format_is_given(spark, root):
+    sql = lance_df.spark.sql
+    sql(spark, "CREATE TABLE made PARTITIONED BY (s) AS SELECT * FROM plain WHERE k > 3")
+    assert lance_df.PartitionedNamespace.open(root / "made").count_rows() == 6
+    assert sql(spark, "CREATE TABLE IF NOT EXISTS made AS SELECT 1 AS x").columns == []
+    with pytest.raises(AlreadyExistsError, match="already exists"):
+        sql(spark, "CREATE TABLE made AS SELECT 1 AS x")
+    with pytest.raises(UnsupportedFeatureError, match="CREATE OR REPLACE TABLE made"):
+        sql(spark, "CREATE OR REPLACE TABLE made AS SELECT 1 AS x")
+    sql(spark, "CREATE TABLE default.other AS SELECT * FROM plain")
+    assert spark.catalog.tableExists("default.other")
+    assert not (root / "other").exists()
+
+
 def test_whole_numbers_are_stored_as_decimals_if_they_fit(spark, root):
     sql = lance_df.spark.sql
     sql(spark, "CREATE TABLE prices USING lance_df AS SELECT CAST(1 AS DECIMAL(10,2)) AS price")
@@ -879,24 +895,71 @@ def test_what_spark_does_not_pass_to_python_has_a_clear_message(spark, tmp_path)
     assert lance_df.dataset(path).count_rows() == 1
 
 
-def test_the_session_says_what_overwrite_replaces(spark, root):
-    only_a = spark.sql("SELECT 1L AS k, 'a' AS s")
-    setting = "spark.sql.sources.partitionOverwriteMode"
-    spark.conf.set(setting, "dynamic")
-    try:
-        lance_df.spark.register(spark)
-        only_a.write.format("lance_df").mode("overwrite").save(str(root / "parted"))
-        parted = lance_df.PartitionedNamespace.open(root / "parted")
-        assert sorted(parted.to_table()["s"].to_pylist()) == ["a", *["b"] * 5]
-        lance_df.spark.write(only_a, root / "parted", mode="overwrite")
-        assert lance_df.PartitionedNamespace.open(root / "parted").count_rows() == 6
-        only_a.write.format("lance_df").option("partitionOverwriteMode", "static").mode("overwrite").save(
-            str(root / "parted")
+OVERWRITES = "spark.sql.sources.partitionOverwriteMode"
+
+
+@pytest.fixture
+def only_a(spark):
+    yield spark.sql("SELECT 1L AS k, 'a' AS s")
+    spark.conf.unset(OVERWRITES)
+
+
+def rows_of_s(root):
+    return sorted(lance_df.PartitionedNamespace.open(root / "parted").to_table()["s"].to_pylist())
+
+
+def test_the_session_says_what_overwrite_replaces(spark, root, only_a):
+    spark.conf.set(OVERWRITES, "dynamic")
+    only_a.write.format("lance_df").mode("overwrite").save(str(root / "parted"))
+    assert rows_of_s(root) == ["a", *["b"] * 5]
+    lance_df.spark.write(only_a, root / "parted", mode="overwrite")
+    assert rows_of_s(root) == ["a", *["b"] * 5]
+    only_a.write.format("lance_df").option("partitionOverwriteMode", "static").mode("overwrite").save(
+        str(root / "parted")
+    )
+    assert rows_of_s(root) == ["a"]
+
+
+def test_each_write_takes_the_setting_of_its_time(spark, root, only_a):
+    changes = {
+        "conf.set": (lambda: spark.conf.set(OVERWRITES, "dynamic"), 6),
+        "conf.unset": (lambda: spark.conf.unset(OVERWRITES), 1),
+        "SET": (lambda: spark.sql(f"SET {OVERWRITES}=dynamic"), 6),
+        "RESET": (lambda: spark.sql(f"RESET {OVERWRITES}"), 1),
+        "another object": (lambda: SparkSession.active().conf.set(OVERWRITES, "DYNAMIC"), 6),
+        "sql": (lambda: lance_df.spark.sql(spark, f"SET {OVERWRITES}=static"), 1),
+    }
+    writer = only_a.write.format("lance_df").mode("overwrite")
+    for name, (change, count) in changes.items():
+        lance_df.spark.write(
+            spark.createDataFrame(ROWS), root / "parted", mode="overwrite", partition_overwrite_mode="static"
         )
-        assert lance_df.PartitionedNamespace.open(root / "parted").count_rows() == 1
+        change()
+        writer.save(str(root / "parted"))
+        assert (name, len(rows_of_s(root))) == (name, count)
+
+
+def test_each_session_has_its_own_mode_of_overwrites(spark, root, only_a):
+    path = str(root / "parted")
+    other = spark.newSession()
+    other.conf.set(OVERWRITES, "dynamic")
+    lance_df.spark.register(other)
+    try:
+        other.sql("SELECT 1L AS k, 'a' AS s").write.save(path, "lance_df", "overwrite")
+        assert rows_of_s(root) == ["a", *["b"] * 5]
+        only_a.write.save(path, format="lance_df", mode="overwrite")  # the other session is the active one
+        assert rows_of_s(root) == ["a"]
     finally:
-        spark.conf.unset(setting)
         lance_df.spark.register(spark)
+
+
+def test_the_mode_of_the_session_is_for_lance_alone(spark, tmp_path, only_a):
+    spark.conf.set(OVERWRITES, "dynamic")
+    only_a.write.mode("overwrite").parquet(str(tmp_path / "files"))
+    only_a.write.mode("overwrite").save(str(tmp_path / "files"))
+    assert spark.read.load(str(tmp_path / "files")).collect() == [(1, "a")]
+    only_a.write.format("lance_df").mode("overwrite").save(str(tmp_path / "t.lance"))
+    assert lance_df.dataset(tmp_path / "t.lance").count_rows() == 1
 
 
 def test_errors_of_spark_are_typed(spark, root):

@@ -11,6 +11,7 @@ from lance_df.sql.spark_dialect import (
     quoted_names,
     tokenize_spark,
     with_backquotes,
+    with_quoted_suffixes,
 )
 
 NAMES = ["t", "my tab", "2024_sales", "it`s", "tt"]
@@ -67,6 +68,28 @@ def test_the_first_words_are_behind_comments(text, words):
 )
 def test_names_in_double_quotes_are_put_in_backquotes(text, found):
     assert with_backquotes(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "SELECT ns$files.path, 'ns$files' FROM d.ns$files -- ns$files",
+            "SELECT `ns$files`.path, 'ns$files' FROM d.`ns$files` -- ns$files",
+        ),
+        (
+            "FROM `ns$files` /* ns$files */ JOIN 2024_é$Specs",
+            "FROM `ns$files` /* ns$files */ JOIN `2024_é$Specs`",
+        ),
+        *[
+            (text, text)
+            for text in ("FROM ns$x", "FROM a $files", "FROM a$files$x", "FROM a$x$files", "FROM 1$files")
+        ],
+        *[(text, text) for text in ("FROM ${files}", "FROM `a`$files", '"ns$files', "FROM a$filesystem")],
+    ],
+)
+def test_names_with_a_known_suffix_are_put_in_backquotes(text, expected):
+    assert with_quoted_suffixes(text, ("files", "specs")) == expected
 
 
 def test_what_is_no_text_is_refused():

@@ -63,6 +63,21 @@ def test_create(clauses, path, partition_by):
         path,
         partition_by,
         if_not_exists=False,
+        has_format=True,
+        has_columns=False,
+        is_replaced=False,
+    )
+
+
+@pytest.mark.parametrize(("clauses", "partition_by"), [("AS", ()), ("PARTITIONED BY (g)", ("g",))])
+def test_create_without_a_format(clauses, partition_by):
+    assert parse_spark(f"CREATE TABLE IF NOT EXISTS d.t {clauses} SELECT 1 USING") == SparkCreate(
+        ("d", "t"),
+        "SELECT 1 USING",
+        None,
+        partition_by,
+        if_not_exists=True,
+        has_format=False,
         has_columns=False,
         is_replaced=False,
     )
@@ -79,6 +94,9 @@ def test_create(clauses, path, partition_by):
         ("/* x */ CREATE TABLE c USING `lance_df` COMMENT 'x' AS (SELECT 1)", OtherCreate()),
         ("CREATE TABLE c USING parquet COMMENT 'x' AS SELECT 1", None),
         ("CREATE TABLE c (a INT)", None),
+        ("CREATE TABLE c LOCATION '/tmp/c' AS SELECT 1", None),
+        ("CREATE TABLE c STORED AS parquet AS SELECT 1", None),
+        ("CREATE TABLE c LIKE d", None),
         ("/* x */ WITH c AS (SELECT 1) INSERT INTO t SELECT * FROM c", OtherInsert(("t",))),
         ("FROM u INSERT OVERWRITE TABLE `my tab` SELECT 1", OtherInsert(("my tab",))),
         ("INSERT INTO d.t BY NAME SELECT 1", OtherInsert(("d", "t"))),

@@ -377,7 +377,7 @@ def _plain(value: Any) -> object:
         return value
     if class_of(value) == "Decimal":
         return format(value.toJavaBigDecimal(), "f")
-    return str(value.toString())
+    return bytes(value.getBytes()).decode(errors="replace")  # of a UTF8String
 
 
 def _values_of_set(values: Any) -> list[object] | None:

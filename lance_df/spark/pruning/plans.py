@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RELATION: Final = "DataSourceV2Relation"
-_DESCRIBED: Final = "RelationV2["
+# nodes that have the rows of a plan that was executed before
+_EXECUTED: Final = frozenset({"InMemoryRelation", "CommandResult"})
 _STATEFUL: Final = "org.apache.spark.sql.catalyst.expressions.Nondeterministic"
 _OF_SAMPLES: Final = "Sample"
 
@@ -48,10 +49,9 @@ class Occurrence:
     keys: tuple[JoinKey, ...]
 
 
-def occurrences(plan: Any, plans: Plans) -> list[Occurrence] | None:
-    """Return the reads of relations in an optimized plan; None if there may be others."""
-    scans = list(_occurrences(plan, plans, (), ()))
-    return scans if plan.toString().count(_DESCRIBED) == len(scans) else None
+def occurrences(plan: Any, plans: Plans) -> list[Occurrence]:
+    """Return the reads of relations in an optimized plan."""
+    return list(_occurrences(plan, plans, (), ()))
 
 
 def _occurrences(
@@ -65,8 +65,10 @@ def _occurrences(
         The filters directly above the plan, and the projection above them if there is one.
     """
     kind = class_of(plan)
-    if kind == SCAN:
-        yield _occurrence(plan.relation(), plans, above, keys)
+    if kind in _EXECUTED:
+        return
+    if kind in (SCAN, RELATION):
+        yield _occurrence(plan.relation() if kind == SCAN else plan, plans, above, keys)
     if kind == "Join":
         for child, passed in zip(children(plan), keys_below(plan, keys), strict=True):
             yield from _occurrences(child, plans, (), passed)
@@ -74,7 +76,7 @@ def _occurrences(
         above = (plan,) if kind == "Project" else (*above, plan) if kind == "Filter" else ()
         for child in children(plan):
             yield from _occurrences(child, plans, above, passed_keys(plan, kind, keys))
-    for inner in items(plan.subqueries()):
+    for inner in items(plan.innerChildren()):  # the plans of subqueries, and others that a node may have
         yield from _occurrences(inner, plans, (), ())
 
 

@@ -102,7 +102,7 @@ def explain_scan(df: DataFrame) -> ScanReport:
         )
     plans = Plans(df.sparkSession)
     reports = []
-    for each in occurrences(df._jdf.queryExecution().optimizedPlan(), plans) or ():
+    for each in occurrences(df._jdf.queryExecution().optimizedPlan(), plans):
         relation = Relation.of(each.relation, plans)
         if relation is not None:
             names = relation.options.columns or relation.schema.names
@@ -139,9 +139,9 @@ class _Origins:
         return same or [number for _, other, number in self._nodes if other.table().equals(node.table())]
 
     def occurrences(self, plan: Any) -> dict[int, list[Occurrence]]:
-        """Return where a plan reads each relation; empty if that is not known."""
+        """Return where a plan reads each relation."""
         by_relation = defaultdict(list)
-        for each in occurrences(plan, self._plans) or ():
+        for each in occurrences(plan, self._plans):
             for number in self.of(each.relation):
                 by_relation[number].append(each)
         return by_relation
