@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import fnmatch
 import json
+import os
 import re
 import subprocess
 import sys
@@ -345,3 +346,26 @@ def test_the_notes_on_the_specification_name_cases() -> None:
     assert [pattern for pattern in patterns if not fnmatch.filter(CASES, pattern)] == []
     chosen = [name for name, case in CASES.items() if "choice" in case]
     assert [name for name in chosen if not any(fnmatch.fnmatch(name, each) for each in patterns)] == []
+
+
+def specification() -> str:
+    """Return the texts that cases and notes quote, in one line each."""
+    folder = os.environ.get("LANCE_DF_SPECIFICATIONS")
+    if folder is None:
+        pytest.skip("LANCE_DF_SPECIFICATIONS does not name a folder with the texts of the specifications")
+    return "\n".join(" ".join(path.read_text("utf-8").split()) for path in sorted(Path(folder).glob("*.txt")))
+
+
+def test_sentences_of_cases_are_in_the_specification() -> None:
+    texts = specification()
+    sentences = {case["sentence"] for name, case in CASES.items() if not name.startswith("files/")}
+    assert [each for each in sorted(sentences) if " ".join(each.split()) not in texts] == []
+
+
+def test_quotes_of_the_notes_are_in_the_specification() -> None:
+    texts = specification()
+    notes = (ROOT / "docs" / "spec-notes.md").read_text("utf-8")
+    quotes = [quote.replace("\n> ", " ")[2:] for quote in re.findall(r"(?m)(?:^> .*\n)+", notes)]
+    assert len(quotes) > 40
+    # a less-than sign is escaped, or Markdown takes it for a tag
+    assert [quote for quote in quotes if " ".join(quote.replace("\\<", "<").split()) not in texts] == []
