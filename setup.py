@@ -87,7 +87,7 @@ def generate() -> None:
         "language_level": 3,
         "binding": False,
         "boundscheck": IS_CHECKED,
-        "wraparound": False,
+        "wraparound": False,  # where bounds are checked, a negative index is then an error
         "initializedcheck": IS_CHECKED,
         "overflowcheck": IS_CHECKED,
         "cdivision": not IS_CHECKED,

@@ -29,7 +29,9 @@ DOCS = ROOT / ".venv-docs"
 SITE = ("mkdocs-material>=9.6", "mkdocstrings[python]>=0.29")
 OTHER_DATAFUSIONS = ("51", "53")  # beside the newest, which the main environment has
 KERNELS = ROOT / "lance_df" / "encodings" / "kernels"
-DAMAGED_TABLES = "300"  # of each kind, read by kernels with sanitizers
+DAMAGED_TABLES = 300  # of each kind, read by kernels with sanitizers
+MUTANTS = 20_000  # that the step of this name reads
+DAMAGE = "tests/property/test_damage.py"
 
 
 def run(*command: str | Path, **variables: str) -> None:
@@ -108,14 +110,27 @@ def kernels() -> None:
         return
     run(interpreter, "setup.py", "-q", "build_ext", "--inplace", LANCE_DF_CHECKED="1")
     run(*pytest, "tests/encodings", "tests/file", "tests/property", LANCE_DF_KERNELS="checked")
+    run_sanitized(
+        DAMAGED_TABLES,
+        "tests/encodings/kernels",
+        DAMAGE,
+        f"--deselect={DAMAGE}::test_lies_take_no_memory",  # sanitizers take much
+    )
+
+
+def mutants() -> None:
+    """Read many new files of every version and both writers whose messages are changed, with sanitizers."""
+    run_sanitized(MUTANTS, "--hypothesis-profile", "fresh", f"{DAMAGE}::test_messages_that_lie")
+
+
+def run_sanitized(examples: int, *arguments: str) -> None:
+    """Run tests with kernels that the sanitizers check, and a number of examples for each kind of damage."""
+    interpreter = main_environment()
     run(interpreter, "setup.py", "-q", "build_ext", "--inplace", LANCE_DF_CHECKED="sanitize")
     run(
-        *pytest,
-        "tests/encodings/kernels",
-        "tests/property/test_damage.py",
-        "--deselect=tests/property/test_damage.py::test_lies_take_no_memory",  # sanitizers take much
+        *(interpreter, "-m", "pytest", "-q", "-n", "2", *arguments),
         LANCE_DF_KERNELS="sanitize",
-        LANCE_DF_DAMAGE_EXAMPLES=DAMAGED_TABLES,
+        LANCE_DF_DAMAGE_EXAMPLES=str(examples),
         LD_PRELOAD=subprocess.check_output(["cc", "-print-file-name=libasan.so"], text=True).strip(),
         ASAN_OPTIONS="detect_leaks=0",
     )
@@ -135,7 +150,7 @@ def engines() -> None:
         run(interpreter, "-m", "pytest", "-q", "-n", "2", "-m", "engine")
 
 
-STEPS: dict[str, Callable[[], None]] = {
+USUAL_STEPS: dict[str, Callable[[], None]] = {
     "lint": lint,
     "protos": protos,
     "tests": tests,
@@ -143,11 +158,12 @@ STEPS: dict[str, Callable[[], None]] = {
     "docs": docs,
     "engines": engines,
 }
+STEPS = {**USUAL_STEPS, "mutants": mutants}  # the last one takes hours
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS), help="run these steps")
+    parser.add_argument("--only", nargs="+", choices=STEPS, default=list(USUAL_STEPS), help="run these steps")
     for step in parser.parse_args().only:
         began = time.monotonic()
         STEPS[step]()

@@ -169,8 +169,8 @@ class Answers:
             "properties": dict(DirectoryNamespace(namespace).describe_namespace(list(id)).properties or {})
         }
 
-    def op_manifest(self, namespace: str) -> dict[str, Any]:
-        """Return the rows of ``__manifest`` as a table."""
+    def op_manifest(self, namespace: str, filter: str | None = None) -> dict[str, Any]:
+        """Return the rows of ``__manifest`` as a table; with a filter, only those that match."""
         table = dataset(f"{namespace}/{MANIFEST_FOLDER}")
         fields = schema_to_json(table.schema.remove_metadata())["fields"]
         columns = {field["name"]: {"type": field["type"], "nullable": field["nullable"]} for field in fields}
@@ -178,7 +178,7 @@ class Answers:
             "version": table.version,
             "metadata": dict(table.metadata),
             "columns": columns,
-            "rows": from_table(table.to_table()),
+            "rows": from_table(table.to_table(filter=filter)),
         }
 
     # namespaces, changed

@@ -120,7 +120,7 @@ def _types() -> Iterator[ColumnCase]:
         yield ColumnCase(
             f"type_{name}_nulls", pa.array(some, kind), with_nulls, sentence=f"{kind} with nulls"
         )
-    yield ColumnCase("type_null", pa.nulls(_TYPE_ROWS), SINCE_2_0, sentence="a column of the null type")
+    yield ColumnCase("type_null", pa.nulls(_TYPE_ROWS), ALL, sentence="a column of the null type")
 
 
 def _has_nulls_in_0_1(kind: pa.DataType) -> bool:
@@ -150,8 +150,9 @@ def _shapes() -> Iterator[ColumnCase]:
     )
     for kind in (pa.int32(), pa.string(), pa.list_(pa.int16()), pa.list_(pa.float32(), 2)):
         name = str(kind).partition("<")[0]
+        versions = ALL if pa.types.is_string(kind) else SINCE_2_0
         yield ColumnCase(
-            f"only_nulls_{name}", pa.nulls(_TYPE_ROWS, kind), SINCE_2_0, sentence=f"{kind}, all of it null"
+            f"only_nulls_{name}", pa.nulls(_TYPE_ROWS, kind), versions, sentence=f"{kind}, all of it null"
         )
     yield ColumnCase(
         "empty_and_null_lists",
@@ -310,6 +311,13 @@ def _asked(rows: int, sentences: list[str]) -> Iterator[ColumnCase]:
         SINCE_2_1,
         {"compression": "zstd", "bss": "on"},
     )
+    yield from _each(
+        "byte_stream_split_float32",
+        floats.cast(pa.float32()),
+        "the bytes of 32-bit floats, the first ones of all values first",
+        SINCE_2_1,
+        {"compression": "zstd", "bss": "on"},
+    )
     yield from _each("plain_texts", texts, "texts as they are", SINCE_2_1, {"compression": "none"})
     yield from _each(
         "fsst_binaries",
@@ -360,7 +368,7 @@ def _extensions() -> Iterator[ColumnCase]:
     yield ColumnCase(
         "blobs",
         pa.array(payload, pa.large_binary()),
-        ("2.0", "2.1"),
+        SINCE_2_0,
         {"lance-encoding:blob": "true"},
         sentence="values outside of the pages, and their descriptions in them",
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,13 @@ import pyarrow as pa
 
 from lance_df.conformance.values import from_table
 from lance_df.file import LanceFileReader
-from lance_df.file.describe import describe_file
-from lance_df.storage import open_location
-from tools.corpus.columns import SINCE_2_0, ColumnCase, column_cases
-
-# what is done to the bytes of a file, whose last 16 are position, versions and magic in all versions
-_DAMAGES: Mapping[str, tuple[str, Callable[[bytes], bytes]]] = {
-    "empty": ("a file of no bytes", lambda _: b""),
-    "cut": ("a file without its last bytes", lambda content: content[:-5]),
-    "magic": ("a file that does not end with LANC", lambda content: content[:-4] + b"LANX"),
-    "version": ("a file of a version that is not known", lambda content: content[:-8] + b"\t\0\t\0LANC"),
-    "position": (
-        "a footer that points behind the file",
-        lambda content: content[:-40] + b"\xff\xff\xff\x7f\0\0\0\0" * 4 + content[-8:],
-    ),
-}
+from lance_df.file.describe import describe_file, encoding_text
+from lance_df.file.v2.container import Container
+from lance_df.format.encodings_v2_1 import ConstantLayout, MiniBlockLayout
+from lance_df.format.page_layout_messages import parse_page_layout
+from lance_df.storage import ByteSource, open_location
+from tools.corpus.columns import ALL, SINCE_2_1, ColumnCase, column_cases
+from tools.corpus.damages import CONTAINER_DAMAGES, PAGE_DAMAGES, flip_bit
 
 
 def write_files(corpus: Path) -> None:
@@ -37,7 +28,14 @@ def write_files(corpus: Path) -> None:
     folder = corpus / "files"
     shutil.rmtree(folder, ignore_errors=True)
     cases = [_write(folder, column, version) for column in column_cases() for version in column.versions]
-    cases += [_damaged(folder, version, name) for version in ("0.1", *SINCE_2_0) for name in _DAMAGES]
+    for version in ALL:
+        sound = (folder / version / "type_int32.lance").read_bytes()
+        for name, (what, damage) in CONTAINER_DAMAGES.items():
+            cases.append(_damaged(folder, version, name, what, damage(sound)))
+    for flip in PAGE_DAMAGES:
+        for version in flip.versions:
+            content = flip_bit(folder, version, flip)
+            cases.append(_damaged(folder, version, f"page_{flip.name}", flip.sentence, content))
     (corpus / "cases").mkdir(exist_ok=True)
     text = ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases)
     (corpus / "cases" / "files.json").write_text(f"[\n{text}\n]\n", "utf-8")
@@ -59,22 +57,38 @@ def _write(folder: Path, column: ColumnCase, version: str) -> dict[str, Any]:
     arrow.parent.mkdir(exist_ok=True)
     arrow.write_bytes(content)
     source = open_location(str(path)).open()
-    encodings = sorted({page.encoding for each in describe_file(source).columns for page in each.pages})
+    encodings = {page.encoding for each in describe_file(source).columns for page in each.pages}
+    if version in SINCE_2_1:
+        encodings |= _level_encodings(source)
     return {
         "id": f"{version}/{column.name}",
         "sentence": f"{version}: {column.sentence}",
-        "encodings": encodings,
+        "encodings": sorted(encodings),
         "operation": "read_file",
         "arguments": {"file": str(path.relative_to(folder.parent))},
         "same_as": {"operation": "read_arrow", "arguments": {"arrow": str(arrow.relative_to(folder.parent))}},
     }
 
 
-def _damaged(folder: Path, version: str, name: str) -> dict[str, Any]:
-    what, damage = _DAMAGES[name]
+def _level_encodings(source: ByteSource) -> set[str]:
+    """Return how levels are encoded, which descriptions of pages leave out."""
+    container = Container(source)
+    container.load_columns(range(container.num_columns))
+    pages = [page for number in range(container.num_columns) for page in container.column(number).pages]
+    layouts = [parse_page_layout(page.encoding_url, page.encoding, source=container.path) for page in pages]
+    return {
+        f"levels of {encoding_text(encoding)}"
+        for layout in layouts
+        if isinstance(layout, MiniBlockLayout | ConstantLayout)
+        for encoding in (layout.repetition, layout.definition)
+        if encoding is not None
+    }
+
+
+def _damaged(folder: Path, version: str, name: str, what: str, content: bytes) -> dict[str, Any]:
     path = folder / "damaged" / version / f"{name}.lance"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(damage((folder / version / "type_int32.lance").read_bytes()))
+    path.write_bytes(content)
     arguments = {"file": str(path.relative_to(folder.parent))}
     sentence = f"{version}: {what} is refused"
     return {

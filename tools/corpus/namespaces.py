@@ -211,7 +211,9 @@ def write_namespaces(corpus: Path) -> None:
     with contextlib.chdir(corpus):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        for write in (_appendices, _calendar, _values, _buckets, _versions, _columns_gone, _damaged):
+        for write in (_appendices, _calendar, _values, _buckets, _versions, _half_written):
+            write(folder)
+        for write in (_columns_gone, _damaged):
             write(folder)
 
 
@@ -447,6 +449,20 @@ def _versions(folder: Path) -> None:
         [Partition(1, [name], commits(name), read={}) for name in ("a", "b")],
         manifest_columns=pa.schema([]),
     )
+
+
+def _half_written(folder: Path) -> None:
+    """Write namespaces where a write to two members ended after the first, without and with versions."""
+    schema = pa.schema([pa.field("kind", pa.string()), pa.field("n", pa.int32())])
+    kind = Field("kind", [0], transform("identity"), pa.string())
+    reads: dict[str, dict[str, int]] = {"half_written": {}, "half_written_pinned": {"read_version": 1}}
+    for name, read in reads.items():
+        partitions = [
+            Partition(1, ["a"], [[("a", 1)], [("a", 2)]], read=read),
+            Partition(1, ["b"], [[("b", 1)]], read=read),
+        ]
+        columns = _READ if read else pa.schema([])
+        write_namespace(folder / name, schema, [[kind]], partitions, manifest_columns=columns)
 
 
 def _columns_gone(folder: Path) -> None:

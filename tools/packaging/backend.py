@@ -14,6 +14,7 @@ from setuptools.build_meta import *  # noqa: F403 - a backend has all hooks of t
 
 def _compiler() -> list[str]:
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    # on Windows setuptools looks for Visual C++ only, and ignores CC
     has_one = sys.platform == "win32" or shutil.which(command.split()[0]) is not None
     return [] if has_one else ["ziglang>=0.13"]
 
