@@ -99,7 +99,7 @@ class WriteOptions:
     commit_options: CommitOptions | None = None
     known: Table | None = None
     external_blob_mode: str = "reference"
-    allow_external_blobs: bool = False
+    allow_external_blobs: bool | None = None
     blob_pack_bytes: int | None = None
 
 
