@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -224,7 +225,7 @@ class BlobFile(io.RawIOBase):
         bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
         if whence not in bases:
             raise InvalidInputError(f"whence must be 0, 1 or 2, got {whence!r}")
-        position = bases[whence] + offset
+        position = bases[whence] + operator.index(offset)
         if position < 0:
             raise InvalidInputError(f"cannot seek to {position}, before the start of the blob")
         self._position = position
@@ -234,7 +235,8 @@ class BlobFile(io.RawIOBase):
         """Return the next ``size`` bytes, or by default all remaining bytes."""
         self._check_open()
         left = max(0, self.size() - self._position)
-        length = left if size is None or size < 0 else min(size, left)
+        size = -1 if size is None else operator.index(size)
+        length = left if size < 0 else min(size, left)
         data = self.read_range(self._position, length) if length else b""
         self._position += length
         return data
@@ -257,6 +259,11 @@ class BlobFile(io.RawIOBase):
     def readinto1(self, buffer: Any) -> int:
         """Read bytes into a buffer; see `readinto`."""
         return self.readinto(buffer)
+
+    def write(self, data: Any) -> int:
+        """Raise `io.UnsupportedOperation`; the file is read-only."""
+        del data
+        raise io.UnsupportedOperation("write")
 
     def read_range(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes, beginning at ``offset``, without changing the position."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MAX_ALIGNMENT = 8
 _INT32_MAX = 2**31 - 1
 
 
@@ -67,7 +66,7 @@ def fixed_array(data_type: pa.DataType, num_values: int, data: pa.Buffer) -> pa.
     if pa.types.is_fixed_size_list(data_type):
         items = fixed_array(data_type.value_type, num_values * data_type.list_size, data)
         return fixed_size_lists(data_type, num_values, items)
-    return pa.Array.from_buffers(data_type, num_values, [None, _aligned(data, data_type)], null_count=0)
+    return pa.Array.from_buffers(data_type, num_values, [None, aligned(data, data_type)], null_count=0)
 
 
 def fixed_size_lists(data_type: pa.DataType, num_values: int, items: pa.Array) -> pa.Array:
@@ -314,8 +313,15 @@ def _zeros(num_bytes: int) -> pa.Buffer:
     return pa.py_buffer(np.zeros(num_bytes, np.uint8))
 
 
-def _aligned(data: pa.Buffer, data_type: pa.DataType) -> pa.Buffer:
+def aligned(data: pa.Buffer, data_type: pa.DataType) -> pa.Buffer:
     """Return ``data``, copied if its address lacks the alignment that engines expect of the type."""
-    if pa.types.is_fixed_size_binary(data_type) or (width := data_type.bit_width // 8) < 2:
-        return data
-    return data if data.address % min(width, _MAX_ALIGNMENT) == 0 else pa.py_buffer(data.to_pybytes())
+    return data if is_aligned(data, data_type) else pa.py_buffer(data.to_pybytes())
+
+
+def is_aligned(data: pa.Buffer, data_type: pa.DataType) -> bool:
+    """Whether the address of fixed-width values has the alignment that engines expect of the type."""
+    if pa.types.is_fixed_size_binary(data_type):
+        return True
+    # DataFusion and Lance panic at wide decimals that have the alignment of words
+    widest = 16 if pa.types.is_decimal(data_type) else 8
+    return data.address % max(1, min(data_type.bit_width // 8, widest)) == 0

@@ -59,24 +59,41 @@ def check_storable(schema: Schema, version: str) -> None:
     UnsupportedFeatureError
         The version, or this release, cannot store a type.
     """
-    _check_names(schema.fields, "")
+    check_distinct_names(schema.fields)
     for field in schema.fields:
-        if "." in field.name:
-            raise InvalidInputError(
-                f"column {field.name!r} has a dot in its name; rename it, in SQL with AS, or use a struct "
-                "field"
-            )
+        check_no_dot(field.name)
         _check_type(field, field.name, version, is_top_level=True)
 
 
-def _check_names(fields: Sequence[Field], within: str) -> None:
+def check_no_dot(name: str) -> None:
+    """Check that the name of a top-level column does not read as the path of a field.
+
+    Raises
+    ------
+    InvalidInputError
+        It has a dot.
+    """
+    if "." in name:
+        raise InvalidInputError(
+            f"column {name!r} has a dot in its name; rename it, in SQL with AS, or use a struct field"
+        )
+
+
+def check_distinct_names(fields: Sequence[Field], within: str = "") -> None:
+    """Check that the names of columns, and of the fields of each struct, are distinct.
+
+    Raises
+    ------
+    InvalidInputError
+        Two of them are equal. Nobody can open a table with such a schema.
+    """
     seen: set[str] = set()
     for field in fields:
         if field.name in seen:
             raise InvalidInputError(f"two columns are called {within + field.name!r}")
         seen.add(field.name)
     for field in fields:
-        _check_names(field.children, f"{within}{field.name}.")
+        check_distinct_names(field.children, f"{within}{field.name}.")
 
 
 def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) -> None:

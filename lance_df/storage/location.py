@@ -7,6 +7,7 @@ import inspect
 import os
 import posixpath
 import re
+import stat
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import field
@@ -315,16 +316,25 @@ class Location:
     def exists(self) -> bool:
         """Whether there is a file or a folder of this name."""
         if self.is_local:
-            return os.path.exists(self.path)
+            return self._status() is not None
         with translate_errors(self.uri):
             return bool(self.fs.exists(self.path))
 
     def is_file(self) -> bool:
         """Whether there is a file of this name."""
         if self.is_local:
-            return os.path.isfile(self.path)
+            status = self._status()
+            return status is not None and stat.S_ISREG(status.st_mode)
         with translate_errors(self.uri):
             return bool(self.fs.isfile(self.path))
+
+    def _status(self) -> os.stat_result | None:
+        """Return the status of a local file or folder, or None if there certainly is none."""
+        try:
+            with translate_errors(self.uri):
+                return os.stat(self.path)
+        except NotFoundError:
+            return None
 
     def names(self) -> list[str]:
         """Return the names of files and folders in this folder, in any order; none if it does not exist."""

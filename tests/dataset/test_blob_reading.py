@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -79,6 +80,12 @@ def test_a_blob_is_a_file(folder: Path) -> None:
     assert blob.read_ranges([(0, 1), (4, 1)]) == [b"2", b"6"]
     blob.seek(0)
     assert (blob.read1(2), blob.readinto1(memoryview(bytearray(2))), blob.read1()) == (b"23", 2, b"6")
+    for call in (blob.seek, blob.read):
+        with pytest.raises(TypeError, match="float"):
+            call(1.0)
+    assert (blob.tell(), blob.seek(np.int64(5))) == (5, 5)
+    with pytest.raises(io.UnsupportedOperation, match="write"):
+        blob.write(b"x")
     with pytest.raises(InvalidInputError, match="the blob has 5"):
         blob.read_range(3, 3)
     blob.close()

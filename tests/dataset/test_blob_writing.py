@@ -209,6 +209,10 @@ def test_references_to_other_places(tmp_path: Path, outside: Path) -> None:
     for module in (lance, lance_df):
         with pytest.raises((InvalidInputError, OSError), match="outside"):
             module.dataset(ours).merge_insert("id").when_matched_update_all().execute(_rows([uri]))
+    with pytest.raises(InvalidInputError, match="base paths of the table; add its folder with add_bases"):
+        lance_df.dataset(ours).merge_insert("id").when_matched_update_all().execute(_rows([uri]))
+    with pytest.raises(InvalidInputError, match="pass allow_external_blob_outside_bases=True"):
+        lance_df.write_dataset(_rows([uri]), ours, mode="append")
 
 
 def test_references_are_taken_in(tmp_path: Path, outside: Path) -> None:

@@ -725,6 +725,37 @@ def test_a_detached_version_is_restored(tmp_path: Path) -> None:
     assert (made.version, made.count_rows()) == (2, 33)
 
 
+DETACHED_CHANGES: dict[str, Callable[[lance_df.LanceDataset], Any]] = {
+    "append": lambda ds: lance_df.write_dataset(rows(0, 1), ds, mode="append"),
+    "overwrite": lambda ds: lance_df.write_dataset(rows(0, 1), ds, mode="overwrite"),
+    "insert": lambda ds: ds.insert(rows(0, 1)),
+    "delete": lambda ds: ds.delete("a = 1"),
+    "update": lambda ds: ds.update({"a": "5"}),
+    "merge": lambda ds: ds.merge_insert("a").when_not_matched_insert_all().execute(rows(90, 91)),
+    "add columns": lambda ds: ds.add_columns({"b": "a + 1"}),
+    "compact": lambda ds: ds.optimize.compact_files(),
+    "index": lambda ds: ds.create_scalar_index("a", "BTREE"),
+    "config": lambda ds: ds.update_config({"x": "y"}),
+    "commit": lambda ds: commit_on(ds, detached=False),
+}
+
+
+def commit_on(ds: lance_df.LanceDataset, *, detached: bool) -> lance_df.LanceDataset:
+    operation = OURS.Append(write_fragments(rows(33, 34), ds.uri))
+    return lance_df.LanceDataset.commit(ds, operation, read_version=ds.version, detached=detached)
+
+
+@pytest.mark.parametrize("change", DETACHED_CHANGES)
+def test_a_detached_version_is_not_followed(tmp_path: Path, change: str) -> None:
+    uri = make(tmp_path / "t")
+    operation = OURS.Append(write_fragments(rows(30, 33), uri))
+    made = lance_df.LanceDataset.commit(uri, operation, read_version=1, detached=True)
+    with pytest.raises(UnsupportedFeatureError, match=rf"version {made.version} is detached.*restore\(\)"):
+        DETACHED_CHANGES[change](made)
+    assert (lance_df.dataset(uri).version, made.count_rows()) == (1, 33)
+    assert commit_on(made, detached=True).count_rows() == 34
+
+
 def test_restores_of_what_is_gone(tmp_path: Path) -> None:
     uri = make(tmp_path / "t")
     old = lance_df.dataset(uri)

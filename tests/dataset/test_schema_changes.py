@@ -24,6 +24,9 @@ from lance_df.errors import (
 )
 from lance_df.format.operations import Merge, Project
 from lance_df.format.schema import Field
+from lance_df.fragment import write_fragments
+from lance_df.operations import LanceOperation
+from lance_df.schema import LanceSchema
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS
 from lance_df.table.open import open_table
@@ -680,6 +683,47 @@ def test_schemas_that_no_reader_accepts_are_refused(tmp_path: Path, operation: s
     with pytest.raises(InvalidInputError, match="no reader could open"):
         commit_change(table, made, rows=NO_ROWS)
     assert lance_df.dataset(uri).version == 1
+
+
+@pytest.mark.parametrize("operation", ["Overwrite", "Merge", "Project"])
+@pytest.mark.parametrize("name", ["a", "x.y", "_rowid", "_rowaddr", "", "`q", "n\0"])
+def test_commits_check_new_names(tmp_path: Path, operation: str, name: str) -> None:
+    uri = str(tmp_path / "table")
+    ds = lance_df.write_dataset(pa.table({"a": [1], "b": ["x"]}), uri)
+    fragments = [fragment.metadata for fragment in ds.get_fragments()]
+    schema = LanceSchema.from_pyarrow(pa.schema([("a", pa.int64()), (name, pa.string())]))
+    made: Any = {
+        "Overwrite": lambda: LanceOperation.Overwrite(schema, fragments),
+        "Merge": lambda: LanceOperation.Merge(fragments, schema),
+        "Project": lambda: LanceOperation.Project(schema),
+    }[operation]()
+    with pytest.raises(InvalidInputError, match=r"two columns|dot|reserved|not allowed|NUL"):
+        lance_df.LanceDataset.commit(uri, made, read_version=1)
+    if operation == "Overwrite":
+        with pytest.raises(InvalidInputError, match=r"two columns|dot|reserved|not allowed|NUL"):
+            lance_df.LanceDataset.commit(str(tmp_path / "new"), made)
+    assert lance_df.dataset(uri).to_table().to_pylist() == [{"a": 1, "b": "x"}]
+
+
+@pytest.mark.parametrize("operation", ["Merge", "Project"])
+def test_commits_need_new_files_for_another_type(tmp_path: Path, operation: str) -> None:
+    uri = str(tmp_path / "table")
+    ds = lance_df.write_dataset(pa.table({"a": [1, 2], "b": ["x", "y"]}), uri, max_rows_per_file=1)
+    old = [fragment.metadata for fragment in ds.get_fragments()]
+    schema = LanceSchema.from_pyarrow(pa.schema([("a", pa.string()), ("b", pa.string())]))
+    new = write_fragments(
+        pa.table({"a": ["1", "2"], "b": ["x", "y"]}), uri, mode="overwrite", max_rows_per_file=1
+    )
+    for fragment, data in zip(old, new, strict=True):
+        data.id = fragment.id
+    made: Any = LanceOperation.Project(schema) if operation == "Project" else None
+    for fragments in (old, [new[0], old[1]]):
+        made = made if operation == "Project" else LanceOperation.Merge(fragments, schema)
+        with pytest.raises(InvalidInputError, match=r"field 0 .*'a'.* no new data file"):
+            lance_df.LanceDataset.commit(uri, made, read_version=1)
+    if operation == "Merge":
+        ds = lance_df.LanceDataset.commit(uri, LanceOperation.Merge(new, schema), read_version=1)
+        assert ds.to_table().to_pylist() == [{"a": "1", "b": "x"}, {"a": "2", "b": "y"}]
 
 
 def add_b(ds: Any) -> None:

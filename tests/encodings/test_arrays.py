@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from pathlib import Path
+
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lance_df
 from lance_df.encodings.arrays import concat_arrays, fixed_array, null_array, variable_array, with_validity
 from lance_df.encodings.text import check_utf8
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
@@ -38,6 +43,33 @@ def test_misaligned_buffers_are_copied_and_aligned_ones_are_not() -> None:
     assert fixed_array(pa.int64(), 9, data.slice(3)).buffers()[1].address % 8 == 0
     aligned = data.slice(-data.address % 8)
     assert fixed_array(pa.int64(), 9, aligned).buffers()[1].address == aligned.address
+
+
+def leaf(values: pa.Array) -> pa.Array:
+    return values if pa.types.is_decimal(values.type) else leaf(values.values)
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("kind", [pa.decimal128(38, 2), pa.decimal256(60, 2)], ids=str)
+def test_decimals_have_the_alignment_of_rust(tmp_path: Path, version: str, kind: pa.DataType) -> None:
+    for count in (5, 16, 17):
+        numbers = [Decimal(i * 10**30 // 7) / 100 for i in range(count)]
+        table = pa.table(
+            {
+                "flag": [True] * count,
+                "text": ["x" * (i % 5) for i in range(count)],
+                "plain": pa.array(numbers, kind),
+                "lists": pa.array([[number] * (i % 4) for i, number in enumerate(numbers)], pa.list_(kind)),
+                "fixed": pa.array([[number] * 3 for number in numbers], pa.list_(kind, 3)),
+            }
+        )
+        uri = str(tmp_path / str(count))
+        ds = lance_df.write_dataset(table, uri, data_storage_version=version)
+        for answer in (ds.to_table(), ds.to_table(offset=1, limit=3), ds.take([1, 3])):
+            for name in ("plain", "lists", "fixed"):
+                for chunk in answer[name].chunks:
+                    assert leaf(chunk).buffers()[1].address % 16 == 0, (name, count)
+        lance.write_dataset(ds.to_table(), str(tmp_path / f"copy {count}"))
 
 
 def test_validity_on_values_that_have_nulls() -> None:

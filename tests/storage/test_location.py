@@ -246,6 +246,22 @@ def test_reading_a_read_only_folder_works_and_changes_nothing(tmp_path):
         tmp_path.chmod(stat.S_IRWXU)
 
 
+def test_files_that_cannot_be_looked_up_are_not_missing(tmp_path, monkeypatch):
+    file = open_location(tmp_path) / "data"
+    file.put(b"abc")
+    for missing in (file / "below", open_location(tmp_path) / "other"):
+        assert (missing.exists(), missing.is_file()) == (False, False)
+
+    def deny(*args, **options):
+        raise PermissionError(13, "Permission denied")
+
+    for look in (file.exists, file.is_file):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "stat", deny)
+            with pytest.raises(StorageError, match="data: Permission denied"):
+                look()
+
+
 def test_a_failed_local_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
     location = open_location(tmp_path) / "data"
     location.put(b"old")

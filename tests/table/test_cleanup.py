@@ -19,16 +19,23 @@ import pytest
 
 import lance_df
 from lance_df.blob import blob_array, blob_field
-from lance_df.errors import CorruptDataError, InvalidInputError, StorageError, UnsupportedFeatureError
+from lance_df.errors import (
+    CommitStateUnknownError,
+    CorruptDataError,
+    InvalidInputError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.operations import Append, Restore
 from lance_df.format.transaction import Transaction
 from lance_df.storage import Location, open_location
+from lance_df.table.commit import publish
 from lance_df.table.maintenance.cleanup import cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 from lance_df.table.maintenance.cleanup_result import CleanupStats
 from lance_df.table.maintenance.needed_files import FileNames, versions_at
-from lance_df.table.metadata.external_store import store_key
+from lance_df.table.metadata.external_store import put_manifest, store_key
 from lance_df.table.metadata.external_store_sqlite import SQLiteManifestStore
 
 if TYPE_CHECKING:
@@ -508,6 +515,57 @@ def test_an_external_store_forgets_versions_before_they_go(
     again = lance_df.dataset(uri, external_store=store)
     assert [each["version"] for each in again.versions()] == [6]
     assert again.to_table() == before
+
+
+def test_a_paused_writer_does_not_bring_a_version_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, store = str(tmp_path / "t.lance"), SQLiteManifestStore(tmp_path / "store.db")
+    rows = pa.table({"a": [0]})
+    lance_df.write_dataset(rows, uri, external_store=store)
+    pending = [publish.put_manifest]
+
+    def pause(*arguments: Any) -> None:
+        if pending:  # the first writer, after its version was recorded
+            real = pending.pop()
+            for _ in range(2):
+                made = lance_df.write_dataset(rows, uri, mode="append", external_store=store)
+            assert made.cleanup_old_versions(NOW).old_versions == 3
+            real(*arguments)
+        else:
+            put_manifest(*arguments)
+
+    monkeypatch.setattr(publish, "put_manifest", pause)
+    with pytest.raises(CommitStateUnknownError):
+        lance_df.write_dataset(rows, uri, mode="append", external_store=store)
+    for options in ({}, {"external_store": store}):
+        assert [each["version"] for each in lance_df.dataset(uri, **options).versions()] == [4]
+    assert len(list(Path(uri, "_versions").glob("*manifest*"))) == 1
+    key = store_key(open_location(uri))
+    assert [version for version in range(6) if store.get(key, version) is not None] == [4]
+
+
+def test_staged_manifests_of_killed_writers_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, store = str(tmp_path / "t.lance"), SQLiteManifestStore(tmp_path / "store.db")
+    rows = pa.table({"a": [0]})
+    lance_df.write_dataset(rows, uri, external_store=store)
+    monkeypatch.setattr(publish, "put_manifest", lambda *arguments: None)
+    made = lance_df.write_dataset(rows, uri, mode="append", external_store=store)
+    known = store.get(store_key(open_location(uri)), 2)
+    assert known is not None
+    assert not known.is_final
+    old = put(uri, f"_versions/{known.final_name}-{'1' * 36}", 8)
+    new = put(uri, f"_versions/{known.final_name}-{'2' * 36}", 6)
+    os.utime(f"{uri}/_versions/{known.name}", (0, 0))
+    lance_df.dataset(uri).cleanup_old_versions(retain_versions=9)  # it does not know the store
+    assert {old, new} <= files(uri)
+    made.cleanup_old_versions(retain_versions=9)
+    assert (old in files(uri), new in files(uri)) == (False, True)
+    made.cleanup_old_versions(retain_versions=9, delete_unverified=True)
+    assert new not in files(uri)
+    assert lance_df.dataset(uri, external_store=store).count_rows() == 2
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links take a privilege there")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import fixed_size_lists, null_array, struct_array
+from lance_df.encodings.arrays import fixed_array, fixed_size_lists, null_array, struct_array
 from lance_df.encodings.buffers import Bytes, Chunked, Counts, with_validity
 from lance_df.encodings.codecs.fixed_width import (
     decode_fixed_width,
@@ -115,8 +115,8 @@ def expand_codes(encoding: Fsst, codes: pa.Array, data_type: pa.DataType) -> pa.
 
 
 def fixed_width_array(data: Bytes, count: int, data_type: pa.DataType) -> pa.Array:
-    """Return ``count`` values that share the memory of ``data``."""
-    return pa.Array.from_buffers(data_type, count, [None, pa.py_buffer(data)], null_count=0)
+    """Return ``count`` values that share the memory of ``data`` if it is aligned."""
+    return fixed_array(data_type, count, pa.py_buffer(data))
 
 
 def checked_text(strings: pa.Array) -> pa.Array:

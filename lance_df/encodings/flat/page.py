@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lance_df.encodings.arrays import fixed_array, fixed_width_bits
+from lance_df.encodings.arrays import fixed_array, fixed_width_bits, is_aligned
 from lance_df.encodings.decoder import Decoder
 from lance_df.encodings.fetch import check_size, fetch_bits, fetch_fixed
 from lance_df.encodings.flat.loaded import LoadedFlat
@@ -61,8 +61,7 @@ class FlatDecoder(Decoder):
             raise CorruptDataError(
                 f"{self.num_values} values of {width} bytes do not fit into a buffer of {data.size} bytes"
             )
-        is_aligned = pa.types.is_fixed_size_binary(data_type) or data.address % min(width, 8) == 0
-        return LoadedFlat(data_type, width, data) if is_aligned else None
+        return LoadedFlat(data_type, width, data) if is_aligned(data, data_type) else None
 
 
 @dataclass(frozen=True, slots=True)

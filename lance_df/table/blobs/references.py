@@ -46,7 +46,7 @@ class BlobReferences:
     mode
         ``"reference"`` stores references; ``"ingest"`` copies the files into the table.
     allow_outside
-        Whether references may name any URL.
+        Whether references may name any URL; None if the caller has no argument for it, which is as False.
     pack_bytes
         The size of files that pack several blobs; by default the setting of the columns.
     """
@@ -54,7 +54,7 @@ class BlobReferences:
     table: Location
     bases: tuple[BasePath, ...] = ()
     mode: str = "reference"
-    allow_outside: bool = False
+    allow_outside: bool | None = None
     pack_bytes: int | None = None
     _sources: OrderedDict[tuple[str, int | None], ByteSource] = field(
         default_factory=OrderedDict, repr=False, compare=False
@@ -132,9 +132,14 @@ class BlobReferences:
             if ".." not in relative.split("/") and "" not in relative.split("/"):
                 return base.id, relative
         if not self.allow_outside:
+            advice = (
+                "add its folder with add_bases first"
+                if self.allow_outside is None
+                else "pass allow_external_blob_outside_bases=True to store a reference to it"
+            )
             raise InvalidInputError(
                 f"column {name!r}: the external blob {uri!r:.200} is outside the base paths of the table; "
-                "pass allow_external_blob_outside_bases=True to store a reference to it"
+                f"{advice}"
             )
         if not has_scheme(uri):
             raise InvalidInputError(

@@ -21,10 +21,12 @@ from lance_df.table.commit.numbering import (
 from lance_df.table.commit.state import with_mixed_versions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lance_df.format.fragments import DataFile, Fragment
     from lance_df.format.manifest import Manifest
     from lance_df.format.operations import DataReplacement, Merge, Project
-    from lance_df.format.schema import Schema
+    from lance_df.format.schema import Field, Schema
     from lance_df.table.commit.state import TableState
 
 
@@ -35,9 +37,8 @@ def apply_merge(state: TableState, operation: Merge) -> TableState:
     ------
     InvalidInputError
         A fragment is missing, is there twice, or has another number of rows; or a field has an impossible
-        type.
+        type, or another one than in the unchanged files.
     """
-    _check_types(operation.schema)
     manifest = state.manifest
     counts = Counter(fragment.id for fragment in operation.fragments)
     missing = set(manifest.fragments.ids.tolist()) - counts.keys()
@@ -46,6 +47,7 @@ def apply_merge(state: TableState, operation: Merge) -> TableState:
             f"a merge must list each of the {len(manifest.fragments)} fragments of version "
             f"{manifest.version} exactly once; missing: {sorted(missing)[:10]}"
         )
+    _check_types(manifest, operation.schema, operation.fragments)
     next_row_id = manifest.next_row_id
     merged: list[Fragment] = []
     for fragment in sorted(operation.fragments, key=lambda fragment: fragment.id):
@@ -81,10 +83,10 @@ def apply_project(state: TableState, operation: Project) -> TableState:
     Raises
     ------
     InvalidInputError
-        A field has an impossible type.
+        A field has an impossible type, or another one than in the files.
     """
-    _check_types(operation.schema)
     manifest = state.manifest
+    _check_types(manifest, operation.schema, manifest.fragments)
     schema = dataclasses.replace(operation.schema, metadata=manifest.schema.metadata)
     remaining = operation.schema.by_id().keys()
     dropped = manifest.schema.by_id().keys() - remaining
@@ -112,12 +114,38 @@ def apply_project(state: TableState, operation: Project) -> TableState:
     )
 
 
-def _check_types(schema: Schema) -> None:
-    """Raise if readers would refuse the version because of its schema."""
+def _check_types(manifest: Manifest, schema: Schema, fragments: Iterable[Fragment]) -> None:
+    """Raise if readers would refuse the version because of its schema, or misread its files with it."""
     try:
         schema.to_arrow()
     except CorruptDataError as err:
         raise InvalidInputError(f"no reader could open a version with the new schema: {err}") from err
+    old = manifest.schema.by_id()
+    for field in schema.walk():
+        before = old.get(field.id, field).logical_type
+        if before != field.logical_type and (stale := _not_rewritten(manifest, field, fragments)) is not None:
+            raise InvalidInputError(
+                f"field {field.id} ({field.name!r}) gets the type {field.logical_type} instead of {before}, "
+                f"but fragment {stale} has no new data file for it; write the field in every fragment, or "
+                "give it a new id"
+            )
+
+
+def _not_rewritten(manifest: Manifest, field: Field, fragments: Iterable[Fragment]) -> int | None:
+    """Return the id of an existing fragment without a new file for a field, or None."""
+    ids = {part.id for part in field.walk()}
+    for fragment in fragments:
+        position = manifest.fragments.position(fragment.id)
+        old = () if position is None else manifest.fragments[position].files
+        unchanged = {(file.path, file.base_id) for file in old}
+        are_new = [
+            (file.path, file.base_id) not in unchanged
+            for file in fragment.files
+            if not ids.isdisjoint(file.fields)
+        ]
+        if position is not None and not (are_new and all(are_new)):
+            return fragment.id
+    return None
 
 
 def apply_data_replacement(state: TableState, operation: DataReplacement) -> TableState:

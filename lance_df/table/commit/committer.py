@@ -49,6 +49,7 @@ from lance_df.table.metadata.versions import (
     VERSION_HINT,
     VERSIONS_DIR,
     NamingScheme,
+    check_attached,
     parse_manifest_name,
 )
 from lance_df.table.parallel import map_reads
@@ -119,7 +120,14 @@ class Committer:
         ----------
         base
             The version that the transaction was computed from, if the caller has it.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            That version is detached, and this commit is not.
         """
+        if not self._options.detached:
+            check_attached(self._transaction.read_version, self.location.uri)
         try:
             with self.tidied():
                 if self._options.detached:

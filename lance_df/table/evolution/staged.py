@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lance_df.errors import InvalidInputError
 from lance_df.format import operations as ops
 from lance_df.format.fragments import TOMBSTONE
+from lance_df.table.writing.schema_rules import check_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +43,7 @@ def check_staged(operation: ops.Operation, *, schema: Schema | None, data_format
     Parameters
     ----------
     schema
-        The schema of the table, used if the operation does not have one.
+        The schema of the table, used if the operation does not have one; names that it has may stay.
     data_format
         The file version of the table. A table may mix files of 2.x, but not these with files of 0.1.
 
@@ -50,15 +51,19 @@ def check_staged(operation: ops.Operation, *, schema: Schema | None, data_format
     ------
     InvalidInputError
         A file has a wrong path, version or list of columns; or a new fragment has no files, has deleted
-        rows, or has columns that are not in the schema.
+        rows, or has columns that are not in the schema; or the names of a new schema are not usable.
     """
     match operation:
         case ops.Append(fragments):
             _check_new(fragments, schema, data_format)
         case ops.Overwrite(fragments, new_schema):
+            check_names(new_schema, schema)
             _check_new(fragments, new_schema, data_format)
-        case ops.Merge(fragments):
+        case ops.Merge(fragments, new_schema):
+            check_names(new_schema, schema)
             _check_files(fragments, data_format)
+        case ops.Project(new_schema):
+            check_names(new_schema, schema)
         case ops.Delete(updated):
             _check_files(updated, data_format)
         case ops.Update():

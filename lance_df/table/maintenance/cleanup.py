@@ -37,7 +37,7 @@ from lance_df.table.maintenance.cleanup_result import (
 from lance_df.table.maintenance.needed_files import Bases, FileNames, tables_around, versions_at
 from lance_df.table.maintenance.removal import Remover
 from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
-from lance_df.table.metadata.external_store import forget
+from lance_df.table.metadata.external_store import forget, staged_version, stored
 from lance_df.table.metadata.removal_notices import announced, remove_outdated
 from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
 from lance_df.table.writing.staged_write import CLAIM_SUFFIX
@@ -193,8 +193,16 @@ class _Survey:
                     yield from self._candidate(folder, file, kind, file.name, unneeded)
         versions = self.table.location / VERSIONS_DIR
         for file in _scanned(versions):
-            if file.name.startswith(_TEMPORARY):
+            if file.name.startswith(_TEMPORARY) or self._is_left_over(file.name):
                 yield from self._unverified(versions, file, "temporary", file.name)
+
+    def _is_left_over(self, name: str) -> bool:
+        """Whether a file is a staged manifest that the external store does not name."""
+        store, version = self.table.shared.external_store, staged_version(name)
+        if store is None or version is None:
+            return False
+        known = stored(store, self.table.location, version)
+        return known is None or known.name != name
 
     def is_needed(self, candidate: Candidate) -> bool:
         """Whether a remaining version needs a file, including versions made since the survey."""

@@ -92,6 +92,13 @@ class ExternalManifestStore(Protocol):
         ...
 
 
+def staged_version(name: str) -> int | None:
+    """Return the version of a staged manifest by its name, or None for other files."""
+    final, suffix, rest = name.partition(_SUFFIX)
+    parsed = parse_manifest_name(final + suffix) if rest.startswith("-") else None
+    return None if parsed is None else parsed[0]
+
+
 def store_key(table: Location) -> str:
     """Return the key of a table in external stores: its absolute local path, or ``scheme://bucket/path``.
 
@@ -205,10 +212,19 @@ def finish_commit(store: ExternalManifestStore, table: Location, manifest: Store
 def put_manifest(
     store: ExternalManifestStore, table: Location, manifest: StoredManifest, data: bytes
 ) -> None:
-    """Copy a staged manifest to its final name, record that name, and remove the staged file."""
+    """Copy a staged manifest to its final name, record that name, and remove the staged file.
+
+    If a clean-up has removed the version since it was recorded, the final file is removed again.
+    """
     folder = table / VERSIONS_DIR
     (folder / manifest.final_name).put(data)
     with translate_errors(f"{table.uri}: its external manifest store"):
         recorded = [store.put_if_exists(key, manifest.finished()) for key in _keys(table)]
-    if any(recorded):
-        (folder / manifest.name).remove()
+        # our entry keeps other writers from making the version while its file is removed
+        is_gone = not any(recorded) and record(store, table, manifest.finished())
+    if is_gone:
+        (folder / manifest.final_name).remove()
+    (folder / manifest.name).remove()
+    if is_gone:
+        with translate_errors(f"{table.uri}: its external manifest store"):
+            forget(store, table, manifest.version)

@@ -9,7 +9,7 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from lance_df.errors import CorruptDataError, NotFoundError
+from lance_df.errors import CorruptDataError, NotFoundError, UnsupportedFeatureError
 from lance_df.records import dataclass
 from lance_df.storage import Entry
 from lance_df.storage.first_page import first_files
@@ -185,6 +185,21 @@ def _latest(table: Location, entries: Iterable[Entry]) -> LatestManifest | None:
         if latest is None or version > latest.version:
             latest = LatestManifest(version, scheme, entry.size, entry.mark)
     return latest
+
+
+def check_attached(version: int, table: str) -> None:
+    """Check that a version can be followed by the next one.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        It is detached.
+    """
+    if version & DETACHED:
+        raise UnsupportedFeatureError(
+            f"{table}: version {version} is detached, so no version of the table can follow it; restore() it "
+            "first, or commit with detached=True"
+        )
 
 
 def list_versions(table: Location) -> VersionListing:

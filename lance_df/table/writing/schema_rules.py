@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError
-from lance_df.file.storable import WRITABLE_VERSIONS, check_storable, resolve_version
+from lance_df.file.storable import (
+    WRITABLE_VERSIONS,
+    check_distinct_names,
+    check_no_dot,
+    check_storable,
+    resolve_version,
+)
 from lance_df.format.messages import is_text
 
 if TYPE_CHECKING:
@@ -33,13 +39,39 @@ def check_schema(schema: Schema, version: str) -> None:
     """
     for field in schema.fields:
         check_column_name(field.name)
-    for field in schema.walk():
+    _check_text(schema.walk())
+    check_primary_key(schema.fields)
+    check_storable(schema, version)
+
+
+def check_names(schema: Schema, table: Schema | None) -> None:
+    """Check the names of a schema that a table gets without new data.
+
+    Parameters
+    ----------
+    table
+        The table's current schema, whose names may stay as they are.
+
+    Raises
+    ------
+    InvalidInputError
+        Names are repeated; or new names are reserved or not usable.
+    """
+    check_distinct_names(schema.fields)
+    known = set() if table is None else {field.name for field in table.fields}
+    for field in schema.fields:
+        if field.name not in known:
+            check_column_name(field.name)
+            check_no_dot(field.name)
+            _check_text(field.walk())
+
+
+def _check_text(fields: Iterable[Field]) -> None:
+    for field in fields:
         if "\0" in field.name or not is_text(field.name):
             raise InvalidInputError(
                 f"column name {field.name!r} contains a NUL character or an unpaired surrogate"
             )
-    check_primary_key(schema.fields)
-    check_storable(schema, version)
 
 
 def check_column_name(name: str) -> None:

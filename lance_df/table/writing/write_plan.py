@@ -26,7 +26,7 @@ from lance_df.table.commit.row_account import RowChange
 from lance_df.table.metadata.base_paths_write import checked_bases, choose_targets, numbered_bases
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.missing_files import check_same_table, gone
-from lance_df.table.metadata.versions import NamingScheme
+from lance_df.table.metadata.versions import NamingScheme, check_attached
 from lance_df.table.writing.fitting_schema import FITTING_SCHEMAS
 from lance_df.table.writing.fragment_writer import FileLimits
 from lance_df.table.writing.free_location import check_location_is_free
@@ -99,7 +99,7 @@ class WriteOptions:
     commit_options: CommitOptions | None = None
     known: Table | None = None
     external_blob_mode: str = "reference"
-    allow_external_blobs: bool = False
+    allow_external_blobs: bool | None = None
     blob_pack_bytes: int | None = None
 
 
@@ -176,8 +176,12 @@ def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: Wri
     ------
     IncompatibleConflictError
         The known table was dropped, or its branch deleted; it may have been created again.
+    UnsupportedFeatureError
+        The known table is open at a detached version, which an append does not follow.
     """
     mode = as_mode(mode)
+    if options.known is not None:
+        check_attached(options.known.version, table.uri)
     if options.initial_bases and mode != "create":
         raise InvalidInputError(
             f"Cannot register new bases in {mode.capitalize()} mode: use add_bases, or mode='create'"

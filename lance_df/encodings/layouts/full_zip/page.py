@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.buffers import as_bytes, read_spans
+from lance_df.encodings.arrays import aligned
+from lance_df.encodings.buffers import read_spans
 from lance_df.encodings.codecs.values import bits_per_offset, bits_per_value
 from lance_df.encodings.fetch import fetch_fixed
 from lance_df.encodings.flat.loaded import LoadedFlat
@@ -116,8 +117,7 @@ class FullZipPage:
         )
 
     def _values(self, data: pa.Buffer) -> LoadedValues:
-        aligned = pa.py_buffer(as_bytes(data)) if data.address % 8 else data
-        values = LoadedFlat(self._data_type, self._width, aligned)
+        values = LoadedFlat(self._data_type, self._width, aligned(data, self._data_type))
         return LoadedValues(LevelScheme.of(self._layout.layers), values)
 
     def _row_bounds(self, rows: Rows) -> IoPlan[tuple[Counts, Counts]]:
