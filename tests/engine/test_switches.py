@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pkgutil
 import random
 from collections.abc import Iterator
 from itertools import islice
@@ -159,6 +160,14 @@ def test_every_rule_has_a_switch() -> None:
 
     assert {rule.name for rule in all_rules} == {*RULES, "partitioned_join"}
     assert set(RULES) <= set(NAMES)
+
+
+def test_the_modules_of_rules_are_the_rules() -> None:
+    from lance_df.engine.optimizer import rules
+    from lance_df.engine.optimizer.driver import RULES as all_rules
+
+    modules = {module.name for module in pkgutil.iter_modules(rules.__path__)}
+    assert modules == {rule.name for rule in all_rules}
 
 
 @pytest.mark.parametrize("wrong", [None, True, {"statistics": False}])
