@@ -368,7 +368,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             return PlannedScan(plan, output)
         rows = request.output if isinstance(request.output, Rows) else Rows()
         plan = self.scan.source.plan(replace(request, columns=output, output=rows))
-        return PlannedScan(plan, output, counts_only=not output and predicate is None)
+        counts_only = not output and predicate is None and request.options.metadata_counts
+        return PlannedScan(plan, output, counts_only=counts_only)
 
     def _filtered(
         self,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lance_df.engine.tables.source import TableSource
     from lance_df.namespace.metadata.tables import MetadataTable
     from lance_df.namespace.snapshot import NamespaceSnapshot
+    from lance_df.scan.options import ScanOptions
 
     Part: TypeAlias = Table | MetadataTable
 
@@ -33,6 +34,11 @@ class PartSource:
         self._name = name
         self._make = make
         self._is_member = name.endswith(SEPARATOR + MEMBER_NAME)
+
+    @property
+    def scan_options(self) -> ScanOptions | None:
+        """See `TableSource`."""
+        return self.parent.scan_options
 
     def current(self) -> Part:
         """Return the part in the current version of the namespace."""

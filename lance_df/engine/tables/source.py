@@ -21,6 +21,7 @@ from lance_df.table.open import open_table, version_as_of
 if TYPE_CHECKING:
     from lance_df.namespace.kind import Source
     from lance_df.namespace.snapshot import NamespaceSnapshot
+    from lance_df.scan.options import ScanOptions
 
 
 class TableSource:
@@ -39,6 +40,8 @@ class TableSource:
         Whether an opened object stays at its version even if it is the newest version.
     extra_columns
         Names of system columns that statements see as columns.
+    scan_options
+        The optimizations that scans may use; None for those of the session, or all in a plain context.
 
     Raises
     ------
@@ -54,8 +57,10 @@ class TableSource:
         storage_options: Mapping[str, Any] | None = None,
         is_pinned: bool = False,
         extra_columns: tuple[str, ...] = (),
+        scan_options: ScanOptions | None = None,
     ) -> None:
         self.extra_columns = extra_columns
+        self.scan_options = scan_options
         self._lock = new_lock()
         self._opened: Source | None = None
         self._is_pinned = is_pinned or version is not None
@@ -127,7 +132,7 @@ class TableSource:
             if history is None:
                 raise InvalidInputError(f"{opened.uri}: has no versions")
             version = version_as_of(history, ref.time())
-        return TableSource(opened.checkout(version), is_pinned=True)
+        return TableSource(opened.checkout(version), is_pinned=True, scan_options=self.scan_options)
 
     def current(self) -> Source:
         """Return the pinned version, or the newest one."""
@@ -173,7 +178,11 @@ def is_ours(source: object) -> bool:
 
 
 def as_source(
-    source: object, *, version: VersionRef | None = None, storage_options: Mapping[str, Any] | None = None
+    source: object,
+    *,
+    version: VersionRef | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    scan_options: ScanOptions | None = None,
 ) -> TableSource:
     """Return the source for a path, a URL, or a lance_df object around an open table.
 
@@ -189,4 +198,4 @@ def as_source(
         raise InvalidInputError(
             f"expected a path, a URL, a dataset or a namespace, got {type(source).__name__}"
         )
-    return TableSource(location, version=version, storage_options=storage_options)
+    return TableSource(location, version=version, storage_options=storage_options, scan_options=scan_options)
