@@ -172,6 +172,11 @@ class NamespaceSnapshot:
         """True: each member is a partition."""
         return True
 
+    @property
+    def namespace(self) -> NamespaceSnapshot:
+        """This object."""
+        return self
+
     def plan(self, request: ScanRequest) -> ScanPlan:
         """Plan a scan over all partitions that may have matching rows; see `lance_df.scan.source.Scannable`.
 

@@ -13,7 +13,7 @@ from lance_df.engine.tables.parts import NamespaceParts
 from lance_df.engine.tables.version_text import VersionKind, VersionText
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.forks import new_lock
-from lance_df.namespace.kind import holds_namespace, is_table, namespace_of, opened_in
+from lance_df.namespace.kind import holds_namespace, opened_in
 from lance_df.storage import open_location
 from lance_df.table.metadata.refs import VersionRef
 from lance_df.table.open import open_table, version_as_of
@@ -79,7 +79,7 @@ class TableSource:
 
     def namespace(self) -> NamespaceSnapshot | None:
         """Return the current version of a partitioned namespace; None for a table."""
-        return namespace_of(self.current())
+        return self.current().namespace
 
     def listed_schema(self) -> pa.Schema:
         """Return the columns, for listings."""
@@ -125,13 +125,7 @@ class TableSource:
         if ref.kind is VersionKind.NUMBER:
             version = int(ref.value)
         elif ref.kind is VersionKind.TIME:
-            namespace = namespace_of(opened)
-            history = opened.history if is_table(opened) else None
-            if namespace is not None:
-                history = namespace.manifest.table.history
-            if history is None:
-                raise InvalidInputError(f"{opened.uri}: has no versions")
-            version = version_as_of(history, ref.time())
+            version = version_as_of(opened.committed_table.history, ref.time())
         return TableSource(opened.checkout(version), is_pinned=True, scan_options=self.scan_options)
 
     def current(self) -> Source:
@@ -145,7 +139,7 @@ class TableSource:
 
     def _is_replaced(self, opened: Source) -> bool:
         """Whether the location now contains a different table than the one that was opened."""
-        if not self._is_named or self._is_pinned or not is_table(opened):
+        if not self._is_named or self._is_pinned or opened.namespace is not None:
             return False
         return opened.location.is_replaced
 
