@@ -202,10 +202,10 @@ def _errors_of(text: str, name: str) -> Iterator[None]:
     except FileNotFoundError as err:
         raise NotFoundError(f"{text}: no such file") from err
     except (pa.ArrowException, OSError) as err:
-        hint = ""
+        advice = ""
         if "conversion error" in str(err):
-            hint = "; types are inferred from the beginning of a file, unless the schema gives them"
-        raise InvalidInputError(f"{text}: cannot be read as {name}: {err}{hint}") from err
+            advice = "; types are inferred from the beginning of a file, unless the schema gives them"
+        raise InvalidInputError(f"{text}: cannot be read as {name}: {err}{advice}") from err
 
 
 def _format_of(path: str) -> str | None:

@@ -35,8 +35,8 @@ def scan_lance(
     Parameters
     ----------
     source
-        A path or URL of a table or a namespace, or an open `LanceDataset` or `PartitionedNamespace`, whose
-        current version is read.
+        A path or URL of a table or a namespace, or an open `LanceDataset`, `PartitionedNamespace` or
+        `FilteredDataset`, whose current version is read.
     version
         The version to read. For a table it may also be a tag, or (branch, version).
     storage_options, allowed_base_schemes
@@ -82,16 +82,12 @@ def _opened(
     source: Any, version: VersionRef | None, storage_options: Mapping[str, Any] | None
 ) -> DatasetCalls:
     with imports_finished():
-        from lance_df.api.filtered_dataset import FilteredDataset
+        from lance_df.api.dataset_calls import DatasetCalls
         from lance_df.api.namespaces.namespace import PartitionedNamespace
-        from lance_df.dataset import LanceDataset, dataset
+        from lance_df.dataset import dataset
 
-    if isinstance(source, FilteredDataset) and version is None:
-        return source
-    if isinstance(source, LanceDataset):
-        return source.__copy__() if version is None else source.checkout_version(version)
-    if isinstance(source, PartitionedNamespace):
-        return source.__copy__() if version is None else source.at(_number(version))
+    if isinstance(source, DatasetCalls):
+        return source._at(version)
     if not isinstance(source, str | os.PathLike):
         raise InvalidInputError(
             f"expected a path, a URL, a dataset or a namespace, got {type(source).__name__}"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lance_df.api.filtered_dataset import FilteredDataset
     from lance_df.scanner import LanceScanner
     from lance_df.scanner_options import Columns, Filter
+    from lance_df.table.metadata.refs import VersionRef
 
 
 class DatasetCalls(ArrowDataset):
@@ -51,6 +52,10 @@ class DatasetCalls(ArrowDataset):
 
     def _with_scan_options(self, options: Mapping[str, Any]) -> Self:
         """Return the same rows with other default scan options."""
+        raise NotImplementedError
+
+    def _at(self, version: VersionRef | None) -> Self:
+        """Return another version, or the current one as an object that stays at it."""
         raise NotImplementedError
 
     def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lance_df.api.namespaces.namespace import PartitionedNamespace
     from lance_df.dataset import LanceDataset
     from lance_df.scanner_options import Columns, Filter
+    from lance_df.table.metadata.refs import VersionRef
 
 
 class FilteredDataset(DatasetCalls):
@@ -110,6 +111,9 @@ class FilteredDataset(DatasetCalls):
         """Return the same rows with further default scan options."""
         defaults = self._source._default_scan_options or {}
         return FilteredDataset(self._source._with_scan_options({**defaults, **options}))
+
+    def _at(self, version: VersionRef | None) -> FilteredDataset:
+        return FilteredDataset(self._source._at(version))
 
     def _free_cache(self) -> None:
         self._source._free_cache()

@@ -195,7 +195,7 @@ def new_values(
 
     check_addressable(table)
     fields = updated_fields(table.schema, updates)
-    with text_hint(updates, fields, table.schema.names):
+    with advising_quotes(updates, fields, table.schema.names):
         reader = scan_with_sql(
             table,
             columns=updates,
@@ -210,10 +210,10 @@ def new_values(
 
 
 @contextmanager
-def text_hint(
+def advising_quotes(
     updates: Mapping[str, str], fields: Mapping[str, Field], columns: Sequence[str]
 ) -> Iterator[None]:
-    """Add the hint to quote text to errors of an update whose words name no column."""
+    """Add the advice to quote text to errors of an update whose words name no column."""
     try:
         yield
     except (ColumnNotFoundError, InvalidInputError) as err:

@@ -141,8 +141,8 @@ class _Function:
                 yield result
 
     def _scan(self, **options: Any) -> Iterator[pa.RecordBatch]:
-        asked = ScannerOptions(columns=self._columns, batch_size=self._batch_size, **options)
-        return LanceScanner(self._ds, asked).to_batches()
+        scan_options = ScannerOptions(columns=self._columns, batch_size=self._batch_size, **options)
+        return LanceScanner(self._ds, scan_options).to_batches()
 
     def check_end(self) -> None:
         """Do nothing: a scan ends by itself."""

@@ -201,8 +201,8 @@ def _paths(name: str, kind: _FileKind) -> list[str]:
     except OSError:
         raise DatasetNotFoundError(f"{name}: folder {folder!r} does not exist") from None
     close = difflib.get_close_matches(os.path.basename(path), others, 1)
-    hint = f"; did you mean {os.path.join(folder, close[0])!r}?" if close else ""
-    raise DatasetNotFoundError(f"{name}: file does not exist{hint}")
+    suggestion = f"; did you mean {os.path.join(folder, close[0])!r}?" if close else ""
+    raise DatasetNotFoundError(f"{name}: file does not exist{suggestion}")
 
 
 def _location(name: str, paths: Sequence[str]) -> str:

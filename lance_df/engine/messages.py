@@ -149,8 +149,8 @@ def with_similar_table(message: str, names_in: Callable[[str], tuple[str, Iterab
     name, mark, version = named.partition(VERSION_MARK)
     by_lowered = {other.lower(): other for other in others}
     close = difflib.get_close_matches(name.rpartition(".")[2].lower(), by_lowered, 1)
-    hint = f"; did you mean {by_lowered[close[0]]!r}?" if close else ""
+    remark = f"; did you mean {by_lowered[close[0]]!r}?" if close else ""
     at_version = f" at {version}" if mark else ""
     if mark and (not close or by_lowered[close[0]] == name):
-        hint = "; only stored tables and namespaces have versions"
-    return message.replace(f"table {whole!r} not found", f"table {name!r}{at_version} not found{hint}", 1)
+        remark = "; only stored tables and namespaces have versions"
+    return message.replace(f"table {whole!r} not found", f"table {name!r}{at_version} not found{remark}", 1)

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import field
+from dataclasses import FrozenInstanceError, field
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -216,7 +216,7 @@ class WorkList:
 
 
 class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """One version of a table or namespace, for one or many statements. Immutable.
+    """One version of a table or namespace, for one or many statements. Frozen: nothing can be assigned to it.
 
     Parameters
     ----------
@@ -240,6 +240,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         The schema of the columns of ``scan``, without those that its output adds.
     """
 
+    _is_frozen = False
+
     def __init__(
         self,
         scan: SourceScan,
@@ -262,8 +264,18 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._planned: Entries[PlannedScan] = TableCache(max_entries=_MAX_CACHED_PLANS).entries(
             CacheKind.PLANS
         )
+        # what DataFusion passes to the first of two calls that plan a scan, for the second one
         self._planning = threading.local()
         self._planning_with_keys = new_lock()
+        self._is_frozen = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._is_frozen:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     # DataFusion panics if this raises. The getter runs no Python code, so no interrupt can be raised in it.
     schema = property(attrgetter("_schema"))
@@ -356,7 +368,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             return PlannedScan(plan, output)
         rows = request.output if isinstance(request.output, Rows) else Rows()
         plan = self.scan.source.plan(replace(request, columns=output, output=rows))
-        return PlannedScan(plan, output, counts_only=not output and predicate is None)
+        counts_only = not output and predicate is None and request.options.metadata_counts
+        return PlannedScan(plan, output, counts_only=counts_only)
 
     def _filtered(
         self,

@@ -46,7 +46,7 @@ from lance_df.engine.tables.scan_function import register_scan_function
 from lance_df.engine.tables.source import TableSource, as_source, is_ours
 from lance_df.errors import AlreadyExistsError, InvalidInputError, LanceError, NotFoundError
 from lance_df.interrupts import imports_finished, undisturbed
-from lance_df.scan.options import ALL, ScanOptions
+from lance_df.scan.options import ALL, ScanOptions, checked_options
 from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
@@ -445,8 +445,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
 
         read_only = checked_flag(read_only, "read_only")
         JoinOptions(partitioned_joins, join_memory_limit)
-        if not isinstance(scan_options, ScanOptions):
-            raise InvalidInputError(f"scan_options must be a lance_df.ScanOptions, got {scan_options!r}")
+        checked_options(scan_options)
         if runtime is not None and not isinstance(runtime, RuntimeEnvBuilder):
             raise InvalidInputError(f"runtime must be a datafusion.RuntimeEnvBuilder, got {runtime!r}")
         if not isinstance(config, SessionConfig | None):

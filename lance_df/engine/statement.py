@@ -260,7 +260,8 @@ class Statement:
     def _new_table(self, key: int, source: TableSource | PartSource) -> PlannedTable:
         seen = self._seen(source)
         columns = (*seen.arrow_schema.names, *source.extra_columns) if source.extra_columns else None
-        scan = SourceScan(source=seen, request=ScanRequest(columns=columns, options=self.options))
+        request = ScanRequest(columns=columns, options=source.scan_options or self.options)
+        scan = SourceScan(source=seen, request=request)
         return PlannedTable(key, frozenset(), scan, ScanLog(), stored_schema_of(scan))
 
     def _seen(self, source: TableSource | PartSource) -> Scannable:

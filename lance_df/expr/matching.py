@@ -43,15 +43,22 @@ class Matcher(Protocol):
         ...
 
 
-def matcher(predicate: Predicate) -> Matcher:
-    """Prepare a predicate. In each window, the columns may or may not be dictionaries."""
+def matcher(predicate: Predicate, *, by_dictionary: bool = True) -> Matcher:
+    """Prepare a predicate. In each window, the columns may or may not be dictionaries.
+
+    Parameters
+    ----------
+    by_dictionary
+        Whether a predicate on one column is evaluated once for each value of a dictionary.
+    """
     paths = columns(predicate)
     if len(paths) == 1:
-        return _OfColumn(predicate, paths.pop())
+        return _OfColumn(predicate, paths.pop(), by_dictionary=by_dictionary)
     if isinstance(predicate, And | Or) and paths:
         parts = by_column(type(predicate), predicate.operands)
         if len(parts) > 1:
-            return _Junction(tuple(map(matcher, parts)), is_and=isinstance(predicate, And))
+            matchers = tuple(matcher(part, by_dictionary=by_dictionary) for part in parts)
+            return _Junction(matchers, is_and=isinstance(predicate, And))
     return _Generally(predicate)
 
 
@@ -86,9 +93,10 @@ class _Generally:
 class _OfColumn:
     """A predicate on one column."""
 
-    __slots__ = ("_judged", "_judged_bytes", "_num_judged", "_path", "_predicate", "_test")
+    __slots__ = ("_by_dictionary", "_judged", "_judged_bytes", "_num_judged", "_path", "_predicate", "_test")
 
-    def __init__(self, predicate: Predicate, path: tuple[str, ...]) -> None:
+    def __init__(self, predicate: Predicate, path: tuple[str, ...], *, by_dictionary: bool) -> None:
+        self._by_dictionary = by_dictionary
         self._predicate = predicate
         self._path = path
         self._test: _Test | None = None
@@ -101,7 +109,7 @@ class _OfColumn:
         if not isinstance(values, pa.Array) or len(values) != num_rows:
             return self._evaluated(columns, num_rows)
         if isinstance(values, pa.DictionaryArray):
-            return self._of_indices(values)
+            return self._of_indices(values) if self._by_dictionary else self._evaluated(columns, num_rows)
         return self._of_values(values)
 
     def _evaluated(self, columns: _Columns, num_rows: int) -> SelectedRows:

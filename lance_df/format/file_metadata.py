@@ -69,9 +69,9 @@ def file_version(ending: bytes, *, source: str) -> str:
             f"its last bytes are {magic!r}, expected {MAGIC!r}"
         )
     if (version := _VERSIONS.get((major, minor))) is None:
-        hint = ", which is unstable" if (major, minor) == (2, 3) else ""
+        remark = ", which is unstable" if (major, minor) == (2, 3) else ""
         raise UnsupportedFeatureError(
-            f"{source}: written in file version {major}.{minor}{hint}; "
+            f"{source}: written in file version {major}.{minor}{remark}; "
             "this release reads 0.1, 2.0, 2.1 and 2.2"
         )
     return version

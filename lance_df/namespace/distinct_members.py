@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from weakref import WeakSet
 
 import pyarrow.compute as pc
 
@@ -21,8 +20,6 @@ _COLUMNS: Final = {"object_id": "the id", "location": "the folder"}
 # If a scan needs at least one in so many, all members are checked, once for each version of a namespace.
 _SHARE: Final = 2
 
-_distinct: WeakSet[NamespaceManifest] = WeakSet()
-
 
 def check_distinct(manifest: NamespaceManifest, positions: npt.NDArray[np.intp]) -> None:
     """Check that the members at some positions of ``manifest.members`` are different tables.
@@ -34,7 +31,7 @@ def check_distinct(manifest: NamespaceManifest, positions: npt.NDArray[np.intp])
     CorruptDataError
         Two rows have the same id or folder, so that rows of that table would count twice.
     """
-    if len(positions) < 2 or manifest in _distinct:
+    if len(positions) < 2 or manifest.has_distinct_members:
         return
     members = manifest.members.select(list(_COLUMNS))
     checks_all = len(members) <= NAMESPACE_LIMITS.current.few_rows or len(positions) * _SHARE >= len(members)
@@ -50,4 +47,4 @@ def check_distinct(manifest: NamespaceManifest, positions: npt.NDArray[np.intp])
                 "their rows would be read several times; another program added a row; repair the namespace"
             )
     if checks_all:
-        _distinct.add(manifest)
+        manifest.has_distinct_members = True

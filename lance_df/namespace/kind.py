@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from lance_df.errors import NotFoundError
 from lance_df.namespace.names import MANIFEST_FOLDER
@@ -18,29 +18,17 @@ Source: TypeAlias = "Table | NamespaceSnapshot"
 """An open table or namespace."""
 
 
-def namespace_of(source: object) -> NamespaceSnapshot | None:
-    """Return the source if it is a partitioned namespace, otherwise None."""
-    # no object is a namespace before the module has been imported
-    module = sys.modules.get("lance_df.namespace.snapshot")
-    if module is None or not isinstance(source, module.NamespaceSnapshot):
-        return None
-    return cast("NamespaceSnapshot", source)
-
-
-def is_table(source: object) -> TypeGuard[Table]:
-    """Whether a source is one table."""
-    return isinstance(source, Table)
-
-
 def opened_in(value: object) -> Source | None:
     """Return the open table or namespace that a value is, or that a public object represents as a whole."""
     if getattr(value, "_selects", False):
         return None
+    # no object is a namespace before the module has been imported
+    module = sys.modules.get("lance_df.namespace.snapshot")
     for opened in (value, getattr(value, "_table", None)):
         if isinstance(opened, Table):
             return opened
-        if (namespace := namespace_of(opened)) is not None:
-            return namespace
+        if module is not None and isinstance(opened, module.NamespaceSnapshot):
+            return cast("NamespaceSnapshot", opened)
     return None
 
 

@@ -102,6 +102,8 @@ class NamespaceManifest:
     ----------
     footprint
         Counts the memory that the version uses.
+    has_distinct_members
+        Whether `check_distinct` has checked that all members are different tables.
 
     Raises
     ------
@@ -116,6 +118,7 @@ class NamespaceManifest:
         self.specs, self.schema = _described(table, former)
         self._known_rows = None if former is None else former._read_rows
         self.footprint = Footprint(table.num_bytes)
+        self.has_distinct_members = False
         self._stored: Hashable = None
         self._check_columns()
 

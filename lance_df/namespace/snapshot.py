@@ -172,6 +172,11 @@ class NamespaceSnapshot:
         """True: each member is a partition."""
         return True
 
+    @property
+    def namespace(self) -> NamespaceSnapshot:
+        """This object."""
+        return self
+
     def plan(self, request: ScanRequest) -> ScanPlan:
         """Plan a scan over all partitions that may have matching rows; see `lance_df.scan.source.Scannable`.
 
@@ -342,7 +347,12 @@ class NamespaceSnapshot:
 
     def selected_members(self, request: ScanRequest) -> SelectedMembers:
         """Return the members that may have matching rows, with their residual predicates."""
-        return selected_members(self.manifest, request.predicate, request.pruning_predicate)
+        return selected_members(
+            self.manifest,
+            request.predicate,
+            request.pruning_predicate,
+            proves_conjuncts=request.options.proven_conjuncts,
+        )
 
     def open_members(self, positions: npt.NDArray[np.intp]) -> list[Table]:
         """Return the tables of the members at some positions of ``manifest.members``."""

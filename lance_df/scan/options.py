@@ -39,9 +39,19 @@ class ScanOptions:
         Cache the decoded columns of small fragments.
     prefetched_windows
         Read the next windows of rows while one window is processed.
-    partial_aggregate, string_views, decided_filters, scalar_subqueries, join_side, join_keys, join_mode
-        Apply the rules with these names in `lance_df.engine.optimizer.rules`. The rule for joins by partition
-        has its own switch, ``partitioned_joins``.
+    sparse_reads
+        Read the remaining columns only for the rows that match, where these are few.
+    dictionary_filters
+        Apply a condition once to each value of a dictionary, instead of to each row.
+    metadata_counts
+        Count rows without reading fragments, with the numbers of rows in the manifest.
+    proven_conjuncts
+        Do not apply conditions to rows of a member of a namespace if its partition values prove them.
+    partial_aggregate, partitioned_join, string_views, decided_filters, scalar_subqueries
+        Apply the rules with these names in `lance_df.engine.optimizer.rules`. The setting
+        ``partitioned_joins`` of a session says when joins by partition pay; without the rule, there are none.
+    join_side, join_keys, join_mode
+        Also rules.
     """
 
     statistics: bool = True
@@ -54,7 +64,12 @@ class ScanOptions:
     resident_columns: bool = True
     small_columns: bool = True
     prefetched_windows: bool = True
+    sparse_reads: bool = True
+    dictionary_filters: bool = True
+    metadata_counts: bool = True
+    proven_conjuncts: bool = True
     partial_aggregate: bool = True
+    partitioned_join: bool = True
     string_views: bool = True
     decided_filters: bool = True
     scalar_subqueries: bool = True
@@ -69,9 +84,22 @@ class ScanOptions:
                 raise InvalidInputError(f"ScanOptions.{name} must be True or False, got {value!r:.60}")
 
     def allows(self, name: str) -> bool:
-        """Return whether an optimizer rule may apply. Rules without a switch here always may."""
-        allowed: bool = getattr(self, name, True)
+        """Return whether an optimizer rule may apply."""
+        allowed: bool = getattr(self, name)
         return allowed
+
+
+def checked_options(value: object) -> ScanOptions:
+    """Return an argument ``scan_options``.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no `ScanOptions`.
+    """
+    if not isinstance(value, ScanOptions):
+        raise InvalidInputError(f"scan_options must be a lance_df.ScanOptions, got {value!r}")
+    return value
 
 
 ALL: Final = ScanOptions()

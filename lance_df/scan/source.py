@@ -80,6 +80,9 @@ class Scannable(Protocol):
     is_partitioned
         Whether the rows are divided by values of columns or expressions. Then partition values may decide a
         filter for a whole partition, and the terms of `Unknown` predicates prune too.
+    namespace
+        The source itself, a `NamespaceSnapshot`, if it is a partitioned namespace; None for a table and for a
+        metadata table. The room of scans does not know the class.
     """
 
     @property
@@ -94,6 +97,8 @@ class Scannable(Protocol):
     def plan_cache(self) -> Entries[Any]: ...
     @property
     def is_partitioned(self) -> bool: ...
+    @property
+    def namespace(self) -> Any: ...
 
     def plan(self, request: ScanRequest) -> ScanPlan:
         """Plan a scan. No data is read. Equal requests may share a plan.

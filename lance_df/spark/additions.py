@@ -29,7 +29,6 @@ from lance_df.format.operations import (
     UpdateConfig,
 )
 from lance_df.namespace.changes.repartition import takes_rows_away
-from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.records import dataclass
@@ -89,7 +88,7 @@ def additions(newest: Table | NamespaceSnapshot, begin: int, end: int) -> Iterat
     UnsupportedFeatureError
         The versions of a namespace do not name the versions of its members.
     """
-    namespace = namespace_of(newest)
+    namespace = newest.namespace
     former: NamespaceSnapshot | None = None
     for version in range(begin + 1, end + 1):
         if namespace is not None:

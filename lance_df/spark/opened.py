@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.cache import PROCESS, CacheKind, Entries
 from lance_df.errors import InvalidInputError, VersionNotFoundError
-from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.records import dataclass
 from lance_df.spark.workers import keep_imports
@@ -54,7 +53,7 @@ class SourceRef:
     @classmethod
     def of(cls, source: Source, options: SourceOptions) -> SourceRef:
         """Return the reference to an open table or namespace."""
-        namespace = namespace_of(source)
+        namespace = source.namespace
         if namespace is not None:
             return cls.of_manifest(namespace.manifest, options)
         return cls(
@@ -104,7 +103,7 @@ class SourceRef:
 
     def open_namespace(self) -> NamespaceSnapshot:
         """Open a namespace as `open` does. Raises TypeError for a table."""
-        namespace = namespace_of(self.open())
+        namespace = self.open().namespace
         if namespace is None:
             raise TypeError(f"{self.uri}: is a table, expected a namespace")
         return namespace

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lance_df.namespace.kind import namespace_of
 from lance_df.records import dataclass
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.table.metadata.refs import ResolvedRef
@@ -211,7 +210,7 @@ class _Item:
 
 def _request(source: Source, wanted: Filter) -> ScanRequest:
     """Return the request that selects the data that may have matching rows."""
-    pruning_predicate, namespace = None, namespace_of(source)
+    pruning_predicate, namespace = None, source.namespace
     if wanted.sql is not None and namespace is not None:
         from lance_df.engine.pruning.pushed_condition import pushed_condition
 

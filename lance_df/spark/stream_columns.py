@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lance_df.errors import ColumnNotFoundError, VersionNotFoundError
 from lance_df.format.operations import Overwrite, Restore
-from lance_df.namespace.kind import namespace_of
 from lance_df.spark.splits import Filter
 from lance_df.table.metadata.versions import DETACHED
 
@@ -120,7 +119,7 @@ class StreamColumns:
 
 
 def _fields(source: Source) -> dict[str, Field]:
-    namespace = namespace_of(source)
+    namespace = source.namespace
     schema = source.committed_table.schema if namespace is None else namespace.manifest.schema.columns
     return {field.name: field for field in schema.fields}
 

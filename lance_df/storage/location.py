@@ -529,8 +529,8 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
         fs, path = fsspec.core.url_to_fs(text, **filesystem_options(scheme, storage_options))
     except ImportError as err:
         extra = _EXTRAS.get(scheme)
-        hint = f"pip install 'lance_df[{extra}]'" if extra else "install its fsspec package"
-        raise MissingDependencyError(f"{scheme}:// requires a package that is not installed: {hint}") from err
+        remedy = f"pip install 'lance_df[{extra}]'" if extra else "install its fsspec package"
+        raise MissingDependencyError(f"{scheme}:// needs a package that is not installed: {remedy}") from err
     except LanceError:
         raise
     except OSError as err:  # some filesystems send requests when they are created

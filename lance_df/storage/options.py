@@ -87,9 +87,9 @@ def check_options(scheme: str, options: Mapping[str, Any] | None, kind: Any) -> 
         import difflib
 
         near = difflib.get_close_matches(unknown[0], [*_S3FS_NAMES, *_REGION_NAMES, *known], 1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        suggestion = f" (did you mean {near[0]!r}?)" if near else ""
         raise InvalidInputError(
-            f"{scheme}:// has no storage option {unknown[0]!r}{hint}; the options are access_key_id, "
+            f"{scheme}:// has no storage option {unknown[0]!r}{suggestion}; the options are access_key_id, "
             "secret_access_key, session_token, region, endpoint, skip_signature, and those of s3fs"
         )
     for name, value in (options or {}).items():

@@ -42,8 +42,8 @@ def read_files(files: Sequence[Location], sizes: Sequence[int] | None = None) ->
     if len(files) > 1 and (contents := fetch_together(files, sizes)) is not None:
         return contents
 
-    def read(asked: tuple[Location, int | None]) -> bytes | LanceError:
-        file, size = asked
+    def read(request: tuple[Location, int | None]) -> bytes | LanceError:
+        file, size = request
         try:
             return file.read() if size is None else file.read_start(size)
         except LanceError as err:

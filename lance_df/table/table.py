@@ -319,6 +319,11 @@ class Table:
         """False: indices and statistics are those of columns, not of partitions."""
         return False
 
+    @property
+    def namespace(self) -> None:
+        """None: it is one table."""
+        return None
+
     def plan(self, request: ScanRequest) -> ScanPlan:
         """Plan a scan; equal requests share a plan. See `lance_df.table.scan.plan.plan_scan`."""
         from lance_df.table.scan.cached_plans import cached_plan

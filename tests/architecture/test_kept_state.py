@@ -8,7 +8,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[2] / "lance_df"
 _MUTABLE = {
     *("dict", "list", "set", "OrderedDict", "defaultdict", "deque", "Counter"),
-    *("WeakKeyDictionary", "WeakValueDictionary", "lru_cache", "cache", "TableCache"),
+    *("WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "lru_cache", "cache", "TableCache"),
 }
 
 # What the program itself bounds: kernels, clients, threads, constants that are computed when they are needed.
@@ -111,4 +111,5 @@ def test_what_is_kept_is_seen():
     assert kept("a = {}\nb: dict[int, str] = OrderedDict()\n") == {"a", "b"}
     assert kept("@lru_cache(maxsize=4)\ndef f(): ...\n@functools.cache\ndef g(): ...") == {"f", "g"}
     assert kept("h = lru_cache(4)(g)\ni = WeakKeyDictionary()") == {"h", "i"}
+    assert kept("j: WeakSet[C] = WeakSet()") == {"j"}
     assert kept("a = {1: 2}\nb = frozenset()\nc = list(range(3))\ndef f(): x = {}") == set()

@@ -3,6 +3,10 @@
 The words below once had a meaning of this project's own. In prose they are looked for in documents,
 docstrings and comments; in names, in what a module defines: functions, classes, arguments, variables and
 attributes. Rooms join `CLEAN_ROOMS` as they are rewritten, and stay there.
+
+Other words of this kind are ordinary English too, and prose may use them in that sense: a statement finds or
+keeps something, "its own" columns, "in place of" another, "each", "so", what a user "asks", and a hint or
+advice in a message. In prose only the phrases below are wrong; as names, the words say too little.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ IN_PROSE = {
     r"alike": "identical, shared, in the same way",
     r"way_to_scan|way to scan": "path",
     r"looks? (at|into|again)": "sample, read, check",
+    r"asks the": "call, request, read",
 }
 IN_NAMES = {
     "stretch": "row_slice",
@@ -36,12 +41,19 @@ IN_NAMES = {
     "tells": "reads, returns",
     "looks": "sample",
     "alike": "shared, identical",
+    "hint": "pruning_predicate",
+    "hints": "pruning_predicates",
+    "asked": "requested, required",
+    "asks": "requests, calls, uses",
     "kept": "selected, selection, cached",
     "found": "what it is: column, plan, result",
     "own": "what sets it apart: private, typed",
     "place": "index, position, location",
     "places": "indices, positions, locations",
 }
+
+# terms of Lance, of Python and of the field that hold such a word
+TERMS = re.compile("not_found|in_place|version_hint")
 
 # rooms (folders, or modules of the package itself) that use none of these words
 CLEAN_ROOMS = [
@@ -124,8 +136,8 @@ def names_defined(source: str) -> list[tuple[int, str]]:
 
 
 def _words(name: str) -> str:
-    """Return a name in lower case, with its words apart, but for the terms "not found" and "in place"."""
-    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().replace("not_found", "").replace("in_place", "")
+    """Return a name in lower case, with its words apart, but without the terms of `TERMS`."""
+    return TERMS.sub("", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
 
 
 def breaches_of_names(source: str) -> list[str]:

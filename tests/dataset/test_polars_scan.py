@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_df
@@ -166,6 +167,23 @@ def test_it_stays_at_its_version(tmp_path: Path) -> None:
         lance_df.scan_lance(tmp_path / "nothing")
     with pytest.raises(InvalidInputError, match="path"):
         lance_df.scan_lance(7)
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+def test_filters_of_open_objects_apply_to_other_versions(kind: str, tmp_path: Path) -> None:
+    ids = pa.table({"id": range(10)})
+    source: Any
+    if kind == "table":
+        source = lance_df.write_dataset(ids, tmp_path)
+    else:
+        source = lance_df.PartitionedNamespace.create(tmp_path, ids.schema, [partition.bucket("id", 2)])
+        source.append(ids)
+    first = source.version
+    source.delete("id < 3")
+    filtered = source.filter(pc.field("id") < 7)
+    assert lance_df.scan_lance(filtered).collect().height == 4
+    assert lance_df.scan_lance(filtered, version=first).collect().height == 7
+    assert lance_df.scan_lance(source, version=first).collect().height == 10
 
 
 def test_versions_of_namespaces_are_numbers(folder: Path) -> None:

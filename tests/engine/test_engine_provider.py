@@ -1,6 +1,7 @@
 """The provider by itself: partitions, counts, columns, limits, errors, repeated execution."""
 
 import gc
+from dataclasses import FrozenInstanceError
 
 import datafusion
 import pyarrow as pa
@@ -39,6 +40,14 @@ def test_counting_with_a_filter_reads_the_filter_only(ctx, sample):
     expected = sum(value is not None and value > 2 for value in sample_table()["i"].to_pylist())
     assert ctx.sql("SELECT count(*) AS n FROM t WHERE i > 2").to_pydict() == {"n": [expected]}
     assert sample.requests[-1].columns == ()
+
+
+@pytest.mark.parametrize("name", ["scan", "log", "schema", "hint"])
+def test_providers_are_frozen(provider, name):
+    with pytest.raises(FrozenInstanceError, match=name):
+        setattr(provider, name, None)
+    with pytest.raises(FrozenInstanceError, match=name):
+        delattr(provider, name)
 
 
 def test_huge_counts_come_in_small_batches(fake):

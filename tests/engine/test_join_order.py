@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.engine.optimizer import planned
-from lance_df.engine.optimizer.rules import join_order, join_side
-from lance_df.engine.optimizer.rules.join_order import Edge, Pair, better_order
+from lance_df.engine.optimizer import join_order, planned
+from lance_df.engine.optimizer.join_order import Edge, Pair, better_order
+from lance_df.engine.optimizer.rules import join_side
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine

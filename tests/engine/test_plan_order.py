@@ -189,9 +189,29 @@ def _is_refused(planned, context):
     planned.plan({}).frame.aggregate([datafusion.col("nowhere")], [])
 
 
+def _is_ambiguous(planned, context):
+    frame = planned.plan({}).frame
+    return planned.replanned(frame.select(datafusion.col("t.s"), datafusion.lit(1).alias("s")))
+
+
+def _finds_damage(planned, context):
+    raise lance_df.errors.CorruptDataError("a file is damaged")
+
+
+def _requests_nonsense(planned, context):
+    raise lance_df.errors.InvalidInputError("a column is requested twice")
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
-    [(_cast_above, "ordered by None"), (_fails, "KeyError: 'a mistake in a rule'"), (_is_refused, None)],
+    [
+        (_cast_above, "ordered by None"),
+        (_fails, "KeyError: 'a mistake in a rule'"),
+        (_is_refused, "No field named nowhere"),
+        (_requests_nonsense, "InvalidInputError: a column is requested twice"),
+        (_is_ambiguous, None),
+        (_finds_damage, None),
+    ],
 )
 def test_a_rule_that_is_wrong_is_left_out(root, memory, monkeypatch, rule, message):
     query = "SELECT s, count(*) AS n FROM t GROUP BY s ORDER BY s"
@@ -199,6 +219,7 @@ def test_a_rule_that_is_wrong_is_left_out(root, memory, monkeypatch, rule, messa
     context = lance_df.connect(root)
     if message is None:
         frame = context.sql(query)
+        assert "rule string_views skipped" in str(context.explain_scan(query))
     else:
         with pytest.raises(lance_df.LanceError, match=message):  # as warnings are errors here
             context.sql(query)

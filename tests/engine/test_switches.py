@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import pkgutil
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import datafusion
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 
 import lance_df
 from lance_df import ScanOptions
 from lance_df.errors import InvalidInputError
+from lance_df.expr.nodes import Literal
+from lance_df.scan.plan import ScanPlan
+from lance_df.scan.request import ScanRequest
+from lance_df.table.table import Table
 from tests.engine.query_results import assert_same_result
-from tools.conformance.contexts import Conformance, low_thresholds
+from tools.conformance.contexts import Conformance, ContextKind, low_thresholds
 from tools.conformance.random_statements import RandomStatements
 
 pytestmark = pytest.mark.engine
@@ -25,9 +32,25 @@ pytestmark = pytest.mark.engine
 NAMES = [field.name for field in dataclasses.fields(ScanOptions)]
 RELEASE = int(datafusion.__version__.partition(".")[0])
 RULES = [
-    *("partial_aggregate", "string_views", "decided_filters", "scalar_subqueries"),
+    *("partial_aggregate", "partitioned_join", "string_views", "decided_filters", "scalar_subqueries"),
     *("join_side", "join_keys", "join_mode"),
 ]
+
+
+@contextmanager
+def options_of_plans() -> Iterator[set[ScanOptions]]:
+    """Yield the set of the options of the scans that are planned meanwhile."""
+    seen: set[ScanOptions] = set()
+    plan = Table.plan
+
+    def planned(self: Table, request: ScanRequest) -> ScanPlan:
+        if request.predicate != Literal(False):  # it is planned for its schema only
+            seen.add(request.options)
+        return plan(self, request)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Table, "plan", planned)
+        yield seen
 
 
 def subset(seed: int) -> ScanOptions:
@@ -42,20 +65,21 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("namespaces", [False, True], ids=["tables", "namespaces"])
+@pytest.mark.parametrize("over", ["tables", "namespaces", "plain"])
 @pytest.mark.parametrize("chosen", OPTIONS)
-def test_random_statements_return_the_same(chosen: str, namespaces: bool, tmp_path: Path) -> None:
+def test_random_statements_return_the_same(chosen: str, over: str, tmp_path: Path) -> None:
     seed = list(OPTIONS).index(chosen)
+    kind: ContextKind = "plain" if over == "plain" else "session"
     statements = RandomStatements(seed)
-    joins = ["auto", "always", "never"][seed % 3]
+    joins = {"partitioned_joins": ["auto", "always", "never"][seed % 3]} if kind == "session" else {}
     with low_thresholds():
         conformance = Conformance(
             tmp_path,
-            "session",
+            kind,
             16,
-            namespaces=namespaces,
+            namespaces=over == "namespaces" or (over == "plain" and seed % 2 == 1),
             scan_options=OPTIONS[chosen],
-            partitioned_joins=joins,
+            **joins,
         )
         for name, rows in statements.tables.items():
             conformance.add_table(name, rows)
@@ -104,6 +128,7 @@ def low() -> Iterator[None]:
 
 STATEMENTS = {
     "partial_aggregate": "SELECT s, count(*) AS n FROM t GROUP BY s ORDER BY s",
+    "partitioned_join": "SELECT a.id FROM ns AS a JOIN ns AS b ON a.p = b.p AND a.id = b.id ORDER BY a.id",
     "string_views": "SELECT p % 3 AS r, max(s) AS m FROM t GROUP BY p % 3 ORDER BY r",
     "decided_filters": "SELECT id FROM ns WHERE abs(p) = 3 AND id > 10 ORDER BY id",
     "join_side": "SELECT t.id FROM t JOIN u ON t.id = u.id ORDER BY t.id",
@@ -157,8 +182,16 @@ def test_zeros_are_distinct_as_they_are_in_memory(tmp_path: Path, kind: pa.DataT
 def test_every_rule_has_a_switch() -> None:
     from lance_df.engine.optimizer.driver import RULES as all_rules
 
-    assert {rule.name for rule in all_rules} == {*RULES, "partitioned_join"}
+    assert {rule.name for rule in all_rules} == set(RULES)
     assert set(RULES) <= set(NAMES)
+
+
+def test_the_modules_of_rules_are_the_rules() -> None:
+    from lance_df.engine.optimizer import rules
+    from lance_df.engine.optimizer.driver import RULES as all_rules
+
+    modules = {module.name for module in pkgutil.iter_modules(rules.__path__)}
+    assert modules == {rule.name for rule in all_rules}
 
 
 @pytest.mark.parametrize("wrong", [None, True, {"statistics": False}])
@@ -171,6 +204,20 @@ def test_options_are_scan_options(wrong: Any) -> None:
 def test_switches_are_on_or_off(wrong: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"ScanOptions\.statistics must be True or False, got"):
         lance_df.ScanOptions(statistics=wrong)
+
+
+def test_tables_are_registered_with_options(root: Path, memory: Any) -> None:
+    for ctx in (datafusion.SessionContext(), lance_df.connect()):
+        lance_df.register(ctx, "t", root / "t.lance", scan_options=OPTIONS["none"])
+        with options_of_plans() as seen:
+            assert_same_result(ctx.sql(STATEMENTS["string_views"]), memory.sql(STATEMENTS["string_views"]))
+        assert seen == {OPTIONS["none"]}
+    with pytest.raises(InvalidInputError, match=r"lance_df\.ScanOptions"):
+        lance_df.register(datafusion.SessionContext(), "t", root / "t.lance", scan_options=True)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="scan_options"):
+        lance_df.register(
+            datafusion.SessionContext(), "t", pyarrow.dataset.dataset(ROWS), scan_options=OPTIONS["none"]
+        )
 
 
 def test_options_hold_for_frames_of_tables(root: Path, memory: Any) -> None:

@@ -75,6 +75,7 @@ class FakeManifest:
 
     schema = SCHEMA
     table = SimpleNamespace(uri="the manifest")
+    has_distinct_members = False
 
     def __init__(self, members, specs):
         self.members = members

@@ -192,7 +192,7 @@ COMMITS: dict[str, Callable[[Path], Any]] = {
 
 
 MOMENTS: dict[str, tuple[Any, str]] = {
-    "hint": (Committer, "_write_hint"),
+    "hint": (Committer, "_write_version_hint"),
     "unchanged": (Committer, "_is_unchanged"),
     "cleanup": (auto_cleanup_module, "cleanup"),
     "count": (run_module, "LanceDataFrame"),

@@ -7,10 +7,13 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import datafusion
 import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.encodings.plan import RowRange
+from lance_df.expr import matching
 from lance_df.expr.nodes import And, Column, Comparison, Operator, Predicate
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.scan.options import ScanOptions
@@ -116,6 +119,75 @@ def test_conditions_are_applied_one_by_one_or_at_once(table: Table) -> None:
         steps = plan(table, "filter_steps", is_on=is_on, predicate=nothing).tasks[0].scan.filter_steps
         assert len(steps) == num_steps
         assert {path for step in steps for path in step.paths} == {("id",), ("s",)}
+
+
+def test_few_matching_rows_are_read_alone_or_with_their_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_table(lance_df.write_dataset(BIG, tmp_path / "t.lance").uri)
+    reads = reads_of_columns(monkeypatch)
+    few = Comparison(Column(("id",)), Operator.LT, pa.scalar(10))
+    for is_on in (True, False):
+        reads.clear()
+        options = ScanOptions(sparse_reads=is_on, resident_columns=False, cached_plans=False)
+        read = table.plan(ScanRequest(columns=("v",), predicate=few, options=options))
+        assert pa.Table.from_batches(run_tasks(read.tasks)).equals(BIG.select(["v"]).slice(0, 10))
+        assert any(not isinstance(rows, RowRange) for rows in reads) == is_on
+
+
+def test_filters_judge_dictionaries_or_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"s": [f"a long value that is repeated {number % 5}" for number in range(20_000)]})
+    table = open_table(lance_df.write_dataset(rows, tmp_path / "t.lance").uri)
+    judged: list[int] = []
+    of_indices = matching._OfColumn._of_indices
+
+    def counted(self: Any, values: pa.DictionaryArray) -> Any:
+        judged.append(len(values))
+        return of_indices(self, values)
+
+    monkeypatch.setattr(matching._OfColumn, "_of_indices", counted)
+    equal = Comparison(Column(("s",)), Operator.EQ, pa.scalar("a long value that is repeated 3"))
+    for is_on in (True, False):
+        judged.clear()
+        request = ScanRequest(predicate=equal, options=ScanOptions(dictionary_filters=is_on))
+        assert sum(batch.num_rows for batch in run_tasks(table.plan(request).tasks)) == 4_000
+        assert bool(judged) == is_on
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+def test_rows_are_counted_by_the_manifest_or_by_reading(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = request.getfixturevalue(kind)
+    opened = lance_df.dataset if kind == "table" else lance_df.PartitionedNamespace.open
+    opened(source.uri).delete("id % 10 = 3")
+    source = source.latest()
+    read: list[int] = []
+    process = RowSlice._process
+
+    def processed(self: RowSlice, rows: Any) -> Any:
+        if not self._scan.columns:
+            read.append(len(rows))
+        return process(self, rows)
+
+    monkeypatch.setattr(RowSlice, "_process", processed)
+    for is_on in (True, False):
+        read.clear()
+        options = ScanOptions(metadata_counts=is_on)
+        plan = source.plan(ScanRequest(columns=(), options=options))
+        assert sum(batch.num_rows for batch in run_tasks(plan.tasks)) == NUM_ROWS * 9 // 10
+        ctx = datafusion.SessionContext()
+        lance_df.register(ctx, "t", source.uri, scan_options=options)
+        assert ctx.sql("SELECT count(*) AS n FROM t").to_pydict() == {"n": [NUM_ROWS * 9 // 10]}
+        assert bool(read) != is_on
+
+
+def test_conditions_that_partition_values_prove_are_applied_or_not(namespace: NamespaceSnapshot) -> None:
+    proven = Comparison(Column(("p",)), Operator.EQ, pa.scalar(3))
+    for is_on in (True, False):
+        request = ScanRequest(predicate=proven, options=ScanOptions(proven_conjuncts=is_on))
+        assert [each is None for each in namespace.selected_members(request).residuals] == [is_on]
+        assert sum(batch.num_rows for batch in run_tasks(namespace.plan(request).tasks)) == 20
 
 
 def test_columns_in_memory_are_decoded_in_place_or_by_plans(

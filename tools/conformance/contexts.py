@@ -90,7 +90,8 @@ class Conformance:
     namespaces
         Whether tables that have a column to partition by are partitioned namespaces.
     options
-        Of the session: arguments of `lance_df.connect`.
+        Of the session: arguments of `lance_df.connect`. Of these, a plain context has only ``scan_options``,
+        with which its tables are registered.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Conformance:
         # what they compare structs with loses rows that have NULL in a field
         exact = MEMORY.config(batch_rows).set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")
         self._memory = datafusion.SessionContext(exact)
+        self._registering = options if kind == "plain" else {}
         self._ours = (
             datafusion.SessionContext(config)
             if kind == "plain"
@@ -154,7 +156,7 @@ class Conformance:
         self.counts[f"tables: {type(stored).__name__}"] += 1
         if self._uris.get(name.lower()) != stored.uri:
             answer(self._ours, f"DROP TABLE IF EXISTS {name}")
-            lance_df.register(self._ours, name, stored.uri)
+            lance_df.register(self._ours, name, stored.uri, **self._registering)
             self._uris[name.lower()] = stored.uri
         same = stored.to_table()
         self._change(lambda ctx, layout: _register(ctx, name, same, layout))

@@ -12,7 +12,7 @@ import numpy as np
 from lance_df.api.merge_insert import key_columns
 from lance_df.api.namespaces.columns import ColumnMethods
 from lance_df.api.namespaces.rows import rows_to_store
-from lance_df.api.row_changes import checked_updates, text_hint, updated_fields
+from lance_df.api.row_changes import advising_quotes, checked_updates, updated_fields
 from lance_df.api.row_filters import check_addressable, checked_filter
 from lance_df.arguments import checked_flag
 from lance_df.engine.pruning.pushed_condition import pushed_condition
@@ -122,7 +122,7 @@ class NamespaceTransaction(ColumnMethods):
             return _rows_by_member(snapshot, tables, expressions, where, fields)
 
         # wrong expressions are an error at once, and where there are no rows, too
-        with text_hint(written, fields, names):
+        with advising_quotes(written, fields, names):
             next(values(()), None)
         return stages.rows.update(
             list(expressions), condition, values, text=f"update {'' if where is None else where}"
@@ -366,9 +366,9 @@ def _rows_by_member(
     """Yield positions of tables, and columns of rows there for which a condition holds, with ``_rowaddr``."""
     for table in tables:
         check_addressable(table)
-    asked = {**columns, MEMBER.name: MEMBER.name, ROW_ADDRESS: ROW_ADDRESS}
+    selected = {**columns, MEMBER.name: MEMBER.name, ROW_ADDRESS: ROW_ADDRESS}
     members = NumberedMembers(snapshot, tables)
-    with scan_with_sql(members, columns=asked, filter=where, fields=fields, for_change=True) as reader:
+    with scan_with_sql(members, columns=selected, filter=where, fields=fields, for_change=True) as reader:
         for batch in reader:
             numbers = batch.column(MEMBER.name).to_numpy()
             rows = batch.select([*columns, ROW_ADDRESS])

@@ -28,6 +28,7 @@ from lance_df.namespace.spec.partition_by import PartitionBy, resolve_all
 from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
 from lance_df.storage import Location, open_location
 from lance_df.storage.schemes import with_allowed_schemes
+from lance_df.table.metadata.refs import VersionRef
 from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.writing.schema_rules import check_schema
 
@@ -164,6 +165,9 @@ class PartitionedNamespace(
         namespace = PartitionedNamespace(self._table)
         namespace._default_scan_options = options
         return namespace
+
+    def _at(self, version: VersionRef | None) -> PartitionedNamespace:
+        return self._with_table(self._table if version is None else self._table.checkout(version))
 
     @property
     def uri(self) -> str:

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 _MAX_LINKS: Final = 40
 
 
-def screen_of(out: IO[str], hint: str = SHOW_ALL) -> Screen | None:
+def screen_of(out: IO[str], advice: str = SHOW_ALL) -> Screen | None:
     """Return the size of the terminal ``out``, or None if it is not a terminal.
 
     Parameters
     ----------
-    hint
+    advice
         How to see the rows and columns that do not fit.
     """
     if not out.isatty():
         return None
     size = shutil.get_terminal_size()
-    return Screen(size.lines, size.columns, hint)
+    return Screen(size.lines, size.columns, advice)
 
 
 @contextlib.contextmanager

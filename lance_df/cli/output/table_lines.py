@@ -31,11 +31,11 @@ SHOW_ALL: Final = "--max-rows 0 shows all"
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The size of a terminal in characters, and a hint how to see the rest."""
+    """The size of a terminal in characters, and how to see the rest."""
 
     lines: int
     columns: int
-    hint: str = SHOW_ALL
+    advice: str = SHOW_ALL
 
     def num_columns(self, widths: Sequence[int]) -> int:
         """Return how many columns of a table fit, at least one."""
@@ -81,7 +81,7 @@ def write_table(
         _write_plans(batches, out)
         return
     names = [printable(name) for name in schema.names]
-    blocks, hint = _blocks(batches), SHOW_ALL
+    blocks, advice = _blocks(batches), SHOW_ALL
     limit, num_columns = (None, len(names)) if isinstance(max_rows, Screen) else (max_rows, len(names))
     if isinstance(max_rows, Screen):
         first = next(blocks, None)
@@ -89,7 +89,7 @@ def write_table(
         no_rows = [pa.nulls(0, TEXT)] * len(names)
         columns = no_rows if first is None else first.slice(0, max_rows.lines).columns
         max_cell_width, num_columns, limit = _fitted(columns, names, max_rows)
-        hint = max_rows.hint
+        advice = max_rows.advice
     shown, hidden = names[:num_columns], names[num_columns:]
     widths, right = [width_of(name) for name in shown], _right_aligned(schema)[:num_columns]
     written = left = 0
@@ -110,9 +110,9 @@ def write_table(
         out.write(_header(shown, widths, right))
     if hidden:
         listed = _cut(", ".join(hidden), _MAX_NAMES_WIDTH)
-        out.write(f"… {number_text(len(hidden), 'more column')}: {listed}{'' if left else f' ({hint})'}\n")
+        out.write(f"… {number_text(len(hidden), 'more column')}: {listed}{'' if left else f' ({advice})'}\n")
     if left:
-        out.write(f"… {number_text(left, 'more row')} ({hint})\n")
+        out.write(f"… {number_text(left, 'more row')} ({advice})\n")
 
 
 def _write_plans(batches: Iterable[pa.RecordBatch], out: IO[str]) -> None:

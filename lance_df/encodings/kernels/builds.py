@@ -36,8 +36,8 @@ def search_path(package: Path, loader: Loader | None) -> list[str]:
 
 
 def _names() -> list[str]:
-    if asked := os.environ.get("LANCE_DF_KERNELS"):
-        return [] if asked == "python" else _BUILDS.get(asked, [asked])
+    if requested := os.environ.get("LANCE_DF_KERNELS"):
+        return [] if requested == "python" else _BUILDS.get(requested, [requested])
     return _BUILDS.get(runtime_info().detected_simd_level, ["base"])
 
 

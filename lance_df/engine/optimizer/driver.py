@@ -1,7 +1,8 @@
 """Apply the optimizer rules to a statement, and check that each rule preserves its result.
 
-If a rule fails, the statement stays as it is, and ``explain_scan`` reports the reason. An unexpected failure
-also causes a `RewriteWarning`.
+If a rule fails, the statement stays as it is, and ``explain_scan`` reports the reason. Expected are only the
+errors by which rules say that they do not apply, and errors of stored data. Any other failure, such as an
+invalid plan, is a mistake in a rule, and also causes a `RewriteWarning`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,14 @@ from typing import TYPE_CHECKING, Final
 from lance_df.engine.optimizer.planned import DoesNotApplyError, Planned, RuleReport
 from lance_df.engine.plans.nodes import Join, frame_of
 from lance_df.engine.plans.order import RewriteWarning, lost_by_rewriting
-from lance_df.engine.plans.rebuild import NotRebuiltError
-from lance_df.errors import LanceError
+from lance_df.engine.plans.rebuild import NotRebuiltError, refusals
+from lance_df.errors import (
+    CorruptDataError,
+    DatasetNotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -69,6 +76,12 @@ RULES: Final = (
 )
 
 
+_OF_STORED_DATA: Final = (
+    *(StorageError, CorruptDataError, UnsupportedFeatureError),
+    *(DatasetNotFoundError, VersionNotFoundError),
+)
+
+
 def optimized(planned: Planned, context: Context, rules: tuple[Rule, ...] = RULES) -> Planned:
     """Return a statement that computes the same rows, columns and order faster."""
     given = planned
@@ -106,13 +119,14 @@ def _lost(given: Planned, planned: Planned, changed: Planned, context: Context) 
 
 def _applied(rule: Rule, planned: Planned, context: Context) -> Planned | None:
     try:
-        return rule.apply(planned, context)
+        with refusals():
+            return rule.apply(planned, context)
     except (DoesNotApplyError, NotRebuiltError) as err:
         _skipped(rule, context, str(err))
-    except LanceError as err:  # the scan raises it again when it reads the data
+    except _OF_STORED_DATA as err:  # the scan raises it again when it reads the data
         _skipped(rule, context, str(err))
-    except Exception as err:  # noqa: BLE001 - DataFusion raises no specific exception if planning fails
-        _skipped(rule, context, f"{type(err).__name__}: {err}", is_expected=type(err) is Exception)
+    except Exception as err:  # noqa: BLE001 - the statement also runs without the rule
+        _skipped(rule, context, f"{type(err).__name__}: {err}", is_expected=False)
     return None
 
 

@@ -6,7 +6,8 @@ of frames accept the expressions of plan nodes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any, Final
 
@@ -39,10 +40,26 @@ _HOW: Final = {
     "LeftSemi": "semi",
     "LeftAnti": "anti",
 }
+_AMBIGUOUS: Final = "Schema error: Schema contains "
 
 
 class NotRebuiltError(Exception):
     """A plan has a node that no method of a frame can build."""
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise `NotRebuiltError` if DataFusion refuses a plan because names of columns would be ambiguous.
+
+    These may be names in the statement, or names that its optimizer makes up. All other errors pass.
+    """
+    try:
+        yield
+    except Exception as err:
+        # DataFusion raises no specific exception if planning fails
+        if type(err) is Exception and _AMBIGUOUS in str(err):
+            raise NotRebuiltError(f"names of columns would be ambiguous: {err}") from err
+        raise
 
 
 def columns_of(frame: DataFrame, node: PlanNode | None = None) -> list[QualifiedColumn]:

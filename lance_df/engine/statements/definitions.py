@@ -25,7 +25,7 @@ from lance_df.errors import (
 )
 from lance_df.expr.literals import is_json
 from lance_df.expr.text_views import schema_without_views
-from lance_df.namespace.kind import is_table, is_unmade_namespace
+from lance_df.namespace.kind import is_unmade_namespace, opened_in
 from lance_df.sql.changes import (
     AddColumn,
     CreateTable,
@@ -99,7 +99,9 @@ def _created(
     if existing is not None and not change.or_replace:
         raise AlreadyExistsError(f"table {name!r} already exists; use CREATE OR REPLACE TABLE to replace it")
     folder = folder_for_tables(schema.folder)
-    if existing is not None and (change.partition_by is not None or not is_table(existing.current())):
+    opened = None if existing is None else opened_in(existing.current())
+    is_table = change.partition_by is None and opened is not None and opened.namespace is None
+    if existing is not None and not is_table:
         raise UnsupportedFeatureError(
             f"CREATE OR REPLACE TABLE {name!r} is not supported if the old or the new table is a partitioned "
             "namespace; use DROP TABLE before CREATE TABLE"
@@ -120,8 +122,9 @@ def _created(
     else:
         from lance_df.dataset import LanceDataset
 
-        table = existing.current()
-        assert is_table(table)
+        table = opened_in(existing.current())
+        assert table is not None
+        assert table.namespace is None
         LanceDataset._of(table, table.uri, None, None).insert(rows.reader(), mode="overwrite")
     return rows.num_rows
 
@@ -181,7 +184,7 @@ def _changed(target: Target) -> Any:
         return PartitionedNamespace(target.namespace)
     from lance_df.dataset import LanceDataset
 
-    assert is_table(target.opened)
+    assert target.opened.namespace is None
     return LanceDataset._of(target.opened, target.opened.uri, None, None)
 
 

@@ -17,7 +17,6 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.interrupts import interrupted_once
 from lance_df.namespace.changes.numbered_members import MEMBER
 from lance_df.namespace.changes.stages import Stages
-from lance_df.namespace.kind import is_table
 from lance_df.records import dataclass
 from lance_df.scan.grouping import grouped
 from lance_df.sliced_lists import unsliced
@@ -128,9 +127,10 @@ class _MergeQuery:
             target.check_names(self._selected(RowKind.NOT_MATCHED_BY_SOURCE, owner))
             text = self._selected(RowKind.NOT_MATCHED_BY_SOURCE, owner)
             opened = target.opened
-            query = (
-                target.query_of_rows(text, opened) if is_table(opened) else target.query_of_members(text, ())
-            )
+            if opened.namespace is None:
+                query = target.query_of_rows(text, opened)
+            else:
+                query = target.query_of_members(text, ())
             query.frame()
 
     def _texts_of(self, kind: RowKind) -> list[str]:

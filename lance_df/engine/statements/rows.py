@@ -17,7 +17,6 @@ from lance_df.format.blobs import is_blob_input
 from lance_df.interrupts import interrupted_once
 from lance_df.namespace.changes.numbered_members import MEMBER
 from lance_df.namespace.changes.stages import Stages
-from lance_df.namespace.kind import is_table
 from lance_df.sql.changes import Delete, Insert, Truncate, Update
 from lance_df.sql.splice import quote_identifier
 from lance_df.table.changes.delete import deletion
@@ -106,7 +105,7 @@ def append(target: Target, rows: Counted) -> None:
         return
     from lance_df.dataset import LanceDataset
 
-    assert is_table(target.opened)
+    assert target.opened.namespace is None
     dataset = LanceDataset._of(target.opened, target.opened.uri, None, None)
     dataset.insert(rows.reader())
 
@@ -181,7 +180,7 @@ def update(target: Target, change: Update) -> int:
 
 def commit(target: Target, compute: Compute[R]) -> R:
     """Commit a change of a table. If other commits conflict with it, the change is computed again."""
-    assert is_table(target.opened)
+    assert target.opened.namespace is None
     table, result = commit_with_retries(target.opened, compute, RetryOptions())
     auto_cleanup(table)
     return result

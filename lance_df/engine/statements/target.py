@@ -20,7 +20,6 @@ from lance_df.expr.text_views import parts_of_texts
 from lance_df.format.blobs import is_blob_input
 from lance_df.format.schema import BLOB_KEY
 from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
-from lance_df.namespace.kind import is_table, namespace_of
 from lance_df.records import dataclass
 from lance_df.sql.placeholders import with_untyped_placeholders
 from lance_df.sql.splice import quote_identifier
@@ -68,8 +67,6 @@ class Target:
         ------
         InvalidInputError
             The source stays at an older version.
-        UnsupportedFeatureError
-            The source is neither a table nor a namespace.
         """
         opened = source.current()
         if source.is_pinned:
@@ -77,15 +74,13 @@ class Target:
                 f"{opened.uri}: the table is registered at version {opened.version} and cannot be changed; "
                 "register it without a version"
             )
-        if not is_table(opened) and namespace_of(opened) is None:
-            raise UnsupportedFeatureError(f"{opened.uri}: not a table that statements can change")
         check_addressable(opened)
         return cls(session, source, opened, values, written)
 
     @property
     def namespace(self) -> NamespaceSnapshot | None:
         """The partitioned namespace; None for a table."""
-        return namespace_of(self.opened)
+        return self.opened.namespace
 
     @property
     def schema(self) -> Schema:
@@ -303,7 +298,7 @@ def _is_stored_as(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 def schema_of(opened: Table | NamespaceSnapshot) -> Schema:
     """Return the columns of a table or a namespace."""
-    namespace = namespace_of(opened)
+    namespace = opened.namespace
     return cast(Table, opened).schema if namespace is None else namespace.manifest.schema.columns
 
 

@@ -32,6 +32,7 @@ from lance_df.engine.tables.version_text import VERSION_MARK, VersionText
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.interrupts import callback
 from lance_df.namespace.names import SEPARATOR
+from lance_df.scan.options import ALL
 from lance_df.scan.request import ScanRequest
 
 
@@ -232,7 +233,9 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         statement = current_statement()
         if statement is not None:
             return statement.resolve(source, self.name, name)
-        return ListedTable(source) if self.lenient else plain_table(source.current())
+        if self.lenient:
+            return ListedTable(source)
+        return plain_table(source.current(), source.scan_options or ALL)
 
 
 def _temporary(name: str) -> TableSource | None:
@@ -272,7 +275,8 @@ class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def _opened(self) -> LanceTableProvider:
         current, extra = self._source.current(), self._source.extra_columns
         columns = (*current.arrow_schema.names, *extra) if extra else None
-        return LanceTableProvider(SourceScan(source=current, request=ScanRequest(columns=columns)))
+        request = ScanRequest(columns=columns, options=self._source.scan_options or ALL)
+        return LanceTableProvider(SourceScan(source=current, request=request))
 
 
 class FolderCatalog(CatalogProvider):  # type: ignore[misc]

@@ -14,6 +14,7 @@ from lance_df.engine.tables.created import name_parts
 from lance_df.engine.tables.folders import TableFolder
 from lance_df.engine.tables.source import TableSource, as_source, is_ours
 from lance_df.errors import DatasetNotFoundError, InvalidInputError
+from lance_df.scan.options import ScanOptions, checked_options
 from lance_df.storage.schemes import with_allowed_schemes
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def register(
     version: VersionRef | None = None,
     storage_options: Mapping[str, Any] | None = None,
     allowed_base_schemes: Iterable[str] | None = None,
+    scan_options: ScanOptions | None = None,
 ) -> None:
     """Register a Lance table under a name in any `datafusion.SessionContext`, replacing a table of that name.
 
@@ -133,6 +135,9 @@ def register(
         A version number, a tag, or (branch, version).
     allowed_base_schemes
         URL schemes that base paths of the table may have; see `lance_df.dataset`.
+    scan_options
+        The optimizations that scans of the table may use; by default those of the session, or all in a plain
+        context. Plain contexts have no optimizer rules of lance_df.
 
     Raises
     ------
@@ -142,16 +147,21 @@ def register(
         ``name`` is not a table name, or ``source`` is none of the above.
     """
     parts = name_parts(name)
+    if scan_options is not None:
+        checked_options(scan_options)
     if isinstance(source, pyarrow.dataset.Dataset) and not is_ours(source):
         if version is not None:
             raise InvalidInputError(f"{source!r:.200} has no versions; register it without a version")
+        if scan_options is not None:
+            raise InvalidInputError(f"{source!r:.200} is no Lance table; register it without scan_options")
         schema, table = names_of(ctx).resolve(ctx, parts)
         if schema.table_exist(table):
             schema.deregister_table(table)
         schema.register_table(table, source)
         return
     options = with_allowed_schemes(storage_options, allowed_base_schemes)
-    add_source(ctx, parts, as_source(source, version=version, storage_options=options))
+    opened = as_source(source, version=version, storage_options=options, scan_options=scan_options)
+    add_source(ctx, parts, opened)
 
 
 def add_source(ctx: PlainSessionContext, name: tuple[str, ...], source: TableSource) -> None:

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from lance_df.errors import DatasetNotFoundError
 from lance_df.forks import new_lock
-from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
 from lance_df.table.table import Table
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from lance_df.engine.tables.source import TableSource
     from lance_df.namespace.metadata.tables import MetadataTable
     from lance_df.namespace.snapshot import NamespaceSnapshot
+    from lance_df.scan.options import ScanOptions
+    from lance_df.scan.source import Scannable
 
     Part: TypeAlias = Table | MetadataTable
 
@@ -34,11 +35,16 @@ class PartSource:
         self._make = make
         self._is_member = name.endswith(SEPARATOR + MEMBER_NAME)
 
+    @property
+    def scan_options(self) -> ScanOptions | None:
+        """See `TableSource`."""
+        return self.parent.scan_options
+
     def current(self) -> Part:
         """Return the part in the current version of the namespace."""
         return self.of(self.parent.current())
 
-    def of(self, whole: object) -> Part:
+    def of(self, whole: Scannable) -> Part:
         """Return the part in the given version.
 
         Raises
@@ -46,11 +52,9 @@ class PartSource:
         DatasetNotFoundError
             ``whole`` is not a namespace, or has no such part.
         """
-        namespace = namespace_of(whole)
+        namespace: NamespaceSnapshot | None = whole.namespace
         if namespace is None:
-            raise DatasetNotFoundError(
-                f"{getattr(whole, 'uri', whole)}: the table is not a namespace and has no {self._name}"
-            )
+            raise DatasetNotFoundError(f"{whole.uri}: the table is not a namespace and has no {self._name}")
         return self._make(namespace)
 
     def listed_schema(self) -> pa.Schema:

@@ -14,22 +14,24 @@ from typing import TYPE_CHECKING
 
 from lance_df.compute.compat import PlainSessionContext, Table, as_view, col, plain_context
 from lance_df.engine.provider import LanceTableProvider, SourceScan
+from lance_df.scan.request import ScanRequest
 from lance_df.sql.splice import quote_identifier
 
 if TYPE_CHECKING:
+    from lance_df.scan.options import ScanOptions
     from lance_df.scan.source import Scannable
 
 _TRUE = "__true"
 
 
-def plain_table(source: Scannable) -> Table:
+def plain_table(source: Scannable, options: ScanOptions) -> Table:
     """Return a version of a table that any context can scan, even with literal conditions."""
     names = source.arrow_schema.names
     true_column = _TRUE
     while true_column in names:
         true_column += "_"
-    context = _context()
-    provider = LanceTableProvider(SourceScan(source=source), true_column=true_column)
+    context, request = _context(), ScanRequest(options=options)
+    provider = LanceTableProvider(SourceScan(source=source, request=request), true_column=true_column)
     scan = context.read_table(Table(provider))
     frame = scan.filter(col(true_column)).select(*(col(quote_identifier(name)) for name in names))
     # the optimizer moves the condition into the scan

@@ -13,7 +13,7 @@ from lance_df.engine.tables.parts import NamespaceParts
 from lance_df.engine.tables.version_text import VersionKind, VersionText
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.forks import new_lock
-from lance_df.namespace.kind import holds_namespace, is_table, namespace_of, opened_in
+from lance_df.namespace.kind import holds_namespace, opened_in
 from lance_df.storage import open_location
 from lance_df.table.metadata.refs import VersionRef
 from lance_df.table.open import open_table, version_as_of
@@ -21,6 +21,7 @@ from lance_df.table.open import open_table, version_as_of
 if TYPE_CHECKING:
     from lance_df.namespace.kind import Source
     from lance_df.namespace.snapshot import NamespaceSnapshot
+    from lance_df.scan.options import ScanOptions
 
 
 class TableSource:
@@ -39,6 +40,8 @@ class TableSource:
         Whether an opened object stays at its version even if it is the newest version.
     extra_columns
         Names of system columns that statements see as columns.
+    scan_options
+        The optimizations that scans may use; None for those of the session, or all in a plain context.
 
     Raises
     ------
@@ -54,8 +57,10 @@ class TableSource:
         storage_options: Mapping[str, Any] | None = None,
         is_pinned: bool = False,
         extra_columns: tuple[str, ...] = (),
+        scan_options: ScanOptions | None = None,
     ) -> None:
         self.extra_columns = extra_columns
+        self.scan_options = scan_options
         self._lock = new_lock()
         self._opened: Source | None = None
         self._is_pinned = is_pinned or version is not None
@@ -74,7 +79,7 @@ class TableSource:
 
     def namespace(self) -> NamespaceSnapshot | None:
         """Return the current version of a partitioned namespace; None for a table."""
-        return namespace_of(self.current())
+        return self.current().namespace
 
     def listed_schema(self) -> pa.Schema:
         """Return the columns, for listings."""
@@ -120,14 +125,8 @@ class TableSource:
         if ref.kind is VersionKind.NUMBER:
             version = int(ref.value)
         elif ref.kind is VersionKind.TIME:
-            namespace = namespace_of(opened)
-            history = opened.history if is_table(opened) else None
-            if namespace is not None:
-                history = namespace.manifest.table.history
-            if history is None:
-                raise InvalidInputError(f"{opened.uri}: has no versions")
-            version = version_as_of(history, ref.time())
-        return TableSource(opened.checkout(version), is_pinned=True)
+            version = version_as_of(opened.committed_table.history, ref.time())
+        return TableSource(opened.checkout(version), is_pinned=True, scan_options=self.scan_options)
 
     def current(self) -> Source:
         """Return the pinned version, or the newest one."""
@@ -140,7 +139,7 @@ class TableSource:
 
     def _is_replaced(self, opened: Source) -> bool:
         """Whether the location now contains a different table than the one that was opened."""
-        if not self._is_named or self._is_pinned or not is_table(opened):
+        if not self._is_named or self._is_pinned or opened.namespace is not None:
             return False
         return opened.location.is_replaced
 
@@ -173,7 +172,11 @@ def is_ours(source: object) -> bool:
 
 
 def as_source(
-    source: object, *, version: VersionRef | None = None, storage_options: Mapping[str, Any] | None = None
+    source: object,
+    *,
+    version: VersionRef | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    scan_options: ScanOptions | None = None,
 ) -> TableSource:
     """Return the source for a path, a URL, or a lance_df object around an open table.
 
@@ -189,4 +192,4 @@ def as_source(
         raise InvalidInputError(
             f"expected a path, a URL, a dataset or a namespace, got {type(source).__name__}"
         )
-    return TableSource(location, version=version, storage_options=storage_options)
+    return TableSource(location, version=version, storage_options=storage_options, scan_options=scan_options)

@@ -82,6 +82,11 @@ class MetadataTable(ABC):
         """False."""
         return False
 
+    @property
+    def namespace(self) -> None:
+        """None: its rows are not those of a namespace."""
+        return None
+
     def estimated_rows(self, pruning_predicate: Predicate | None) -> int | None:  # noqa: ARG002
         """Return None: rows are computed when they are read."""
         return None

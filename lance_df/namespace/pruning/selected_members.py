@@ -63,7 +63,11 @@ class SelectedMembers:
 
 
 def selected_members(
-    manifest: NamespaceManifest, predicate: Predicate | None, pruning_predicate: Predicate | None = None
+    manifest: NamespaceManifest,
+    predicate: Predicate | None,
+    pruning_predicate: Predicate | None = None,
+    *,
+    proves_conjuncts: bool = True,
 ) -> SelectedMembers:
     """Return the members that may have rows that satisfy both a predicate and a pruning predicate.
 
@@ -73,15 +77,18 @@ def selected_members(
         On columns of the namespace's schema; None for all rows.
     pruning_predicate
         A predicate that all needed rows satisfy; it only prunes and is not evaluated on rows.
+    proves_conjuncts
+        Whether the residuals leave out what partition values prove.
 
     Raises
     ------
     CorruptDataError
         A member belongs to no spec version, or is duplicated.
     """
-    asked = conjuncts(simplify(predicate)) if predicate is not None else ()
+    parts = conjuncts(simplify(predicate)) if predicate is not None else ()
     pruning = conjuncts(simplify(pruning_predicate)) if pruning_predicate is not None else ()
-    condition = And((*asked, *(part for part in pruning if part not in asked)))
+    condition = And((*parts, *(part for part in pruning if part not in parts)))
+    provable = parts if proves_conjuncts else ()
     residuals: dict[int, int] = {}
     positions, choices, predicates = [], [], []
     for members in members_by_spec(manifest):
@@ -89,11 +96,11 @@ def selected_members(
         predicate_of_spec, selected = select(projector.project(condition), members, projector.derivations)
         predicates.append(predicate_of_spec)
         positions.append(members.positions[selected])
-        codes = _proven(asked, members, projector, selected)
+        codes = _proven(provable, members, projector, selected)
         distinct, inverse = np.unique(codes, return_inverse=True)
         numbers = [residuals.setdefault(code, len(residuals)) for code in distinct.tolist()]
         choices.append(np.array(numbers, dtype=np.intp)[inverse])
-    left = [_left_of(asked, code) for code in residuals]
+    left = [_left_of(parts, code) for code in residuals]
     if len(positions) == 1:
         check_distinct(manifest, positions[0])
         return SelectedMembers(positions[0], choices[0], left, tuple(predicates))
@@ -127,7 +134,7 @@ _MAX_CONJUNCTS = 62
 
 
 def _proven(
-    asked: Sequence[Predicate], members: SpecMembers, projector: Projector, selected: npt.NDArray[np.intp]
+    parts: Sequence[Predicate], members: SpecMembers, projector: Projector, selected: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.int64]:
     """Return a bit mask of the conjuncts that the partition values of each selected member prove.
 
@@ -137,7 +144,7 @@ def _proven(
     codes = np.zeros(len(selected), dtype=np.int64)
     opposites = projector.of_transforms()
     values = PartitionValues(members, selected)
-    for number, part in enumerate(asked[:_MAX_CONJUNCTS]) if len(selected) else ():
+    for number, part in enumerate(parts[:_MAX_CONJUNCTS]) if len(selected) else ():
         if projector.is_exact(part):
             codes |= 1 << number
             continue
@@ -150,8 +157,8 @@ def _proven(
     return codes
 
 
-def _left_of(asked: Sequence[Predicate], proven: int) -> Predicate | None:
-    left = tuple(part for number, part in enumerate(asked) if not proven >> number & 1)
+def _left_of(parts: Sequence[Predicate], proven: int) -> Predicate | None:
+    left = tuple(part for number, part in enumerate(parts) if not proven >> number & 1)
     if not left:
         return None
     return left[0] if len(left) == 1 else And(left)

@@ -39,12 +39,12 @@ class ValueTuples(Unknown):
         rows: npt.NDArray[np.int64] | None = None
         for name, values in zip(self.names, self.values, strict=True):
             distinct = values.unique()
-            known, asked = _codes(values, distinct), _codes(columns[name], distinct)
+            known, codes = _codes(values, distinct), _codes(columns[name], distinct)
             keys, listed = np.unique(listed * len(distinct) + known, return_inverse=True)
-            before = np.zeros(len(asked), np.int64) if rows is None else rows
-            wanted = before * len(distinct) + asked
+            before = np.zeros(len(codes), np.int64) if rows is None else rows
+            wanted = before * len(distinct) + codes
             indices = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            rows = np.where((before >= 0) & (asked >= 0) & (keys[indices] == wanted), indices, -1)
+            rows = np.where((before >= 0) & (codes >= 0) & (keys[indices] == wanted), indices, -1)
         return pa.array(np.zeros(0, np.bool_) if rows is None else rows >= 0)
 
     def spelled_out(self) -> Predicate:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lance_df.format.operations import Delete, Update
 from lance_df.namespace.changes.computed_rows import ComputedRows, RowsComputed, remove_computed_files
 from lance_df.namespace.changes.pending import PendingChanges
-from lance_df.namespace.kind import Source, namespace_of
+from lance_df.namespace.kind import Source
 from lance_df.records import dataclass
 from lance_df.spark.changes.targets import MemberAt, Targets
 from lance_df.spark.opened import SourceRef, open_source
@@ -127,7 +127,7 @@ class Target:
     @property
     def namespace(self) -> NamespaceSnapshot | None:
         """The target if it is a namespace; None for a table."""
-        return namespace_of(self.opened)
+        return self.opened.namespace
 
     @property
     def schema(self) -> Schema:

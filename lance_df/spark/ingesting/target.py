@@ -15,7 +15,6 @@ from lance_df.errors import (
     DatasetNotFoundError,
     InvalidInputError,
 )
-from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.partition_by import resolve_all
 from lance_df.records import dataclass
@@ -59,7 +58,7 @@ class Target:
     @property
     def snapshot(self) -> NamespaceSnapshot | None:
         """The namespace, or None if the target is not one."""
-        return namespace_of(self.source)
+        return None if self.source is None else self.source.namespace
 
     @property
     def version(self) -> int | None:

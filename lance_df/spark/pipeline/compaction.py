@@ -13,7 +13,6 @@ from lance_df.errors import LanceError
 from lance_df.namespace.changes.advanced import MemberRef, MembersAdvanced
 from lance_df.namespace.changes.compaction import committed_rewrites
 from lance_df.namespace.changes.publish import publish
-from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.member import check_columns
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.optimize import CompactionMetrics
@@ -118,7 +117,7 @@ def compact(
     check_task_bytes(task_bytes)
     options = SourceOptions(path=path_for_driver(root), storage=dict(storage_options or {}))
     source = open_source(options)
-    namespace = namespace_of(source)
+    namespace = source.namespace
     if namespace is not None:
         return _compact_namespace(spark, pinned(namespace), given, task_bytes)
     return _compact_table(spark, source.committed_table, SourceRef.of(source, options), given, task_bytes)

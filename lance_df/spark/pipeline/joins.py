@@ -13,7 +13,6 @@ import numpy as np
 
 from lance_df.engine.divided_statement import DividedStatement
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
-from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.decimals import can_cross_as_integers, with_decimals, with_integers
 from lance_df.spark.opened import SourceRef, open_source
@@ -151,7 +150,7 @@ def partitioned_join(
 
 def _opened(options: SourceOptions) -> tuple[SourceRef, NamespaceSnapshot]:
     source = open_source(options)
-    namespace = namespace_of(source)
+    namespace = source.namespace
     if namespace is None:
         raise InvalidInputError(f"{source.uri}: is a table, expected a partitioned namespace")
     return SourceRef.of(source, options), namespace

@@ -10,7 +10,6 @@ import numpy as np
 
 from lance_df.namespace.changes.advanced import MemberRef, MembersAdvanced
 from lance_df.namespace.changes.publish import publish
-from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.member import MEMBER_COMMIT, check_columns, commits_to_member
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.namespace.spec.transforms import TransformKind
@@ -122,7 +121,7 @@ def build_statistics(
     options = SourceOptions(path=path_for_driver(root), storage=dict(storage_options or {}))
     source = open_source(options)
     names = None if columns is None else tuple(columns)
-    namespace = namespace_of(source)
+    namespace = source.namespace
     if namespace is None:
         ref = SourceRef.of(source, options)
         return _of_table(spark, source.committed_table, ref, _Wanted(names, {}), task_bytes)

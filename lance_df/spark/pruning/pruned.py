@@ -180,11 +180,11 @@ class _Query:
             for number, uses in self._occurrences.items()
         }
         has_keys = any(one.keys for each in self._occurrences.values() for one in each)
-        asks = join_keys and takes_filters and has_keys
-        if not asks and all(need == _Needs(None, None) for need in needs.values()):
+        uses_keys = join_keys and takes_filters and has_keys
+        if not uses_keys and all(need == _Needs(None, None) for need in needs.values()):
             return self._df
         df, origins = self._with(needs)
-        more = self._key_filters(df, origins, needs) if asks else {}
+        more = self._key_filters(df, origins, needs) if uses_keys else {}
         if not more:
             return df
         for number, text in more.items():

@@ -381,7 +381,7 @@ class Committer:
             with suppress(LanceError):
                 (self.location / TRANSACTIONS_DIR / transaction.file_name).remove()
         if is_attached and not self._finds_latest_at_once(scheme):
-            self._write_hint(manifest.version)
+            self._write_version_hint(manifest.version)
         if is_attached and self._external_store is None:
             LATEST.keep(made)
         _log.log(
@@ -544,7 +544,7 @@ class Committer:
         """Whether nobody needs the hint, as the store lists the newest version first."""
         return not self.location.is_local and scheme is NamingScheme.V2 and lists_in_order(self.location)
 
-    def _write_hint(self, version: int) -> None:
+    def _write_version_hint(self, version: int) -> None:
         # the hint saves slow listings, and may be missing or stale
         with suppress(LanceError):
             (self.location / VERSIONS_DIR / VERSION_HINT).put(b'{"version":%d}' % version, durable=False)

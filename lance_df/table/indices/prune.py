@@ -97,12 +97,12 @@ def prune(
     CorruptDataError
         An index file contradicts the format; the message names it.
     """
-    asked = np.unique(np.asarray(fragment_ids, dtype=np.int64))
-    positions = table.fragments.positions(asked)
+    ids = np.unique(np.asarray(fragment_ids, dtype=np.int64))
+    positions = table.fragments.positions(ids)
     if (positions < 0).any():
-        raise InvalidInputError(f"{table.uri}: fragment {asked[positions < 0][0]} does not exist")
-    answers = table.index_answers if keeps_answers and len(asked) == len(table.fragments) else None
-    pruner = _Pruner(table, asked, np.asarray(table.fragments.physical_rows)[positions], answers)
+        raise InvalidInputError(f"{table.uri}: fragment {ids[positions < 0][0]} does not exist")
+    answers = table.index_answers if keeps_answers and len(ids) == len(table.fragments) else None
+    pruner = _Pruner(table, ids, np.asarray(table.fragments.physical_rows)[positions], answers)
     simple = simplify(predicate)
     try:
         selection, reasons = pruner.explain(simple)
@@ -110,7 +110,7 @@ def prune(
         table.check_not_gone(err)
         raise
     return PruneResult(
-        fragment_ids=asked,
+        fragment_ids=ids,
         selected=pruner.touched(selection.rows),
         is_exact=selection.is_exact,
         reasons=reasons,
@@ -120,15 +120,15 @@ def prune(
     )
 
 
-class _Asked(NamedTuple):
+class _ColumnAnswer(NamedTuple):
     """The answer of the indices of a column, and the queries that they have answered."""
 
     answer: Answer
     queries: tuple[IndexQuery, ...] = ()
 
 
-def _size_of(asked: _Asked) -> int:
-    return _ANSWER_BYTES + asked.answer.rows.bounds.nbytes
+def _size_of(known: _ColumnAnswer) -> int:
+    return _ANSWER_BYTES + known.answer.rows.bounds.nbytes
 
 
 def _is_hashable(predicate: Predicate) -> bool:
@@ -147,7 +147,7 @@ class _Pruner:
         table: Table,
         fragment_ids: FragmentIds,
         num_rows: npt.NDArray[np.int64],
-        answers: Entries[_Asked] | None,
+        answers: Entries[_ColumnAnswer] | None,
     ) -> None:
         self._table = table
         self._answers = answers
@@ -202,29 +202,29 @@ class _Pruner:
     def _ask(self, path: tuple[str, ...], predicate: Predicate) -> Answer:
         """Return the combined answer of the indices of one column."""
         if self._answers is None or not _is_hashable(predicate):
-            asked = self._asked(path, predicate)
+            known = self._answer_of(path, predicate)
         else:
-            asked = self._answers.get((path, predicate), lambda: self._asked(path, predicate), _size_of)
-        self.queries += asked.queries
-        return asked.answer
+            known = self._answers.get((path, predicate), lambda: self._answer_of(path, predicate), _size_of)
+        self.queries += known.queries
+        return known.answer
 
-    def _asked(self, path: tuple[str, ...], predicate: Predicate) -> _Asked:
+    def _answer_of(self, path: tuple[str, ...], predicate: Predicate) -> _ColumnAnswer:
         rows, queries = self._everything, list[IndexQuery]()
         column = _field_at(self._table.schema.fields, path)
         if column is None:
-            return _Asked(Answer(rows, is_exact=False))
+            return _ColumnAnswer(Answer(rows, is_exact=False))
         bound = bind_literals(predicate, column.arrow_type())
         if has_unknown(bound):
-            return _Asked(Answer(rows, is_exact=False))
+            return _ColumnAnswer(Answer(rows, is_exact=False))
         for name, segments in self._indices_of(column).items():
             answer = self._ask_segments(segments, bound, column)
             if answer is None:
                 continue
             queries.append(IndexQuery(name, to_text(predicate)))
             if answer.is_exact:
-                return _Asked(answer, tuple(queries))
+                return _ColumnAnswer(answer, tuple(queries))
             rows = rows.intersect(answer.rows)
-        return _Asked(Answer(rows, is_exact=False), tuple(queries))
+        return _ColumnAnswer(Answer(rows, is_exact=False), tuple(queries))
 
     def _ask_segments(self, segments: list[Segment], predicate: Predicate, column: Field) -> Answer | None:
         """Unite the answers of the segments of one index, each for the fragments that it covers.

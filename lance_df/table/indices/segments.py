@@ -113,13 +113,13 @@ def segments_by_index(table: Table, field: Field, fragment_ids: FragmentIds) -> 
         The coverage of an index is damaged, or its base path does not exist.
     """
     opened: Entries[ScalarIndex] = table.shared.cache.entries(CacheKind.INDICES)
-    asked = BitMap(fragment_ids.astype(np.uint32))
+    requested = BitMap(fragment_ids.astype(np.uint32))
     paths = BasePaths(table.location, table.manifest.base_paths, source=table.uri)
     segments: dict[str, list[Segment]] = {}
     for entry in table.indices:
         if entry.fields != (field.id,) or (covered := entry.covered_fragments()) is None:
             continue
-        covered &= asked
+        covered &= requested
         location = paths.index(entry.uuid, entry.base_id)
         kind = entry.kind or _guess_kind(entry, location)
         if covered and kind in _OPENERS:

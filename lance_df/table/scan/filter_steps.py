@@ -38,16 +38,21 @@ class FilterStep:
     columns: tuple[Column, ...]
 
 
-def filter_steps(predicate: Predicate, wanted: Sequence[Column], *, at_once: bool) -> tuple[FilterStep, ...]:
+def filter_steps(
+    predicate: Predicate, wanted: Sequence[Column], *, at_once: bool, by_dictionary: bool
+) -> tuple[FilterStep, ...]:
     """Return the steps of a filter over some columns.
 
     Parameters
     ----------
     at_once
         Whether to read all columns in one step: on a store, one request costs less than reading less saves.
+    by_dictionary
+        See `matcher`.
     """
     if at_once or not isinstance(predicate, And):
-        return (FilterStep(frozenset(columns(predicate)), matcher(predicate), tuple(wanted)),)
+        whole = matcher(predicate, by_dictionary=by_dictionary)
+        return (FilterStep(frozenset(columns(predicate)), whole, tuple(wanted)),)
     by_path = {column.path: column for column in wanted}
     steps: list[FilterStep] = []
     read: set[Column] = set()
@@ -55,7 +60,7 @@ def filter_steps(predicate: Predicate, wanted: Sequence[Column], *, at_once: boo
         paths = frozenset(columns(part))
         needed = {by_path[path] for path in paths}
         new = tuple(column for column in wanted if column in needed - read)
-        steps.append(FilterStep(paths, matcher(part), new))
+        steps.append(FilterStep(paths, matcher(part, by_dictionary=by_dictionary), new))
         read |= needed
     return tuple(steps)
 

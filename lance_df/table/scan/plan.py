@@ -75,7 +75,9 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
         raise InvalidInputError("the filter cannot be evaluated")
     scan = _describe(table, request, predicate)
     positions = _positions(table, request.fragment_ids)
-    if predicate is None and not scan.columns and not request.include_deleted_rows and request.rows is None:
+    is_count = predicate is None and not scan.columns
+    is_of_live_rows = not request.include_deleted_rows and request.rows is None
+    if is_count and is_of_live_rows and request.options.metadata_counts:
         return _plan_count(scan, promises, positions, request.limit)
     if isinstance(predicate, Literal):
         selected = positions[:0]
@@ -137,7 +139,10 @@ def _with_filter(scan: Scan, predicate: Predicate) -> Scan:
         scan,
         ruled_out=table.shared.observed.bounds.rule_out(predicate, wanted) if scan.learns_bounds else None,
         filter_steps=filter_steps(
-            predicate, wanted, at_once=not (table.location.is_local and scan.options.filter_steps)
+            predicate,
+            wanted,
+            at_once=not (table.location.is_local and scan.options.filter_steps),
+            by_dictionary=scan.options.dictionary_filters,
         ),
     )
 

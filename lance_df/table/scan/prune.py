@@ -101,8 +101,8 @@ def plan_pruning(
         return Pruning(table.schema, conditions)
     from lance_df.table.indices import prune
 
-    asked = _without_repetition(predicate, pruning_predicate)
-    results = tuple(prune(table, condition, fragment_ids, keeps_answers=keeps_answers) for condition in asked)
+    conditions = _without_repetition(predicate, pruning_predicate)
+    results = tuple(prune(table, each, fragment_ids, keeps_answers=keeps_answers) for each in conditions)
     return Pruning(
         table.schema,
         conditions,

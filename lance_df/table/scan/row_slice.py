@@ -64,10 +64,6 @@ class _Match:
     num_steps: int
     scattered: bool = False
 
-    @property
-    def is_sparse(self) -> bool:
-        return self.scattered or _is_sparse(self.selection)
-
     def positions(self) -> npt.NDArray[np.int64]:
         """Return the rows that match."""
         return _positions(self.rows, self.selection)
@@ -150,7 +146,7 @@ class RowSlice:
         match = self._match(self._live_rows(RowRange(0, num_rows)), waits=False)
         if match is None:
             return pa.RecordBatch.from_pylist([], self._scan.schema)
-        return self._gather([match]) if match.is_sparse else self._finish(match)
+        return self._gather([match]) if self._is_sparse(match) else self._finish(match)
 
     def read(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         scan = self._scan
@@ -279,7 +275,7 @@ class RowSlice:
     def _process(self, rows: Rows) -> _Match | pa.RecordBatch | None:
         """Return the batch of a window, or if only few rows match, the match."""
         match = self._match(self._live_rows(rows), waits=True)
-        if match is None or match.is_sparse:
+        if match is None or self._is_sparse(match):
             return match
         return self._finish(match)
 
@@ -313,7 +309,7 @@ class RowSlice:
         known = dict(match.known)
         first = match.num_steps
         for number in range(first, len(steps)):
-            if number > first and match.is_sparse:
+            if number > first and self._is_sparse(match):
                 match = self._alone(match)
                 if waits:
                     return match
@@ -323,7 +319,7 @@ class RowSlice:
             if not selection.count:
                 return None
             match = _Match(match.rows, selection, known, number + 1, match.scattered)
-        return self._alone(match) if match.is_sparse else match
+        return self._alone(match) if self._is_sparse(match) else match
 
     def _values_of_step(self, number: int, rows: Rows) -> Mapping[tuple[str, ...], pa.Array]:
         """Return the columns that a step of the filter reads and earlier steps have not read."""
@@ -333,6 +329,12 @@ class RowSlice:
             observed = dict(zip(columns, values, strict=True))
             self._scan.table.shared.observed.bounds.learn(self._reader, rows, observed)
         return dict(zip((column.path for column in columns), values, strict=True))
+
+    def _is_sparse(self, match: _Match) -> bool:
+        """Return whether the remaining columns are read for single rows."""
+        selection, ratio = match.selection, SCAN_LIMITS.current.sparse_ratio
+        is_small = selection.count * ratio < selection.num_rows
+        return match.scattered or (is_small and self._scan.options.sparse_reads)
 
     def _alone(self, match: _Match) -> _Match:
         """Return the selected rows alone, and only the values that are still needed."""
@@ -424,10 +426,6 @@ class RowSlice:
         if selection is None and values.type == wanted:
             return values
         return conform(self._plain(values, index, selection), wanted, self._reader.name)
-
-
-def _is_sparse(selection: SelectedRows) -> bool:
-    return selection.count * SCAN_LIMITS.current.sparse_ratio < selection.num_rows
 
 
 def _positions(rows: Rows, selection: SelectedRows) -> npt.NDArray[np.int64]:

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from lance_df.compute.compat import OPTIMIZER_PASSES, DataFrame, Expr, PlainSessionContext, with_settings
 from lance_df.compute.expressions import cannot_fail, qualified_columns, qualified_name
+from lance_df.engine.optimizer.join_order import Edge, Order, Pair, better_order, inputs_of
 from lance_df.engine.optimizer.join_sizes import Size, scanned_size, semi_joined, size_above
 from lance_df.engine.optimizer.planned import WORTH_ROWS
-from lance_df.engine.optimizer.rules.join_order import Edge, Order, Pair, better_order, inputs_of
 from lance_df.engine.plans.nodes import (
     Aggregate,
     Filter,

@@ -24,9 +24,9 @@ from lance_df.compute.expressions import (
     operator_of,
     unaliased,
 )
+from lance_df.engine.optimizer.aggregate_path import AggregatePath
+from lance_df.engine.optimizer.merged_calls import MergedCall, MergedColumns, is_mergeable
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame
-from lance_df.engine.optimizer.rules.aggregate_path import AggregatePath
-from lance_df.engine.optimizer.rules.merged_calls import MergedCall, MergedColumns, is_mergeable
 from lance_df.engine.plans.nodes import (
     Aggregate,
     PlanNode,

@@ -38,7 +38,6 @@ from lance_df.engine.plans.walks import Path
 from lance_df.engine.pruning.predicates import scan_condition
 from lance_df.namespace.joins.compatibility import Grouping, JoinSide, common_grouping
 from lance_df.namespace.joins.key_types import keeps_apart, key_class
-from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.namespace.pruning.selected_members import selected_members
 from lance_df.namespace.pruning.spec_members import spec_numbers
@@ -201,7 +200,7 @@ class _Walk:
         tables = [table for table in self._tables if table.is_called(node.table)]
         if len(tables) != 1 or node.fetch is not None or path not in self._scans:
             return None
-        snapshot = namespace_of(tables[0].scan.source)
+        snapshot: NamespaceSnapshot | None = tables[0].scan.source.namespace
         if snapshot is None:
             return None
         columns = snapshot.manifest.schema.columns
