@@ -26,7 +26,6 @@ from lance_df.interrupts import imports_finished
 from lance_df.storage.mapped_pages import release_pages
 from lance_df.table.metadata.base_paths import BasePaths
 from lance_df.table.metadata.history import History
-from lance_df.table.metadata.index_coverage import fragment_reuse, indices_to_search
 from lance_df.table.metadata.manifest_cache import LATEST
 from lance_df.table.metadata.manifest_io import identity
 from lance_df.table.metadata.refs import (
@@ -188,6 +187,11 @@ class Table:
 
         To write a new manifest use :meth:`ManifestFile.read_indices`, which returns all of them unchanged.
         """
+        if self.manifest.index_section is None:
+            return ()
+        with imports_finished():
+            from lance_df.table.metadata.index_coverage import indices_to_search
+
         return indices_to_search(self._file, self._bases)
 
     @cached_property
@@ -196,6 +200,9 @@ class Table:
 
         Raises as :func:`lance_df.table.metadata.index_coverage.fragment_reuse`.
         """
+        with imports_finished():
+            from lance_df.table.metadata.index_coverage import fragment_reuse
+
         return fragment_reuse(self._file, self._file.read_indices(), self._bases)
 
     @cached_property
