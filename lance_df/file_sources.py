@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -114,8 +114,13 @@ def csv_files(
     joined = _all_columns(files)
     if schema is None and (names := _inferred_doubles(joined, types)):
         texts = opened(types | dict.fromkeys(names, pa.string()))
-        if integers := _integer_types([_first_rows(file, names) for file in texts.get_fragments()]):
-            types |= integers
+        integers = _Integers(names)
+        for file in texts.get_fragments():
+            if not integers.names:
+                break
+            integers.add(_first_rows(file, integers.names))
+        if integers.names:
+            types |= integers.types()
             joined = _all_columns(opened(types))
     return opened(types, schema or joined, empty_lines=len(joined) == 1)
 
@@ -134,24 +139,42 @@ def _first_rows(file: pads.Fragment, names: Sequence[str]) -> pa.Table:
     return pa.Table.from_batches([] if first is None else [first], schema)
 
 
-def _integer_types(tables: Sequence[pa.Table]) -> dict[str, pa.DataType]:
-    """Return exact types of the columns whose texts are all integers."""
-    texts = pa.concat_tables(tables, promote_options="default")
-    types = {
-        name: _integer_type(column) for name, column in zip(texts.column_names, texts.columns, strict=True)
-    }
-    return {name: each for name, each in types.items() if each is not None}
+class _Integers:
+    """Finds exact types of columns whose texts are all integers.
 
+    Attributes
+    ----------
+    names
+        The columns without other texts so far.
+    """
 
-def _integer_type(texts: pa.ChunkedArray) -> pa.DataType | None:
-    digits = pc.utf8_trim_whitespace(texts)
-    if not pc.all(pc.match_substring_regex(digits, "^-?[0-9]+$"), min_count=1).as_py():
-        return None
-    with suppress(pa.ArrowInvalid):
-        digits.cast(pa.uint64())
-        return pa.uint64()
-    is_short = pc.max(pc.utf8_length(pc.utf8_ltrim(digits, "-0"))).as_py() <= _DECIMAL_DIGITS
-    return pa.decimal128(_DECIMAL_DIGITS, 0) if is_short else pa.string()
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self._num_digits = dict.fromkeys(names, 0)
+        self._need_decimal: set[str] = set()
+
+    def add(self, texts: pa.Table) -> None:
+        """Add texts of the columns."""
+        for name in texts.column_names:
+            digits = pc.utf8_trim_whitespace(texts[name])
+            if not pc.all(pc.match_substring_regex(digits, "^-?[0-9]+$"), min_count=0).as_py():
+                self.names.remove(name)
+                continue
+            lengths = pc.utf8_length(pc.utf8_ltrim(digits, "-0"))
+            self._num_digits[name] = max(self._num_digits[name], pc.max(lengths).as_py() or 0)
+            try:
+                digits.cast(pa.uint64())
+            except pa.ArrowInvalid:
+                self._need_decimal.add(name)
+
+    def types(self) -> dict[str, pa.DataType]:
+        """Return the type of each of the columns that have texts."""
+        return {name: self._type(name) for name in self.names if self._num_digits[name]}
+
+    def _type(self, name: str) -> pa.DataType:
+        if self._num_digits[name] > _DECIMAL_DIGITS:
+            return pa.string()
+        return pa.decimal128(_DECIMAL_DIGITS, 0) if name in self._need_decimal else pa.uint64()
 
 
 def parquet_files(
@@ -281,7 +304,9 @@ def _csv_in_memory(
     rows = read(column_types)
     types = dict(column_types)
     if names := _inferred_doubles(rows.schema, types):
-        types |= _integer_types([read(types | dict.fromkeys(names, pa.string())).select(names)])
+        integers = _Integers(names)
+        integers.add(read(types | dict.fromkeys(names, pa.string())).select(names))
+        types |= integers.types()
     is_single = rows.num_columns == 1
     return read(types, empty_lines=is_single) if is_single or len(types) > len(column_types) else rows
 

@@ -68,6 +68,7 @@ _THRESHOLD_KEYS = {
 _MAX_THRESHOLD = 2**64 - 1
 
 _BYTES_OR_URI = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
+_INPUT_NAMES = (("data", "uri"), ("data", "uri", "position", "size"))
 _DESCRIPTION = tuple(Field(id=-1, name=name, logical_type="uint64") for name in ("position", "size"))
 _DESCRIPTION_2_2 = tuple(
     Field(id=-1, name=name, logical_type=logical_type, nullable=False)
@@ -184,8 +185,8 @@ def is_blob_input(data_type: pa.DataType) -> bool:
     """Return whether a type is that of 2.2 blobs as they are written: with bytes and a URI."""
     if not pa.types.is_struct(data_type):
         return False
-    names = [field.name for field in data_type]
-    return names[:2] == ["data", "uri"] and data_type.field(0).type == pa.large_binary()
+    names = tuple(field.name for field in data_type)
+    return names in _INPUT_NAMES and data_type.field(0).type == pa.large_binary()
 
 
 def is_blob_description(field: Field) -> bool:

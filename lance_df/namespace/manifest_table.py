@@ -119,30 +119,21 @@ class NamespaceManifest:
         self._known_rows = None if former is None else former._read_rows
         self.footprint = Footprint(table.num_bytes)
         self.has_distinct_members = False
-        self._stored: Hashable = None
+        self._stored_at = float("-inf")
+        self._folder = _folder_key(table.location)
         self._check_columns()
 
     def is_stored(self) -> bool:
-        """Return whether the store has this version.
-
-        Many members may ask. A local version is read again if its file changed; others, after a moment.
-        """
-        state = self._state()
-        if state is None or state != self._stored:
+        """Return whether the store has this version, now or a moment ago: many members need it."""
+        if time.monotonic() - self._stored_at > _STORED_SECONDS:
             if not self.table.is_stored():
                 return False
-            self._stored = state
+            self._stored_at = time.monotonic()
         return True
 
-    def _state(self) -> Hashable:
-        """Return a key that changes with the file of this version; None if it cannot be read."""
-        if not self.table.location.is_local:
-            return time.monotonic() // _STORED_SECONDS
-        try:
-            status = os.stat(self.table.manifest_file.path)
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+    def is_in_same_folder(self) -> bool:
+        """Return whether the local folder is still the one that this version was opened in."""
+        return self._folder == _folder_key(self.table.location)
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceManifest:
@@ -430,3 +421,14 @@ def manifest_schema(more: Iterable[pa.Field]) -> Schema:
 def _schema_of_table(specs: PartitionSpecs) -> Schema:
     partition = [pa.field(field.column, field.result_type) for field in specs.fields.values()]
     return manifest_schema([*READ_FIELDS, *partition])
+
+
+def _folder_key(location: Location) -> Hashable:
+    """Return a key of a local folder that differs for another folder of that name; None for stores."""
+    if not location.is_local:
+        return None
+    try:
+        status = os.stat(location.path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

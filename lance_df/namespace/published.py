@@ -183,8 +183,8 @@ def check_published(manifest: NamespaceManifest, path: str, committed_ns: int | 
     """Check that a version of a member is not that of another namespace in the same folder.
 
     A version is committed before the namespace publishes it. If it is later, the clocks of writers differ, or
-    the folder was replaced, for example by a backup. In a store, this takes a request only then. A local
-    folder is replaced by renaming another one, whose versions may be earlier, so it is always asked.
+    the folder was replaced, for example by a backup. This takes a request only then. The versions of a local
+    folder that was moved here may be earlier.
 
     Parameters
     ----------
@@ -198,10 +198,10 @@ def check_published(manifest: NamespaceManifest, path: str, committed_ns: int | 
     """
     published_ns = manifest.table.manifest.timestamp_ns
     is_earlier = committed_ns is None or published_ns is None or committed_ns <= published_ns
-    if is_earlier and not manifest.table.location.is_local:
+    if is_earlier and manifest.is_in_same_folder():
         return
     if not manifest.is_stored():
         raise VersionNotFoundError(
-            f"{manifest.table.uri}: version {manifest.version} of the namespace no longer exists, so {path} "
-            "may belong to another namespace; open the namespace again"
+            f"{manifest.table.uri}: version {manifest.version} of the namespace no longer exists, and its "
+            f"folder may have been replaced, so {path} may belong to another one; open the namespace again"
         )

@@ -9,6 +9,7 @@ from typing import Final
 from sqlglot.errors import TokenError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
+from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 from lance_df.sql.dialect import tokenize
 from lance_df.sql.splice import Edit, splice
@@ -55,11 +56,29 @@ def with_untyped_placeholders(text: str) -> str:
 def with_texts(text: str, texts: Mapping[str, str]) -> str:
     """Return a text in which placeholders are replaced by texts, by name.
 
-    >>> with_texts("SELECT $c FROM t WHERE a > $1", {"c": "a + b"})
-    'SELECT a + b FROM t WHERE a > $1'
+    A text neither joins the text around it nor makes it a comment.
+
+    Raises
+    ------
+    InvalidInputError
+        A string or a comment in a text is not terminated.
+
+    >>> with_texts("SELECT 1 -$c FROM t WHERE a > $1", {"c": "-1"})
+    'SELECT 1 - -1  FROM t WHERE a > $1'
     """
     try:
         known = [each for each in placeholders(text) if each.name in texts]
     except TokenError:
         return text  # DataFusion reports the error
-    return splice(text, [Edit(each.start, each.stop, texts[each.name]) for each in known])
+    return splice(
+        text, [Edit(each.start, each.stop, f" {_tokens_of(texts[each.name], each.name)} ") for each in known]
+    )
+
+
+def _tokens_of(text: str, name: str) -> str:
+    """Return a text from its first to its last token, without comments before and after them."""
+    try:
+        tokens = tokenize(text)
+    except TokenError as err:
+        raise InvalidInputError(f"parameter {name!r}: {text!r:.100} is not valid SQL: {err}") from err
+    return text[tokens[0].start : tokens[-1].end + 1] if tokens else ""

@@ -39,6 +39,22 @@ def test_views(ctx):
         ctx.sql("SELECT id FROM $name", name="named")
 
 
+def test_texts_stay_apart_from_what_is_around_them(ctx):
+    assert ctx.sql("SELECT 5 -$a AS x, 7 AS y", a=-1).to_pylist() == [{"x": 6, "y": 7}]
+    assert ids(ctx.sql("SELECT id FROM t WHERE id < $k AND id > 1", k="10 -- ten")) == [2, 3, 4]
+    assert ids(ctx.sql("SELECT id FROM t WHERE id < $k AND id > 1", k="/* a */ 10 /* ten */")) == [2, 3, 4]
+    assert ctx.sql("DELETE FROM t WHERE id = 3 -$k AND s = 'nope'", k=-1).to_pydict() == {"count": [0]}
+    assert ctx.sql("SELECT count(*) AS n FROM t").to_pydict() == {"n": [5]}
+    for query, value in (
+        ("SELECT id FROM t WHERE s = 'x'$k", "'y'"),
+        ("SELECT 1$k", 2),
+        ("SELECT $k", "'a"),
+        ("SELECT $k", "1 /*"),
+    ):
+        with pytest.raises(InvalidInputError):
+            ctx.sql(query, k=value).to_pylist()
+
+
 def test_prepared_statements(ctx):
     ctx.sql("PREPARE p AS SELECT id FROM t WHERE id > $n", n=2)
     ctx.sql("PREPARE q AS SELECT id FROM $source WHERE id > $1", source="t")

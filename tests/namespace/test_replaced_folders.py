@@ -90,6 +90,14 @@ def test_a_version_that_no_longer_exists_is_an_error(place: Replaced) -> None:
     assert counted.count_rows() == 2 * place.num_members
 
 
+def test_members_that_remain_are_read_although_the_version_was_cleaned_up(place: Replaced) -> None:
+    held = place.open()
+    scanner = held.scanner(filter="k = 'k0'")
+    place.open().append(rows(place.num_members + 1, 1, place.num_members))  # to another partition
+    place.open().cleanup_old_versions(retain_versions=1)
+    assert scanner.to_table()["id"].to_pylist() == [0]
+
+
 def test_a_folder_that_another_one_replaces_is_noticed_although_it_is_older(place: Replaced) -> None:
     """The other folder began as the same backup and reached the same versions before."""
     place.restore()

@@ -262,9 +262,17 @@ def _batches(
 
 
 def _cast(name: str, given: pa.DataType, wanted: pa.DataType) -> Any:
-    """Return a column, cast to a type."""
+    """Return a column, cast to a type. Bytes and text are the content of blobs."""
     column = col(quote_identifier(name))
-    if pa.types.is_nested(given) or not is_blob_input(wanted):
+    types = pa.types
+    is_content = any(
+        test(given)
+        for test in (
+            *(types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
+            *(types.is_string, types.is_large_string, types.is_string_view, types.is_null),
+        )
+    )
+    if not is_content or not is_blob_input(wanted):
         return column.cast(wanted)
     blob = functions.named_struct([("data", column.cast(pa.large_binary()))])
     return functions.when(column.is_not_null(), blob).end().cast(wanted)
