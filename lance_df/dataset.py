@@ -289,7 +289,7 @@ class LanceDataset(
     def _with_scan_options(self, options: Mapping[str, Any]) -> LanceDataset:
         return self._of(self._table, self._uri, self._storage_options, options)
 
-    def _at(self, version: VersionRef | None) -> LanceDataset:
+    def _at_version(self, version: VersionRef | None) -> LanceDataset:
         return self._with_table(self._table if version is None else self._table.checkout(version))
 
     def __reduce__(self) -> tuple[Any, ...]:

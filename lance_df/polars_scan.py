@@ -87,7 +87,7 @@ def _opened(
         from lance_df.dataset import dataset
 
     if isinstance(source, DatasetCalls):
-        return source._at(version)
+        return source._at_version(version)
     if not isinstance(source, str | os.PathLike):
         raise InvalidInputError(
             f"expected a path, a URL, a dataset or a namespace, got {type(source).__name__}"

@@ -54,7 +54,7 @@ class DatasetCalls(ArrowDataset):
         """Return the same rows with other default scan options."""
         raise NotImplementedError
 
-    def _at(self, version: VersionRef | None) -> Self:
+    def _at_version(self, version: VersionRef | None) -> Self:
         """Return another version, or the current one as an object that stays at it."""
         raise NotImplementedError
 

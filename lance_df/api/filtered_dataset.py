@@ -112,8 +112,8 @@ class FilteredDataset(DatasetCalls):
         defaults = self._source._default_scan_options or {}
         return FilteredDataset(self._source._with_scan_options({**defaults, **options}))
 
-    def _at(self, version: VersionRef | None) -> FilteredDataset:
-        return FilteredDataset(self._source._at(version))
+    def _at_version(self, version: VersionRef | None) -> FilteredDataset:
+        return FilteredDataset(self._source._at_version(version))
 
     def _free_cache(self) -> None:
         self._source._free_cache()

@@ -166,7 +166,7 @@ class PartitionedNamespace(
         namespace._default_scan_options = options
         return namespace
 
-    def _at(self, version: VersionRef | None) -> PartitionedNamespace:
+    def _at_version(self, version: VersionRef | None) -> PartitionedNamespace:
         return self._with_table(self._table if version is None else self._table.checkout(version))
 
     @property
