@@ -112,9 +112,9 @@ def test_narrow_columns_come_first_and_each_is_read_once(stored):
     predicate = And(
         (above("s", "a"), Or((above("d", Decimal(1)), above("i", 5))), above("i", 3), above("i", 4))
     )
-    steps = filter_steps(predicate, wanted, at_once=False)
+    steps = filter_steps(predicate, wanted, at_once=False, by_dictionary=True)
     assert [set(step.columns) for step in steps] == [{i}, {d}, {s}]
     assert steps[0].paths == {("i",)}
-    (whole,) = filter_steps(predicate, wanted, at_once=True)
+    (whole,) = filter_steps(predicate, wanted, at_once=True, by_dictionary=True)
     assert whole.columns == wanted
     assert whole.paths == {("i",), ("d",), ("s",)}
