@@ -530,7 +530,9 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
     except ImportError as err:
         extra = _EXTRAS.get(scheme)
         remedy = f"pip install 'lance_df[{extra}]'" if extra else "install its fsspec package"
-        raise MissingDependencyError(f"{scheme}:// needs a package that is not installed: {remedy}") from err
+        raise MissingDependencyError(
+            f"{scheme}:// requires a package that is not installed: {remedy}"
+        ) from err
     except LanceError:
         raise
     except OSError as err:  # some filesystems send requests when they are created
