@@ -80,5 +80,7 @@ def _tokens_of(text: str, name: str) -> str:
     try:
         tokens = tokenize(text)
     except TokenError as err:
-        raise InvalidInputError(f"parameter {name!r}: {text!r:.100} is not valid SQL: {err}") from err
+        raise InvalidInputError(
+            f"parameter {name!r}: a string or a comment in {text!r:.100} is not terminated"
+        ) from err
     return text[tokens[0].start : tokens[-1].end + 1] if tokens else ""
