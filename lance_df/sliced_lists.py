@@ -31,14 +31,20 @@ def unsliced(rows: _Rows) -> _Rows:
 
 
 def _has_nested_lists(data_type: pa.DataType) -> bool:
-    """Return whether a type has fixed-size lists of fixed-size lists at any depth."""
-    if isinstance(data_type, pa.BaseExtensionType):
-        return _has_nested_lists(data_type.storage_type)
-    if not data_type.num_fields:
-        return False
-    if _is_nested_list(data_type):
-        return True
-    return any(_has_nested_lists(data_type.field(index).type) for index in range(data_type.num_fields))
+    """Return whether a type has fixed-size lists of fixed-size lists at any depth.
+
+    The walk does not recurse: it may come before the check of the depth.
+    """
+    remaining = [data_type]
+    while remaining:
+        inner = remaining.pop()
+        if _is_nested_list(inner):
+            return True
+        if isinstance(inner, pa.BaseExtensionType):
+            remaining.append(inner.storage_type)
+        else:
+            remaining.extend(inner.field(index).type for index in range(inner.num_fields))
+    return False
 
 
 def _is_nested_list(data_type: pa.DataType) -> bool:
