@@ -185,23 +185,6 @@ class FragmentList(Sequence[Fragment]):
         parts = [_delimited(message.SerializeToString()) for message in self._messages]
         return b"".join(parts), list(map(len, parts))
 
-    def live_rows(self) -> int | None:
-        """Return the number of rows that are not deleted, or None if a fragment lacks a count.
-
-        For few fragments this costs less than the arrays do.
-        """
-        total = 0
-        for message in self._messages:
-            rows, deleted = message.physical_rows, 0
-            if message.HasField("deletion_file"):
-                deleted = message.deletion_file.num_deleted_rows
-                if not deleted:
-                    return None
-            if not rows or not deleted <= rows <= MAX_ROWS:
-                return None
-            total += rows - deleted
-        return total
-
     def position(self, fragment_id: int) -> int | None:
         """Return the index of the first fragment with this id, or None."""
         positions = self.positions(np.array([fragment_id], dtype=np.int64))
@@ -390,6 +373,21 @@ class FragmentList(Sequence[Fragment]):
         if (largest := max(values, default=0)) > limit:
             raise CorruptDataError(f"{self._source}: {what} is {largest}, expected at most {limit}")
         return _frozen(np.array(values, dtype=np.int64))
+
+
+def num_live_rows(messages: Iterable[table_pb2.DataFragment]) -> int | None:
+    """Return the number of rows of fragments that are not deleted, or None if a fragment lacks a count."""
+    total = 0
+    for message in messages:
+        rows, deleted = message.physical_rows, 0
+        if message.HasField("deletion_file"):
+            deleted = message.deletion_file.num_deleted_rows
+            if not deleted:
+                return None
+        if not rows or not deleted <= rows <= MAX_ROWS:
+            return None
+        total += rows - deleted
+    return total
 
 
 def _frozen(array: npt.NDArray[T]) -> npt.NDArray[T]:

@@ -14,7 +14,7 @@ from lance_df.errors import CorruptDataError, VersionNotFoundError
 from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.manifest_rows import take_rows
 from lance_df.records import dataclass
-from lance_df.table.metadata.history import History, version_sources
+from lance_df.table.metadata.history import version_sources
 from lance_df.table.metadata.refs import ResolvedRef, resolve
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import ByteSource, Location
-    from lance_df.table.metadata.manifest_io import ManifestFile
     from lance_df.table.table import Table
 
 # Up to this many rows, single lookups are faster than gathering whole columns.
@@ -106,20 +105,6 @@ class Member:
         """
         return open_ref(Shared(self.folder, cache=cache or TableCache()), self.resolve())
 
-    def manifest_file(self) -> ManifestFile:
-        """Open only the manifest of a member that names a version of main.
-
-        Raises
-        ------
-        NotFoundError
-            There is no such table or version.
-        UnsupportedFeatureError
-            This release cannot read the table.
-        """
-        file = History(self.folder).open(self.version_number)
-        file.check_readable()
-        return file
-
     @property
     def version_number(self) -> int:
         """The version of main that the member names."""
@@ -136,7 +121,13 @@ class Member:
 
 
 def manifest_sources(members: Sequence[Member]) -> Iterator[ByteSource]:
-    """Open the manifest files of members that name versions of main; see `Member.manifest_file`."""
+    """Open the manifest files of members that name versions of main.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such table or version.
+    """
     return version_sources([(member.folder, member.version_number) for member in members])
 
 

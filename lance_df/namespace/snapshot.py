@@ -22,7 +22,8 @@ from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.member_tables import in_columns_of
 from lance_df.namespace.pruning.pruning_report import manifest_query, spec_reports
 from lance_df.namespace.pruning.selected_members import SelectedMembers, selected_members
-from lance_df.namespace.published import are_pinned, check_published, members_at
+from lance_df.namespace.published import Member, are_pinned, check_published, members_at
+from lance_df.namespace.row_counts import rows_of_members
 from lance_df.namespace.shared_cache import SharedCache
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.records import as_integer
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from lance_df.cache import Entries
     from lance_df.expr.nodes import Predicate
     from lance_df.namespace.joined_members import Run
-    from lance_df.namespace.published import Member
     from lance_df.scan.source import Sample
     from lance_df.storage import Location
 
@@ -280,27 +280,21 @@ class NamespaceSnapshot:
         positions = np.arange(len(self.manifest.members))
         check_distinct(self.manifest, positions)
         members = members_at(self.root, self.manifest, positions)
-        return sum(map_reads(self._rows_of, members, where=self.root))
-
-    def _rows_of(self, member: Member) -> int:
-        """Count the rows of a member, from its manifest alone if possible."""
-        if member.is_main_version:
-            columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
-            key = member.folder.path, member.version, columns
-            counts: Entries[int | None] = self.cache.entries(CacheKind.ROW_COUNTS)
-            known = counts.get(key, lambda: self._counted_rows(member), 0)
-            if known is not None:
-                return known
-        return self._opened(member).count_rows()
-
-    def _counted_rows(self, member: Member) -> int | None:
-        file = member.manifest_file()
-        manifest = file.manifest
-        check_published(self.manifest, file.path, manifest.timestamp_ns)
-        # earlier releases wrote wrong numbers; members with other columns have to be opened
-        if manifest.writer_version is None or manifest.schema.fields != self.manifest.schema.columns.fields:
-            return None
-        return manifest.fragments.live_rows()
+        columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
+        counts: Entries[int] = self.cache.entries(CacheKind.ROW_COUNTS)
+        total, missing, opened = 0, list[Member](), list[Member]()
+        for member in members:
+            known = counts.find((member.folder.path, member.version, columns))
+            if known is None:
+                (missing if member.is_main_version else opened).append(member)
+            else:
+                total += known
+        for member, num_rows in zip(missing, rows_of_members(self.manifest, missing), strict=True):
+            if num_rows is None:
+                opened.append(member)
+            else:
+                total += counts.put((member.folder.path, member.version, columns), num_rows, 0)
+        return total + sum(map_reads(lambda each: self._opened(each).count_rows(), opened, where=self.root))
 
     def estimated_rows(self, pruning_predicate: Predicate | None) -> int | None:
         """Return the estimated number of rows that a scan with a pruning predicate reads.

@@ -14,12 +14,12 @@ import pytest
 
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.namespace import row_counts
 from lance_df.namespace.changes import partition_files, partition_index, publish, routing
 from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_rows import ManifestRows, take_rows
 from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.names import partition_names
-from lance_df.namespace.published import Member
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.scan.request import ScanRequest
 from lance_df.storage import open_location
@@ -355,11 +355,36 @@ def test_rows_are_counted_by_manifests_alone(tmp_path, monkeypatch):
     assert fresh.count_rows() == 58
     assert not opened
     # another version counts what is new in it alone
-    reads = []
-    monkeypatch.setattr(Member, "manifest_file", lambda self: reads.append(self))
+    monkeypatch.undo()
+    made.append(data.slice(0, 1))
     fresh.checkout_latest()
-    assert fresh.count_rows() == 58
-    assert not reads
+    read = []
+    sources = row_counts.manifest_sources
+    monkeypatch.setattr(
+        row_counts, "manifest_sources", lambda members: read.extend(members) or sources(members)
+    )
+    assert fresh.count_rows() == 59
+    assert len(read) == 1
+
+
+def test_members_with_other_manifests_are_counted(tmp_path):
+    """Files of several versions, deleted rows, flags, settings and columns of their own."""
+    schema = pa.schema({"p": pa.int64(), "k": pa.int64()})
+    made = lance_df.PartitionedNamespace.create(tmp_path / "n", schema, ["p"])
+    made.append(pa.table({"p": np.arange(60) % 12, "k": np.arange(60)}, schema=schema))
+    rows = made.partitions().to_pylist()
+    for version, row in zip(("0.1", "2.0", "2.1", "2.2"), rows, strict=False):
+        path = tmp_path / "n" / row["location"]
+        content = lance.dataset(path).to_table()
+        lance.write_dataset(content, path, mode="overwrite", data_storage_version=version)
+    for row in rows[4:6]:
+        lance.dataset(tmp_path / "n" / row["location"]).update_config({"kind": "warm"})
+    lance_df.PartitionedNamespace.repair(tmp_path / "n", publish_newer=True)
+    made.checkout_latest()
+    made.delete("k < 9")
+    made.append(pa.table({"p": np.arange(6), "k": np.arange(6)}, schema=schema))
+    fresh = reopened(made)
+    assert fresh.count_rows() == fresh.to_table().num_rows == 57
 
 
 def test_small_and_large_partitions_are_the_same_files(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from lance_df.errors import RowCountMismatchError
+from lance_df.format.fragment_list import num_live_rows
 from lance_df.format.operations import (
     Append,
     Clone,
@@ -83,7 +84,7 @@ class RowChange:
     @classmethod
     def restoring(cls, table: Table) -> RowChange:
         """Return the change that brings back the rows of a version."""
-        return cls.replacing(table.fragments.live_rows() if table.trusts_row_counts else None)
+        return cls.replacing(num_live_rows(table.fragments.to_proto()) if table.trusts_row_counts else None)
 
 
 NO_ROWS: Final = RowChange()
