@@ -32,7 +32,8 @@ def check_case(case, ask, corpus=CORPUS):
             shutil.copytree(Path(corpus, source), Path(scratch, name))
         for number, step in enumerate(case.get("steps", [case]), 1):
             answer = ask(step["operation"], placed(step["arguments"], corpus, scratch))
-            kind, expected = (answer.get("error") or {}).get("kind"), step.get("expected")
+            error, expected = answer.get("error"), step.get("expected")
+            kind = error.get("kind", "none") if isinstance(error, dict) else error and "not an object"
             if kind == "not implemented":
                 return None
             if "same_as" in step:
@@ -66,7 +67,8 @@ def has_members(expected, found):
 def matches(expected, found):
     """Whether a value is as expected: equal, or as a pattern of README.md says."""
     if isinstance(expected, dict) and any(key.startswith("$") for key in expected):
-        return all(PATTERNS[key](value, found) for key, value in expected.items())
+        is_list = isinstance(found, list)
+        return all((is_list or key in PLAIN) and PATTERNS[key](each, found) for key, each in expected.items())
     if isinstance(expected, dict):
         return has_members(expected, found) and len(expected) == len(found)
     if isinstance(expected, list):
@@ -84,6 +86,7 @@ def contains(wanted, values, match=matches):
     return True
 
 
+PLAIN = ("$any_of", "$text", "$has")  # the other patterns are of arrays
 PATTERNS = {
     "$any_of": lambda choices, found: any(matches(choice, found) for choice in choices),
     "$text": lambda pattern, found: isinstance(found, str) and bool(re.fullmatch(pattern, found)),
@@ -114,8 +117,8 @@ class Command:
             answer = json.loads(self.process.stdout.readline())
         except (OSError, ValueError) as error:
             sys.exit(f"the command gives no answer to {request}: {error}")
-        if answer.get("id") != self.number:
-            sys.exit(f"the command answers {answer.get('id')}, expected {self.number}")
+        if not isinstance(answer, dict) or answer.get("id") != self.number:
+            sys.exit(f"expected an object with id {self.number}, got {json.dumps(answer)[:600]}")
         return answer
 
 

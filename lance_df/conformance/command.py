@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import IO
+from typing import IO, Any
 
 import lance_df
 from lance_df.conformance.answers import Answers
@@ -18,10 +18,19 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
     """Answer requests, one JSON object on each line, until the end of the input."""
     served = Answers()
     for line in requests:
-        request = json.loads(line)
-        answer = served.answer(request["operation"], request["arguments"])
-        answers.write(json.dumps({"id": request["id"], **answer}) + "\n")
+        answers.write(json.dumps(_answered(served, line)) + "\n")
         answers.flush()
+
+
+def _answered(served: Answers, line: str) -> dict[str, Any]:
+    number = None
+    try:
+        request = json.loads(line)
+        number, operation, arguments = (request[name] for name in ("id", "operation", "arguments"))
+        return {"id": number, **served.answer(operation, dict(arguments))}
+    except (ValueError, TypeError, KeyError) as err:
+        message = f"expected an object with id, operation and arguments, got {line[:100]!r}"
+        return {"id": number, "error": {"kind": "failed", "message": f"{message}: {err}"}}
 
 
 def load_runner(corpus: Path) -> ModuleType:

@@ -217,7 +217,8 @@ COMMANDS = {
         2,
         "0 passed, 0 failed, 2 not implemented",
     ),
-    "answers another request": ("answer = {'id': 0, 'result': {}}", 1, "answers 0, expected 1"),
+    "answers another request": ("answer = {'id': 0, 'result': {}}", 1, "expected an object with id 1"),
+    "answers with an array": ("answer = [request['id']]", 1, "expected an object with id 1"),
     "writes no JSON": ("print('hello', flush=True)", 1, "gives no answer"),
     "ends": ("break", 1, "gives no answer"),
 }
@@ -389,3 +390,32 @@ def test_quotes_of_the_notes_are_in_the_specification() -> None:
     assert len(quotes) > 40
     # a less-than sign is escaped, or Markdown takes it for a tag
     assert [quote for quote in quotes if " ".join(quote.replace("\\<", "<").split()) not in texts] == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"result": {"partitions": None, "rows": None}},
+        {"result": {"partitions": {}, "rows": {}}},
+        {"result": ""},
+        {"result": []},
+        {"error": "refused"},
+        {"error": ["refused"]},
+        {"error": {}},
+        {},
+    ],
+    ids=str,
+)
+def test_malformed_answers_are_failures(answer: dict[str, Any]) -> None:
+    for name, case in CASES.items():
+        # files are compared with another answer of the same command
+        if not any("same_as" in step for step in steps(case)):
+            assert runner.check_case(case, lambda operation, arguments: answer), name
+
+
+def test_requests_that_are_no_requests_are_answered() -> None:
+    lines = ["", "{", "[]", '{"id": 4}', '{"id": 5, "operation": "hash", "arguments": 1}']
+    served = subprocess.run(SERVE, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
+    answers = [json.loads(line) for line in served.stdout.splitlines()]
+    assert [answer["id"] for answer in answers] == [None, None, None, None, 5]
+    assert {answer["error"]["kind"] for answer in answers} == {"failed"}
