@@ -19,6 +19,7 @@ from lance_df.encodings.arrays import null_array
 from lance_df.encodings.rows import as_positions, joined_starts
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.io import named_errors
+from lance_df.file.read_options import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from lance_df.encodings.plan import Rows
     from lance_df.file.legacy.statistics import LegacyStatistics
+    from lance_df.file.read_options import ReadOptions
     from lance_df.file.reader import FileReader
     from lance_df.file.v2.resident_column import ResidentColumn
     from lance_df.format.fragments import DataFile, Fragment
@@ -83,6 +85,7 @@ class FragmentReader:
         *,
         keep_dictionaries: bool = False,
         views: Collection[Field] = (),
+        options: ReadOptions = ALL,
     ) -> list[pa.Array]:
         """Return one array of Arrow storage type for each field, with a value for each of ``rows``.
 
@@ -96,6 +99,8 @@ class FragmentReader:
             Whether columns that are stored as dictionaries may be returned as such; see `FileReader.read`.
         views
             Those of ``fields`` whose strings may be returned as string views.
+        options
+            The fast paths that may be used.
 
         Raises
         ------
@@ -104,10 +109,12 @@ class FragmentReader:
         """
         number = self._file_of(tuple(fields))
         if number is None:
-            merged = self._read_spread(fields, rows, keep_dictionaries=keep_dictionaries)
+            merged = self._read_spread(fields, rows, options, keep_dictionaries=keep_dictionaries)
         else:
             reader = self.open(number)
-            merged = reader.read(fields, rows, keep_dictionaries=keep_dictionaries, views=views)
+            merged = reader.read(
+                fields, rows, keep_dictionaries=keep_dictionaries, views=views, options=options
+            )
         for field, array in zip(fields, merged, strict=True):
             if not field.nullable and array.null_count:
                 self.check_nulls(field, array, rows)
@@ -143,7 +150,9 @@ class FragmentReader:
             self.footprint.add(_COLUMNS_BYTES + _FIELD_BYTES * len(fields))
         return self._files[fields]
 
-    def _read_spread(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool) -> list[pa.Array]:
+    def _read_spread(
+        self, fields: Sequence[Field], rows: Rows, options: ReadOptions, *, keep_dictionaries: bool
+    ) -> list[pa.Array]:
         """Read fields that are in different files, or whose parts are."""
         wanted: dict[int, list[Field]] = {}
         for field in fields:
@@ -151,7 +160,8 @@ class FragmentReader:
                 wanted.setdefault(number, []).append(part)
         read: dict[tuple[int, Field], pa.Array] = {}
         for number, parts in wanted.items():
-            arrays = self.open(number).read(parts, rows, keep_dictionaries=keep_dictionaries)
+            reader = self.open(number)
+            arrays = reader.read(parts, rows, keep_dictionaries=keep_dictionaries, options=options)
             read.update(zip(((number, part) for part in parts), arrays, strict=True))
         return [
             _merge(
