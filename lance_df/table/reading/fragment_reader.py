@@ -70,6 +70,7 @@ class FragmentReader:
         sizes = [file.size_bytes for file in fragment.files]
         # 0 if the files are larger, or their size is not recorded
         self._small_bytes = sum(sizes) if sizes and min(sizes) > 0 and sum(sizes) <= _SMALL_BYTES else 0
+        self._is_stored: dict[Field, bool] = {}
         self._parts: dict[Field, _Parts] = {}
         self._files: dict[tuple[Field, ...], int | None] = {}
         self._readers: dict[int, FileReader] = {}
@@ -188,8 +189,9 @@ class FragmentReader:
     def parts(self, field: Field) -> _Parts:
         """Return the number of each data file with a part of the field, and that part.
 
-        If a file holds other fields of a struct than the requested ones, the cheapest of them is such a part:
-        it says which structs are NULL.
+        If files hold nothing of a requested struct but others of its fields, the cheapest of these is such a
+        part. Only it says which structs are NULL; its values are dropped. The fields of a struct without data
+        are NULL in either case, so whoever needs only these asks :meth:`is_stored` first.
         """
         parts = self._parts.get(field)
         if parts is None:
@@ -200,6 +202,14 @@ class FragmentReader:
             self._parts[field] = parts
             self.footprint.add(_COLUMNS_BYTES)
         return parts
+
+    def is_stored(self, field: Field) -> bool:
+        """Return whether a data file holds a part of the field; if not, its leaves are NULL in all rows."""
+        is_stored = self._is_stored.get(field)
+        if is_stored is None:
+            is_stored = self._is_stored[field] = bool(self._stored(field))
+            self.footprint.add(_FIELD_BYTES)
+        return is_stored
 
     def _stored(self, field: Field) -> _Parts:
         cut = ((number, _cut(field, self._owns(number))) for number in range(len(self._held)))

@@ -67,6 +67,11 @@ class WindowReader:
             None if resident is None else resident.reader(form)
             for resident, form in zip(self._resident, forms, strict=True)
         ]
+        self._without_data = [
+            index
+            for index, column in enumerate(columns)
+            if isinstance(column, StoredColumn) and not column.is_read_from(reader)
+        ]
         self._never_null = [
             (index, column.field)
             for index, column in enumerate(columns)
@@ -97,14 +102,13 @@ class WindowReader:
         ]
 
     def _read_generally(self, indices: Sequence[int], rows: Rows) -> list[pa.Array]:
-        columns = [self._columns[index] for index in indices]
-        stored = [column for column in columns if isinstance(column, StoredColumn)]
         viewed = [
             column.field
             for column, form in zip(self._columns, self._forms, strict=True)
             if Form.VIEWS in form and isinstance(column, StoredColumn) and isinstance(rows, RowRange)
         ]
-        fields = [column.field for column in stored]
+        columns = [(self._columns[index], index not in self._without_data) for index in indices]
+        fields = [column.field for column, is_read in columns if isinstance(column, StoredColumn) and is_read]
         if self._caches_columns:
             small_columns = self._table.shared.small_columns
             arrays = small_columns.read(self._reader, fields, rows, self._options, views=viewed)
@@ -114,10 +118,15 @@ class WindowReader:
             )
         values = iter(arrays)
         return [
-            values_of(self._table, self._reader.fragment, column, next(values))
+            values_of(
+                self._table,
+                self._reader.fragment,
+                column,
+                next(values) if is_read else column.nulls(len(rows)),
+            )
             if isinstance(column, StoredColumn)
             else self._system_values(column.name, rows)
-            for column in columns
+            for column, is_read in columns
         ]
 
 
