@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from lance_df.file.read_options import ALL
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     from lance_df.cache import Footprint
     from lance_df.encodings.plan import Rows
+    from lance_df.file.read_options import ReadOptions
     from lance_df.file.v2.resident_column import ResidentColumn
     from lance_df.format.schema import Field, Schema
 
@@ -54,6 +57,7 @@ class FileReader(Protocol):
         *,
         keep_dictionaries: bool = False,
         views: Collection[Field] = (),
+        options: ReadOptions = ALL,
     ) -> list[pa.Array]:
         """Return one array of Arrow storage type for each field, with ``len(rows)`` values.
 
@@ -75,6 +79,8 @@ class FileReader(Protocol):
             its first value is null, and no valid index refers to it.
         views
             Those of ``fields`` whose strings may be returned as string views if that is cheaper.
+        options
+            The fast paths that may be used.
 
         Raises
         ------

@@ -34,7 +34,10 @@ class ScanOptions:
         Apply the conditions of a filter one by one, cheapest first. The columns of later conditions are read
         only where rows remain.
     resident_columns
-        Decode values of columns that are already in memory directly, without planning reads.
+        Decode values of columns that are already in memory directly, without planning reads. Small pages are
+        left to plans, whether or not ``page_runs`` is on.
+    page_runs
+        Decode small pages of a column together, instead of page by page.
     small_columns
         Cache the decoded columns of small fragments.
     prefetched_windows
@@ -62,6 +65,7 @@ class ScanOptions:
     cached_plans: bool = True
     filter_steps: bool = True
     resident_columns: bool = True
+    page_runs: bool = True
     small_columns: bool = True
     prefetched_windows: bool = True
     sparse_reads: bool = True

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from manifest_edits import edit_manifest
 
@@ -795,6 +797,50 @@ def test_fields_without_data_in_nested_structs(tmp_path: Path) -> None:
     check()
     lance_df.dataset(uri).drop_columns(["y.s.d", "y.s.e", "y.a"])
     check()
+
+
+def test_siblings_of_fields_without_data_are_read_only_for_structs() -> None:
+    uri = f"memory://{uuid.uuid4()}/t.lance"
+    rows = [None if number % 5 == 0 else number * 2**40 for number in range(60_000)]
+    values = [None if row is None else {"a": row, "c": str(row)} for row in rows]
+    lance_df.write_dataset(pa.table({"x": rows, "y": values}), uri, data_storage_version="2.2")
+    new = pa.struct([("b", pa.string()), ("s", pa.struct([("d", pa.int8())]))])
+    lance_df.dataset(uri).add_columns(pa.schema([pa.field("y", new)]))
+
+    def bytes_read(read: Callable[[lance_df.LanceDataset], pa.Table], expected: list[Any]) -> int:
+        dataset, before = lance_df.dataset(uri), lance_df.bytes_read_counter()
+        table = read(dataset)
+        assert table.column(table.num_columns - 1).to_pylist() == expected
+        table.validate(full=True)
+        return lance_df.bytes_read_counter() - before
+
+    def columns(*names: str) -> int:
+        kinds = {"x": pa.int64(), "y.a": pa.int64(), "y.b": pa.string(), "y.s": pa.struct([("d", pa.int8())])}
+        last = rows if names[-1] in ("x", "y.a") else [None] * len(rows)
+
+        def read(dataset: lance_df.LanceDataset) -> pa.Table:
+            table = dataset.to_table(columns=list(names))
+            assert table.schema.names == list(names)
+            assert table.schema.types == [kinds[name] for name in names]
+            return table
+
+        return bytes_read(read, last)
+
+    sibling = columns("y.a")
+    metadata = sibling // 10
+    assert columns("y.b") < metadata
+    assert columns("y.b", "y.s") < metadata
+    assert columns("y.s", "x") - columns("x") < metadata
+    assert columns("y.b", "y.a") - sibling < metadata
+    structs = [None if row is None else {"b": None} for row in rows]
+    chosen = range(0, len(rows), 3)
+    needed = bytes_read(lambda dataset: dataset.take(chosen, columns=["y.b"]), structs[::3])
+    assert needed > metadata
+    nulls = bytes_read(
+        lambda dataset: dataset.to_table(columns=["y.b"], filter=pc.field("y", "b").is_null()),
+        [None] * len(rows),
+    )
+    assert nulls < metadata
 
 
 def test_fields_of_structs_that_are_never_null_may_be(tmp_path: Path) -> None:

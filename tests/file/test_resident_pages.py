@@ -15,6 +15,7 @@ from lance_df.encodings.loaded_page import Form
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import LanceError
 from lance_df.file.open import open_file
+from lance_df.file.read_options import ReadOptions
 from lance_df.storage.source import BytesSource
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 ROWS = 5000
 _FLIPS = 50
+PLANNED = ReadOptions(resident_columns=False)
 
 
 class Fetched(BytesSource):
@@ -106,6 +108,7 @@ def _chosen(*counts: int) -> Iterator[Rows]:
 def _forms(reader: FileReader, fields: list[Field], rows: Rows) -> Iterator[list[pa.Array]]:
     strings = [field for field in fields if field.arrow_type() == pa.string()]
     yield reader.read(fields, rows)
+    yield reader.read(fields, rows, options=PLANNED)
     yield reader.read(fields, rows, views=strings)
     yield reader.read(fields, rows, keep_dictionaries=True, views=strings)
 
@@ -205,9 +208,7 @@ def test_damaged_pages_give_a_typed_error_or_what_plans_read(stored: tuple[pa.Ta
                     _answer(lambda: reader.read([field], wanted, keep_dictionaries=True, views=[field])),  # noqa: B023
                     _answer(lambda: fetched.read([field], wanted)),  # noqa: B023
                     _answer(lambda: fetched.read([field], wanted, keep_dictionaries=True, views=[field])),  # noqa: B023
-                    _answer(lambda: other._read_planned([field], wanted, [Form.PLAIN]))  # noqa: B023
-                    if hasattr(other, "_read_planned")
-                    else None,
+                    _answer(lambda: other.read([field], wanted, options=PLANNED)),  # noqa: B023
                 ]
                 found = [_plain(answer, field.arrow_type()) for answer in answers if answer is not None]
                 assert all(each.equals(found[0]) for each in found), field.name

@@ -16,6 +16,7 @@ from lance.file import LanceFileWriter
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import LanceError
+from lance_df.file.read_options import ReadOptions
 from lance_df.file.v2.container import Container
 from lance_df.file.v2.reader_2_1 import V2_1FileReader
 from lance_df.storage import ByteRange
@@ -123,17 +124,19 @@ def test_random_nested_columns(version: str, data: st.DataObject) -> None:
     count = data.draw(st.sampled_from([1, 2, 50, 300]))
     nulls = data.draw(st.sampled_from([0.0, 0.1, 0.9, 1.0]))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
-    parts = [random_values(data_type, count, share, rng) for share in (nulls, 0.0, nulls)]
+    parts = [random_values(data_type, count, share, rng) for share in (nulls, 0.0, nulls, nulls, 0.0)]
     table = pa.table({"c": pa.chunked_array(parts)})
     file = written(table, version, data_cache_bytes=1)
     whole = pa.concat_arrays(parts)
     reader = V2_1FileReader(Container(MemorySource(file, mapped=data.draw(st.booleans()))))
-    start, stop = sorted(data.draw(st.tuples(*[st.integers(0, 3 * count)] * 2)))
-    for rows in (RowRange(0, 3 * count), RowRange(start, stop), np.unique(rng.integers(0, 3 * count, 20))):
-        (array,) = reader.read(reader.schema.fields, rows)
+    total = len(whole)
+    start, stop = sorted(data.draw(st.tuples(*[st.integers(0, total)] * 2)))
+    for rows in (RowRange(0, total), RowRange(start, stop), np.unique(rng.integers(0, total, 20))):
+        options = ReadOptions(*data.draw(st.tuples(st.booleans(), st.booleans())))
+        (array,) = reader.read(reader.schema.fields, rows, options=options)
         array.validate(full=True)
         expected = whole[start:stop] if isinstance(rows, RowRange) else whole.take(pa.array(rows))
-        if len(rows) == len(whole):
+        if len(rows) == total:
             expected = whole
         assert array.type == expected.type
         assert array.equals(expected), (data_type, rows)

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import datafusion
+import lance.file as lance_file
 import pyarrow as pa
 import pytest
 
 import lance_df
 from lance_df.encodings.plan import RowRange
 from lance_df.expr import matching
-from lance_df.expr.nodes import And, Column, Comparison, Operator, Predicate
+from lance_df.expr.nodes import And, Column, Comparison, In, Operator, Predicate
+from lance_df.file.v2 import columns_2_0, columns_2_1
+from lance_df.file.v2.resident_column import ResidentColumn
+from lance_df.fragment import DataFile, FragmentMetadata
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.scan.options import ScanOptions
 from lance_df.scan.request import ScanRequest
@@ -49,6 +53,33 @@ def reads_of_columns(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
     monkeypatch.setattr(FragmentReader, "read", counted)
     return reads
+
+
+def calls_of(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[str]:
+    """Return a list that grows by one with each call of a function of a module or class."""
+    calls: list[str] = []
+    function = getattr(owner, name)
+
+    def called(*arguments: Any, **options: Any) -> Any:
+        calls.append(name)
+        return function(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, called)
+    return calls
+
+
+def table_of_small_pages(root: Path, version: str) -> Table:
+    """Write a table with `ROWS` in one data file, whose pages have 20 rows each."""
+    (root / "data").mkdir(parents=True)
+    path = root / "data" / "f.lance"
+    with lance_file.LanceFileWriter(str(path), ROWS.schema, version=version, data_cache_bytes=1) as writer:
+        for batch in ROWS.to_batches(max_chunksize=20):
+            writer.write_batch(batch)
+    major, minor = map(int, version.split("."))
+    fields = list(range(len(ROWS.schema)))
+    fragment = FragmentMetadata(0, [DataFile(path.name, fields, fields, major, minor)], NUM_ROWS)
+    lance_df.LanceDataset.commit(root, lance_df.LanceOperation.Overwrite(ROWS.schema, [fragment]))
+    return open_table(str(root))
 
 
 @pytest.fixture
@@ -195,12 +226,40 @@ def test_columns_in_memory_are_decoded_in_place_or_by_plans(
 ) -> None:
     table = open_table(lance_df.write_dataset(BIG, tmp_path / "t.lance").uri)
     num_reads = reads_of_columns(monkeypatch)
-    for is_on in (True, False):
-        request = ScanRequest(options=ScanOptions(resident_columns=is_on))
-        for _ in range(2):
-            num_reads.clear()
-            assert pa.Table.from_batches(run_tasks(table.plan(request).tasks)).equals(BIG)
-        assert bool(num_reads) != is_on
+    pages = calls_of(monkeypatch, ResidentColumn, "_page")
+    readers = calls_of(monkeypatch, ResidentColumn, "reader")
+    third = Comparison(Column(("id",)), Operator.LT, pa.scalar(len(BIG) // 3))
+    for is_on in (True, False, True):
+        options = ScanOptions(resident_columns=is_on, observed_statistics=False, cached_plans=False)
+        table = table.latest()
+        for predicate, expected in ((None, BIG), (third, BIG.slice(0, len(BIG) // 3))):
+            for calls in (num_reads, pages, readers):
+                calls.clear()
+            plan = table.plan(ScanRequest(predicate=predicate, options=options))
+            assert pa.Table.from_batches(run_tasks(plan.tasks)).equals(expected)
+            assert [bool(num_reads), bool(readers)] == [not is_on, is_on]
+            assert is_on or not pages
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("others", [True, False])
+def test_small_pages_are_decoded_together_or_one_by_one(
+    others: bool, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of_small_pages(tmp_path / "t.lance", version)
+    columns, function = (columns_2_0, "read_run") if version == "2.0" else (columns_2_1, "decode_run")
+    runs = calls_of(monkeypatch, columns, function)
+    ids = pa.array(range(0, NUM_ROWS, 2))
+    # columns that are cached with one value of the option are not used with the other one
+    for is_on in (False, True):
+        options = ScanOptions(
+            page_runs=is_on, small_columns=others, resident_columns=others, cached_plans=False
+        )
+        for predicate, expected in ((None, ROWS), (In(Column(("id",)), ids), ROWS.take(ids))):
+            request = ScanRequest(predicate=predicate, options=options)
+            assert pa.Table.from_batches(run_tasks(table.plan(request).tasks)).equals(expected)
+        assert bool(runs) == is_on
+        runs.clear()
 
 
 def test_columns_of_small_fragments_are_cached_or_read_again(

@@ -1,7 +1,7 @@
 """Read and write little-endian words at any byte of an array, and run kernels uncompiled.
 
-Compiled kernels have these functions from ``memory.pxd``. A checked build checks the last byte of each word;
-the caller must ensure that the first byte is not before the array.
+Compiled kernels have these functions from ``memory.pxd``. A checked build checks the first and the last byte
+of each word. Other builds check nothing.
 """
 
 from __future__ import annotations

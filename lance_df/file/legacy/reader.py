@@ -19,6 +19,7 @@ from lance_df.file.legacy.opening import build_column, load_metadata, load_schem
 from lance_df.file.legacy.pages import PageTable
 from lance_df.file.legacy.sizes import page_sizes
 from lance_df.file.legacy.statistics import LegacyStatistics, StatisticsReader
+from lance_df.file.read_options import ALL
 from lance_df.file.tail import with_tail
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from lance_df.encodings.plan import IoPlan, Rows
     from lance_df.file.legacy.columns import Column
+    from lance_df.file.read_options import ReadOptions
     from lance_df.format.schema import Field, Schema
     from lance_df.storage import ByteSource
 
@@ -91,9 +93,10 @@ class LegacyFileReader:
         *,
         keep_dictionaries: bool = False,
         views: Collection[Field] = (),
+        options: ReadOptions = ALL,
     ) -> list[pa.Array]:
         """Return one array for each field. See `FileReader`."""
-        del keep_dictionaries, views
+        del keep_dictionaries, views, options
         rows = checked_rows(rows, self.num_rows)
         parts = parts_of(rows, self._metadata.batch_starts)
         columns = self._open(fields)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.file.read_options import ReadOptions
     from lance_df.file.v2.columns_2_0 import LeafColumn
 
 DESCRIPTION_TYPE = pa.struct({"position": pa.uint64(), "size": pa.uint64()})
@@ -38,8 +39,8 @@ class BlobColumn:
     def num_rows(self) -> int:
         return self.descriptions.num_rows
 
-    def read(self, rows: Rows) -> IoPlan[pa.Array]:
-        described = yield from self.descriptions.read(rows)
+    def read(self, rows: Rows, options: ReadOptions) -> IoPlan[pa.Array]:
+        described = yield from self.descriptions.read(rows, options)
         return (yield from named(self.descriptions.pages.label, fetch_blobs(described, self.file_size)))
 
     def page_starts(self) -> npt.NDArray[np.int64]:

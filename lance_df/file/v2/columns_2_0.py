@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.loaded_page import LoadedPage
     from lance_df.encodings.plan import IoPlan, Rows
     from lance_df.encodings.variable.ends import EndPositions
+    from lance_df.file.read_options import ReadOptions
     from lance_df.file.v2.page_groups import Part
     from lance_df.file.v2.pages_2_0 import ColumnPages
     from lance_df.storage import ByteRange
@@ -46,7 +47,7 @@ class Column(Protocol):
     @property
     def num_rows(self) -> int: ...
 
-    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+    def read(self, rows: Rows, options: ReadOptions) -> IoPlan[pa.Array]:
         """Plan to read ``rows``, all of which must exist."""
         ...
 
@@ -79,10 +80,10 @@ class LeafColumn:
     def num_rows(self) -> int:
         return self.pages.num_rows
 
-    def read(self, rows: Rows, form: Form = Form.PLAIN) -> IoPlan[pa.Array]:
+    def read(self, rows: Rows, options: ReadOptions, form: Form = Form.PLAIN) -> IoPlan[pa.Array]:
         """Plan to read ``rows``, possibly in another form; see `Column` of 2.1 files."""
         parts = list(split_rows(rows, self.pages.starts))
-        groups = grouped(parts, self._kind_of)
+        groups = grouped(parts, self._kind_of if options.page_runs else None)
         form = form_of_parts(form, rows, len(parts), len(groups), mapped=self.pages.source.is_memory_mapped)
         arrays = yield from together(
             [self._read_group([parts[part] for part in group], form) for group in groups]
@@ -144,8 +145,8 @@ class StructColumn:
     num_rows: int
     children: Sequence[Column]
 
-    def read(self, rows: Rows) -> IoPlan[pa.Array]:
-        children = yield from together([child.read(rows) for child in self.children])
+    def read(self, rows: Rows, options: ReadOptions) -> IoPlan[pa.Array]:
+        children = yield from together([child.read(rows, options) for child in self.children])
         return struct_array(self.data_type, len(rows), children)
 
     def page_starts(self) -> npt.NDArray[np.int64]:
@@ -167,8 +168,8 @@ class PackedColumn:
     def num_rows(self) -> int:
         return self.stored.num_rows
 
-    def read(self, rows: Rows) -> IoPlan[pa.Array]:
-        packed = yield from self.stored.read(rows)
+    def read(self, rows: Rows, options: ReadOptions) -> IoPlan[pa.Array]:
+        packed = yield from self.stored.read(rows, options)
         return struct_array(self.data_type, len(rows), [packed.field(index) for index in self.indices])
 
     def page_starts(self) -> npt.NDArray[np.int64]:
@@ -192,7 +193,7 @@ class ListColumn:
     def num_rows(self) -> int:
         return self._pages.num_rows
 
-    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+    def read(self, rows: Rows, options: ReadOptions) -> IoPlan[pa.Array]:
         parts = yield from together(
             [
                 named(self._pages.page_label(number), self._read_spans(number, within))
@@ -209,7 +210,7 @@ class ListColumn:
             lengths = np.concatenate([spans.ends for spans in parts]) - starts
             wanted = rows_of_spans(starts, lengths)
             ends = np.concatenate([[0], np.cumsum(lengths)])
-        items = yield from self._items.read(wanted)
+        items = yield from self._items.read(wanted, options)
         return list_array(self._data_type, ends, items, _join_validity(parts))
 
     def page_starts(self) -> npt.NDArray[np.int64]:
@@ -266,8 +267,8 @@ class ListedText:
     def num_rows(self) -> int:
         return self.lists.num_rows
 
-    def read(self, rows: Rows) -> IoPlan[pa.Array]:
-        lists = yield from self.lists.read(rows)
+    def read(self, rows: Rows, options: ReadOptions) -> IoPlan[pa.Array]:
+        lists = yield from self.lists.read(rows, options)
         ends = lists.offsets.to_numpy().astype(np.int64, copy=False)
         valid, _ = lists.buffers()[:2]
         _, data = lists.values.buffers()

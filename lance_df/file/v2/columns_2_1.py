@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.levels.shape import Leaf
     from lance_df.encodings.loaded_page import LoadedPage
     from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.file.read_options import ReadOptions
     from lance_df.file.v2.container import Container
     from lance_df.file.v2.joined_files import JoinedContainer
     from lance_df.file.v2.page_groups import Part
@@ -91,18 +92,19 @@ class Column:
         )
         self.page_bytes = self._info.page_bytes()
 
-    def read(self, leaf: Leaf, rows: Rows, form: Form = Form.PLAIN) -> IoPlan[pa.Array]:
+    def read(self, leaf: Leaf, rows: Rows, options: ReadOptions, form: Form = Form.PLAIN) -> IoPlan[pa.Array]:
         """Plan to read the values of ``rows``, with all ancestors of the leaf.
 
         A leaf without ancestors may be read in another form: as a dictionary if one page has all rows, and as
         views if the rows are a range of a mapped file.
         """
-        if self._is_whole(rows) and leaf.page_rows_per_row == 1 and (run := self._all_pages()) is not None:
+        may_join = options.page_runs and leaf.page_rows_per_row == 1
+        if may_join and self._is_whole(rows) and (run := self._all_pages()) is not None:
             return (yield from self._plan_run(leaf, run, rows, f"{self._label}, all pages"))
         parts = list(split_rows(item_rows(rows, leaf.page_rows_per_row), self.row_starts))
         if not parts:
             return empty_path_array(leaf.stored_type, leaf.ancestors)
-        groups = grouped(parts, self._layout if leaf.page_rows_per_row == 1 else None)
+        groups = grouped(parts, self._layout if may_join else None)
         form = form_of_parts(form, rows, len(parts), len(groups), mapped=self._mapped)
         arrays = yield from together(
             [self._plan([parts[part] for part in group], leaf, form) for group in groups]

@@ -15,6 +15,7 @@ from lance_df.encodings.rows import checked_rows, joined_starts
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.file.footprints import COLUMN_BYTES, OPEN_PAGE_BYTES, PAGE_BYTES, footprint_of
 from lance_df.file.io import named_errors, run_plans
+from lance_df.file.read_options import ALL
 from lance_df.file.v2.blobs_2_0 import DESCRIPTION_TYPE, BlobColumn
 from lance_df.file.v2.columns_2_0 import (
     LeafColumn,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from lance_df.encodings.plan import Rows
+    from lance_df.file.read_options import ReadOptions
     from lance_df.file.v2.columns_2_0 import Column
     from lance_df.file.v2.container import Container
     from lance_df.file.v2.joined_files import JoinedContainer
@@ -86,11 +88,15 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         *,
         keep_dictionaries: bool = False,
         views: Collection[Field] = (),
+        options: ReadOptions = ALL,
     ) -> list[pa.Array]:
         """Return one array for each field. See `FileReader`."""
         rows = checked_rows(rows, self.num_rows)
         columns = self._open(fields)
-        resident = [column.resident if isinstance(column, LeafColumn) else None for column in columns]
+        resident = [
+            column.resident if options.resident_columns and isinstance(column, LeafColumn) else None
+            for column in columns
+        ]
         forms = forms_of(fields, keep_dictionaries=keep_dictionaries, views=views)
         arrays = read_resident(resident, rows, forms)
         planned = [index for index, array in enumerate(arrays) if array is None]
@@ -101,7 +107,9 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         if not source.is_memory_mapped:
             source = read_ahead(source, chain.from_iterable(leaf.ahead(rows) for leaf in leaves.values()))
         plans = [
-            leaves[index].read(rows, forms[index]) if index in leaves else columns[index].read(rows)
+            leaves[index].read(rows, options, forms[index])
+            if index in leaves
+            else columns[index].read(rows, options)
             for index in planned
         ]
         for index, array in zip(planned, run_plans(source, plans), strict=True):

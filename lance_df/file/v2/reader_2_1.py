@@ -17,6 +17,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.file.blobs.reader import fetch_blobs
 from lance_df.file.footprints import COLUMN_BYTES, PAGE_BYTES, footprint_of
 from lance_df.file.io import named, named_errors, run_plans
+from lance_df.file.read_options import ALL
 from lance_df.file.v2.columns_2_1 import Column
 from lance_df.file.v2.read_ahead import read_ahead
 from lance_df.file.v2.resident_column import forms_of, read_resident
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from lance_df.encodings.levels.shape import Shape
     from lance_df.encodings.plan import Rows
+    from lance_df.file.read_options import ReadOptions
     from lance_df.file.v2.container import Container
     from lance_df.file.v2.joined_files import JoinedContainer
     from lance_df.file.v2.resident_column import ResidentColumn
@@ -80,16 +82,18 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         *,
         keep_dictionaries: bool = False,
         views: Collection[Field] = (),
+        options: ReadOptions = ALL,
     ) -> list[pa.Array]:
         """Return one array for each field. See `FileReader.read`."""
         self._check_rows(rows)
         forms = forms_of(fields, keep_dictionaries=keep_dictionaries, views=views)
-        arrays = read_resident(self._resident_columns(fields), rows, forms)
+        columns = self._resident_columns(fields) if options.resident_columns else [None] * len(fields)
+        arrays = read_resident(columns, rows, forms)
         planned = [index for index, array in enumerate(arrays) if array is None]
         if not planned:
             return arrays
         rest = self._read_planned(
-            [fields[index] for index in planned], rows, [forms[index] for index in planned]
+            [fields[index] for index in planned], rows, [forms[index] for index in planned], options
         )
         for index, array in zip(planned, rest, strict=True):
             arrays[index] = array
@@ -112,7 +116,9 @@ class V2_1FileReader:  # noqa: N801 - the version's name
                 self._resident[field] = column.resident if column is not None and is_plain else None
         return [self._resident[field] for field in fields]
 
-    def _read_planned(self, fields: Sequence[Field], rows: Rows, forms: Sequence[Form]) -> list[pa.Array]:
+    def _read_planned(
+        self, fields: Sequence[Field], rows: Rows, forms: Sequence[Form], options: ReadOptions
+    ) -> list[pa.Array]:
         shapes = [self._shape(field) for field in fields]
         needed = [
             (leaf, form if leaf is shape else Form.PLAIN)
@@ -130,7 +136,8 @@ class V2_1FileReader:  # noqa: N801 - the version's name
             source = read_ahead(
                 source, chain.from_iterable(column.ahead(leaf, rows) for leaf, _, column in stored)
             )
-        parts = iter(run_plans(source, [column.read(leaf, rows, form) for leaf, form, column in stored]))
+        plans = [column.read(leaf, rows, options, form) for leaf, form, column in stored]
+        parts = iter(run_plans(source, plans))
         paths = [None if leaf.is_empty_struct else next(parts) for leaf, _ in needed]
         arrays, position = [], 0
         for field, shape in zip(fields, shapes, strict=True):

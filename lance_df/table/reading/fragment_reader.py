@@ -19,6 +19,7 @@ from lance_df.encodings.arrays import null_array
 from lance_df.encodings.rows import as_positions, joined_starts
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.io import named_errors
+from lance_df.file.read_options import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from lance_df.encodings.plan import Rows
     from lance_df.file.legacy.statistics import LegacyStatistics
+    from lance_df.file.read_options import ReadOptions
     from lance_df.file.reader import FileReader
     from lance_df.file.v2.resident_column import ResidentColumn
     from lance_df.format.fragments import DataFile, Fragment
@@ -68,6 +70,7 @@ class FragmentReader:
         sizes = [file.size_bytes for file in fragment.files]
         # 0 if the files are larger, or their size is not recorded
         self._small_bytes = sum(sizes) if sizes and min(sizes) > 0 and sum(sizes) <= _SMALL_BYTES else 0
+        self._is_stored: dict[Field, bool] = {}
         self._parts: dict[Field, _Parts] = {}
         self._files: dict[tuple[Field, ...], int | None] = {}
         self._readers: dict[int, FileReader] = {}
@@ -83,6 +86,7 @@ class FragmentReader:
         *,
         keep_dictionaries: bool = False,
         views: Collection[Field] = (),
+        options: ReadOptions = ALL,
     ) -> list[pa.Array]:
         """Return one array of Arrow storage type for each field, with a value for each of ``rows``.
 
@@ -96,6 +100,8 @@ class FragmentReader:
             Whether columns that are stored as dictionaries may be returned as such; see `FileReader.read`.
         views
             Those of ``fields`` whose strings may be returned as string views.
+        options
+            The fast paths that may be used.
 
         Raises
         ------
@@ -104,10 +110,12 @@ class FragmentReader:
         """
         number = self._file_of(tuple(fields))
         if number is None:
-            merged = self._read_spread(fields, rows, keep_dictionaries=keep_dictionaries)
+            merged = self._read_spread(fields, rows, options, keep_dictionaries=keep_dictionaries)
         else:
             reader = self.open(number)
-            merged = reader.read(fields, rows, keep_dictionaries=keep_dictionaries, views=views)
+            merged = reader.read(
+                fields, rows, keep_dictionaries=keep_dictionaries, views=views, options=options
+            )
         for field, array in zip(fields, merged, strict=True):
             if not field.nullable and array.null_count:
                 self.check_nulls(field, array, rows)
@@ -143,7 +151,9 @@ class FragmentReader:
             self.footprint.add(_COLUMNS_BYTES + _FIELD_BYTES * len(fields))
         return self._files[fields]
 
-    def _read_spread(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool) -> list[pa.Array]:
+    def _read_spread(
+        self, fields: Sequence[Field], rows: Rows, options: ReadOptions, *, keep_dictionaries: bool
+    ) -> list[pa.Array]:
         """Read fields that are in different files, or whose parts are."""
         wanted: dict[int, list[Field]] = {}
         for field in fields:
@@ -151,7 +161,8 @@ class FragmentReader:
                 wanted.setdefault(number, []).append(part)
         read: dict[tuple[int, Field], pa.Array] = {}
         for number, parts in wanted.items():
-            arrays = self.open(number).read(parts, rows, keep_dictionaries=keep_dictionaries)
+            reader = self.open(number)
+            arrays = reader.read(parts, rows, keep_dictionaries=keep_dictionaries, options=options)
             read.update(zip(((number, part) for part in parts), arrays, strict=True))
         return [
             _merge(
@@ -178,8 +189,9 @@ class FragmentReader:
     def parts(self, field: Field) -> _Parts:
         """Return the number of each data file with a part of the field, and that part.
 
-        If a file holds other fields of a struct than the requested ones, the cheapest of them is such a part:
-        it says which structs are NULL.
+        If files hold nothing of a requested struct but others of its fields, the cheapest of these is such a
+        part. Only it says which structs are NULL; its values are dropped. The fields of a struct without data
+        are NULL in either case, so whoever needs only these asks :meth:`is_stored` first.
         """
         parts = self._parts.get(field)
         if parts is None:
@@ -190,6 +202,14 @@ class FragmentReader:
             self._parts[field] = parts
             self.footprint.add(_COLUMNS_BYTES)
         return parts
+
+    def is_stored(self, field: Field) -> bool:
+        """Return whether a data file holds a part of the field; if not, its leaves are NULL in all rows."""
+        is_stored = self._is_stored.get(field)
+        if is_stored is None:
+            is_stored = self._is_stored[field] = bool(self._stored(field))
+            self.footprint.add(_FIELD_BYTES)
+        return is_stored
 
     def _stored(self, field: Field) -> _Parts:
         cut = ((number, _cut(field, self._owns(number))) for number in range(len(self._held)))

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from lance_df.cache import Entries, TableCache
     from lance_df.encodings.plan import Rows
+    from lance_df.file.read_options import ReadOptions
     from lance_df.format.schema import Field
 
-    _Key: TypeAlias = tuple[str, tuple[Field, ...]]
+    _Key: TypeAlias = tuple[str, tuple[Field, ...], ReadOptions]
 
 _MAX_ROWS = 4096
 _MAX_BYTES_AT_ONCE = 64 * 1024
@@ -35,16 +36,22 @@ class SmallColumns:
         self._arrays: Entries[list[pa.Array]] = cache.entries(CacheKind.SMALL_COLUMNS)
 
     def read(
-        self, reader: FragmentReader, fields: Sequence[Field], rows: Rows, *, views: Collection[Field] = ()
+        self,
+        reader: FragmentReader,
+        fields: Sequence[Field],
+        rows: Rows,
+        options: ReadOptions,
+        *,
+        views: Collection[Field] = (),
     ) -> list[pa.Array]:
         """Return the reader's result; columns may be dictionaries, see `FragmentReader.read`."""
         is_whole = is_cached(reader) and isinstance(rows, RowRange) and len(rows) == reader.num_rows
-        key = _key(reader, tuple(fields)) if is_whole else None
+        key = _key(reader, tuple(fields), options) if is_whole else None
         if key is None:
-            return reader.read(fields, rows, keep_dictionaries=True, views=views)
+            return reader.read(fields, rows, keep_dictionaries=True, views=views, options=options)
         if (cached := self._arrays.find(key)) is not None:
             return cached
-        arrays = reader.read(fields, rows, keep_dictionaries=True)
+        arrays = reader.read(fields, rows, keep_dictionaries=True, options=options)
         num_bytes = sum(array.nbytes + _ARRAY_BYTES for array in arrays)
         # deleted rows may be null in columns that are not nullable; which rows are deleted differs by version
         is_sure = all(
@@ -60,11 +67,11 @@ def is_cached(reader: FragmentReader) -> bool:
     return reader.num_rows <= _MAX_ROWS
 
 
-def _key(reader: FragmentReader, fields: tuple[Field, ...]) -> _Key | None:
+def _key(reader: FragmentReader, fields: tuple[Field, ...], options: ReadOptions) -> _Key | None:
     """Return a key of the columns; None if they are not in one file."""
     if type(reader) is not FragmentReader:  # a reader of several files as one
         return None
     numbers = {tuple(number for number, _ in reader.parts(field)) for field in fields}
     if len(numbers) != 1 or len(number := numbers.pop()) != 1:
         return None
-    return reader.open(number[0]).path, fields
+    return reader.open(number[0]).path, fields, options

@@ -279,7 +279,9 @@ def _read_group(
 ) -> pa.RecordBatch:
     reader = table.fragment_reader(position)
     stored = [column for column in columns if isinstance(column, StoredColumn)]
-    arrays = dict(zip(stored, reader.read([column.field for column in stored], rows), strict=True))
+    read = [column for column in stored if column.is_read_from(reader)]
+    arrays = dict(zip(read, reader.read([column.field for column in read], rows), strict=True))
+    arrays |= {column: column.nulls(len(rows)) for column in stored if column not in arrays}
     values = [
         conform(values_of(table, reader.fragment, column, arrays[column]), column.output.type, reader.name)
         if isinstance(column, StoredColumn)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.cache import PROCESS, CacheKind, Entries
+from lance_df.encodings.arrays import null_array
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.blobs import blob_description
 from lance_df.format.column_path import parse_path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Field, Schema
     from lance_df.scan.aggregate import PartialAggregator
     from lance_df.scan.request import ScanRequest
+    from lance_df.table.reading.fragment_reader import FragmentReader
 
     Fields: TypeAlias = tuple[Field, ...]
 
@@ -52,6 +54,17 @@ class StoredColumn:
     def extract(self, array: pa.Array) -> pa.Array:
         """Return the values at the path, given those of ``field``; a NULL struct has NULL fields."""
         return array if len(self.path) == 1 else pc.struct_field(array, list(self.path[1:]))
+
+    def is_read_from(self, reader: FragmentReader) -> bool:
+        """Return whether the values depend on stored bytes; if not, `nulls` may replace those of ``field``.
+
+        A field of a struct is NULL where the struct is NULL, so if it has no data, nobody needs the struct.
+        """
+        return len(self.path) == 1 or reader.is_stored(self.field)
+
+    def nulls(self, num_rows: int) -> pa.Array:
+        """Return NULLs in place of the values of ``field``."""
+        return null_array(self.field.arrow_type(), num_rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,8 @@ def make_report(scan: Scan, positions: npt.NDArray[np.intp], selected: npt.NDArr
     for position, alive in zip(positions.tolist(), is_selected.tolist(), strict=True):
         reader = FragmentReader(scan.table, scan.table.fragments[position])
         rows = scan.pruning.rows(reader) if alive else None
-        _count(tally, reader, fields, rows, is_selected=alive and (rows is None or len(rows) > 0))
+        is_read = alive and (rows is None or len(rows) > 0)
+        _count(tally, reader, scan.fields_of(reader), rows, is_selected=is_read)
     return TableReport(
         table=scan.table.uri,
         version=scan.table.version,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lance_df.encodings.plan import Rows
+    from lance_df.format.schema import Field
     from lance_df.scan.aggregate import PartialAggregator
     from lance_df.table.reading.fragment_reader import FragmentReader
     from lance_df.table.reading.selection import RowRanges
@@ -181,7 +182,7 @@ class RowSlice:
         return windows(
             start,
             stop,
-            self._reader.page_starts(scan.fields),
+            self._reader.page_starts(self._fields),
             max_rows=self._max_window_rows,
             first_rows=None if scan.limit is None else max(scan.limit, least),
             selected=selected,
@@ -193,9 +194,14 @@ class RowSlice:
         return _PREFETCHED_WINDOWS if self._scan.options.prefetched_windows and not is_local else 0
 
     @cached_property
+    def _fields(self) -> Sequence[Field]:
+        """The stored fields that are read."""
+        return self._scan.fields_of(self._reader)
+
+    @cached_property
     def _max_window_rows(self) -> int:
         scan = self._scan
-        width = max(self._reader.bytes_per_row(scan.fields), scan.row_bytes)
+        width = max(self._reader.bytes_per_row(self._fields), scan.row_bytes)
         return window_rows(width, wanted=scan.rows_at_once, is_local=scan.table.location.is_local)
 
     @cached_property

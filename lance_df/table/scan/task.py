@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Field
     from lance_df.scan.aggregate import PartialAggregator
     from lance_df.scan.options import ScanOptions
+    from lance_df.table.reading.fragment_reader import FragmentReader
     from lance_df.table.reading.observed_bounds import RuledOut
     from lance_df.table.scan.columns import Column
     from lance_df.table.scan.extremes import ExtremesScan
@@ -94,8 +95,23 @@ class Scan:
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The stored fields to read, each once."""
-        stored = (*self.filter_columns, *self.columns)
-        return tuple(dict.fromkeys(column.field for column in stored if isinstance(column, StoredColumn)))
+        return tuple(dict.fromkeys(column.field for column in self._stored_columns))
+
+    def fields_of(self, reader: FragmentReader) -> tuple[Field, ...]:
+        """Return those of the fields that are read of one fragment."""
+        if not self._has_fields_of_structs:
+            return self.fields
+        read = (column for column in self._stored_columns if column.is_read_from(reader))
+        return tuple(dict.fromkeys(column.field for column in read))
+
+    @cached_property
+    def _has_fields_of_structs(self) -> bool:
+        return any(len(column.path) > 1 for column in self._stored_columns)
+
+    @cached_property
+    def _stored_columns(self) -> tuple[StoredColumn, ...]:
+        columns = (*self.filter_columns, *self.columns)
+        return tuple(column for column in columns if isinstance(column, StoredColumn))
 
     @cached_property
     def row_bytes(self) -> float:

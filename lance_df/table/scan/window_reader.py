@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lance_df.encodings.loaded_page import Form
 from lance_df.encodings.plan import RowRange
+from lance_df.file.read_options import ReadOptions
 from lance_df.table.blobs.columns import values_of
 from lance_df.table.reading.small_columns import is_cached
 from lance_df.table.scan.columns import StoredColumn
@@ -36,7 +37,8 @@ class WindowReader:
     system_values
         Returns a system column by name.
     options
-        Whether columns in memory are decoded in place, and columns of small fragments are cached.
+        Whether columns in memory are decoded in place, small pages are decoded together, and columns of
+        small fragments are cached.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class WindowReader:
         self._forms = forms
         self._system_values = system_values
         self._caches_columns = options.small_columns and is_cached(reader)
+        self._options = ReadOptions(options.resident_columns, options.page_runs)
         self._resident = [
             _resident_column(reader, column)
             if options.resident_columns and not self._caches_columns
@@ -63,6 +66,11 @@ class WindowReader:
         self._readers = [
             None if resident is None else resident.reader(form)
             for resident, form in zip(self._resident, forms, strict=True)
+        ]
+        self._without_data = [
+            index
+            for index, column in enumerate(columns)
+            if isinstance(column, StoredColumn) and not column.is_read_from(reader)
         ]
         self._never_null = [
             (index, column.field)
@@ -94,24 +102,31 @@ class WindowReader:
         ]
 
     def _read_generally(self, indices: Sequence[int], rows: Rows) -> list[pa.Array]:
-        columns = [self._columns[index] for index in indices]
-        stored = [column for column in columns if isinstance(column, StoredColumn)]
         viewed = [
             column.field
             for column, form in zip(self._columns, self._forms, strict=True)
             if Form.VIEWS in form and isinstance(column, StoredColumn) and isinstance(rows, RowRange)
         ]
-        fields = [column.field for column in stored]
+        columns = [(self._columns[index], index not in self._without_data) for index in indices]
+        fields = [column.field for column, is_read in columns if isinstance(column, StoredColumn) and is_read]
         if self._caches_columns:
-            arrays = self._table.shared.small_columns.read(self._reader, fields, rows, views=viewed)
+            small_columns = self._table.shared.small_columns
+            arrays = small_columns.read(self._reader, fields, rows, self._options, views=viewed)
         else:
-            arrays = self._reader.read(fields, rows, keep_dictionaries=True, views=viewed)
+            arrays = self._reader.read(
+                fields, rows, keep_dictionaries=True, views=viewed, options=self._options
+            )
         values = iter(arrays)
         return [
-            values_of(self._table, self._reader.fragment, column, next(values))
+            values_of(
+                self._table,
+                self._reader.fragment,
+                column,
+                next(values) if is_read else column.nulls(len(rows)),
+            )
             if isinstance(column, StoredColumn)
             else self._system_values(column.name, rows)
-            for column in columns
+            for column, is_read in columns
         ]
 
 
