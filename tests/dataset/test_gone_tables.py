@@ -19,6 +19,7 @@ from lance_df import (
     LanceDataset,
     LanceOperation,
     SQLiteManifestStore,
+    VersionNotFoundError,
 )
 from lance_df.fragment import write_fragments
 from lance_df.table.metadata.external_store import StoredManifest
@@ -221,3 +222,15 @@ def test_writes_through_a_version_that_is_not_the_newest(tmp_path: Path, write: 
         if cleans_up:
             lance_df.dataset(path).cleanup_old_versions(dt.timedelta(0))
         WRITES[write](data)
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"])
+def test_statistics_of_an_index_that_was_cleaned_up(tmp_path: Path, kind: str) -> None:
+    data = lance_df.write_dataset(ROWS, tmp_path / "t.lance")
+    data.create_scalar_index("a", kind)
+    old = lance_df.dataset(data.uri)
+    data.create_scalar_index("a", kind, replace=True)
+    data.cleanup_old_versions(older_than=dt.timedelta(0))
+    for statistics in (old.index_statistics, old.stats.index_stats):
+        with pytest.raises(VersionNotFoundError, match="version 2 was cleaned up; open the table again"):
+            statistics("a_idx")

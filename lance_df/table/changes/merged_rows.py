@@ -77,6 +77,7 @@ def rows_merged(table: Table, columns: list[str], rows: MergedRows) -> Iterator[
         The columns that are updated.
     """
     moved = MovedRows(table, columns)
+    assigned = {node.id for name in columns for node in table.schema.field(name).walk()}
     updated = moved.rows(batch for _, batch in rows.updated)
     with rows_written(table, table.schema, chain(updated, rows.new_rows(table.schema))) as fragments:
         removed = moved.left.union(RowSet.of(addresses for _, addresses in rows.deleted))
@@ -86,7 +87,7 @@ def rows_merged(table: Table, columns: list[str], rows: MergedRows) -> Iterator[
                 removal.removed_fragment_ids,
                 removal.updated_fragments,
                 new,
-                fields_for_preserving_frag_bitmap=tuple(sorted(table.schema.by_id())),
+                fields_for_preserving_frag_bitmap=tuple(sorted(assigned)),
                 inserted_keys=_ANY_KEYS if rows.inserted.num_rows else None,
             )
             num_new = len(moved.left) + rows.inserted.num_rows

@@ -9,7 +9,7 @@ from lance_df.format.fragment_list import FragmentList
 from lance_df.format.operations import UpdateMode
 from lance_df.format.roaring import read_roaring
 from lance_df.table.commit import lineage
-from lance_df.table.commit.index_upkeep import on_fields_of, without_coverage
+from lance_df.table.commit.index_upkeep import on_fields_of, with_moved_rows, without_coverage
 from lance_df.table.commit.numbering import (
     allocated_field_id,
     check_same_rows,
@@ -85,9 +85,15 @@ def apply_update(state: TableState, operation: Update) -> TableState:
         }
     new = numbered(manifest, operation.new_fragments)
     next_row_id = manifest.next_row_id
+    indices = without_coverage(state.indices, fields=operation.fields_modified, fragment_ids=changed)
     if state.has_stable_row_ids:
         touched = [*changed, *operation.removed_fragment_ids]
         sources = [existing(manifest, fragment_id) for fragment_id in touched]
+        assigned = operation.fields_for_preserving_frag_bitmap
+        # an operation that names no fields may have assigned any of them
+        if operation.mode is UpdateMode.REWRITE_ROWS and assigned:
+            moved = [fragment.id for fragment in new if lineage.has_all_row_ids(fragment)]
+            indices = with_moved_rows(indices, manifest.schema, fields=assigned, sources=touched, moved=moved)
         new, next_row_id = lineage.upserted(
             new, sources=sources, next_row_id=next_row_id, version=state.next_version
         )
@@ -96,7 +102,6 @@ def apply_update(state: TableState, operation: Update) -> TableState:
     fragments = manifest.fragments.edited(
         replaced=changed, removed=_known(manifest, operation.removed_fragment_ids), added=new
     )
-    indices = without_coverage(state.indices, fields=operation.fields_modified, fragment_ids=changed)
     return state.followed_by(
         dataclasses.replace(
             with_mixed_versions(manifest, [*changed.values(), *new]),

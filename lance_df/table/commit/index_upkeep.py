@@ -14,18 +14,16 @@ from pyroaring import BitMap
 
 from lance_df.errors import InvalidInputError
 from lance_df.format.fragment_reuse import SYSTEM_PREFIX, covering, moved
+from lance_df.format.index_kinds import holds_row_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lance_df.format.fragment_list import FragmentList
     from lance_df.format.fragments import Fragment
     from lance_df.format.manifest import IndexMetadata
     from lance_df.format.operations import Rewrite, RewriteGroup, RewrittenIndex
     from lance_df.format.schema import Schema
-
-# in tables with stable row ids, these hold row ids rather than addresses if their version is 0
-_BY_ROW_ID = frozenset({"btreeindexdetails", "bitmapindexdetails"})
 
 
 def on_fields_of(indices: Iterable[IndexMetadata], schema: Schema) -> tuple[IndexMetadata, ...]:
@@ -41,6 +39,43 @@ def without_coverage(
     changed, gone = set(fields), BitMap(fragment_ids)
     return tuple(
         index if changed.isdisjoint(index.fields) else covering(index, lambda covered: covered - gone)
+        for index in indices
+    )
+
+
+def with_moved_rows(
+    indices: Iterable[IndexMetadata],
+    schema: Schema,
+    *,
+    fields: Iterable[int],
+    sources: Iterable[int],
+    moved: Iterable[int],
+) -> tuple[IndexMetadata, ...]:
+    """Add fragments of moved rows to the coverage of indices that hold row ids, as pylance does.
+
+    Parameters
+    ----------
+    fields
+        The fields that got new values: indices on these, or on fields above or below them, stay unchanged.
+    sources
+        The fragments that the rows were in; an index must cover all of them.
+    moved
+        New fragments; all rows have the row ids that they had before.
+    """
+    before, after = BitMap(sources), BitMap(moved)
+    if not after:
+        return tuple(indices)
+    parts = _parts(schema)
+    changed = _with_parts(fields, parts)
+
+    def extended(covered: BitMap) -> BitMap:
+        return covered | after if before <= covered else covered
+
+    return tuple(
+        covering(index, extended)
+        if holds_row_ids(index.kind, index.index_version)
+        and changed.isdisjoint(_with_parts((*index.fields, *index.covering_fields), parts))
+        else index
         for index in indices
     )
 
@@ -69,12 +104,21 @@ def of_same_values(
     if not any(index.fields for index in entries):
         return tuple(entries)
     moved = _moved_columns(old, new)
-    below = {field.id: {each.id for each in field.walk()} for field in schema.walk()}
+    parts = _parts(schema)
     for position, index in enumerate(entries):
-        ids = set[int]().union(*(below[field_id] for field_id in index.fields if field_id in below))
+        ids = _with_parts(index.fields, parts)
         gone = [fragment_id for fragment_id, fields in moved.items() if not ids.isdisjoint(fields)]
         (entries[position],) = without_coverage([index], fields=index.fields, fragment_ids=gone)
     return tuple(entries)
+
+
+def _parts(schema: Schema) -> dict[int, set[int]]:
+    """Return, by field id, the ids of the field itself and of all fields below it."""
+    return {field.id: {each.id for each in field.walk()} for field in schema.walk()}
+
+
+def _with_parts(fields: Iterable[int], parts: Mapping[int, set[int]]) -> set[int]:
+    return set[int]().union(*(parts.get(field_id, ()) for field_id in fields))
 
 
 def _moved_columns(old: FragmentList, new: FragmentList) -> dict[int, set[int]]:
@@ -153,7 +197,7 @@ def _rewritten(
     if not stable:
         # it holds addresses in fragments that are gone, which no reader asks for
         return index
-    keep = index.kind in _BY_ROW_ID and not index.index_version
+    keep = holds_row_ids(index.kind, index.index_version)
     return covering(index, lambda covered: _moved(covered, groups, keep=keep))
 
 

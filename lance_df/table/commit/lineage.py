@@ -78,7 +78,7 @@ def upserted(
     origins = _CreationVersions(sources)
     added = []
     for fragment in fragments:
-        given = _given_ids(fragment)
+        given = _given_ids(fragment).to_numpy()
         missing = fragment.physical_rows - len(given)
         fresh = row_id_range(next_row_id, _stop(next_row_id, missing)).to_numpy()
         ids = np.concatenate([given, fresh])
@@ -147,6 +147,11 @@ def without_lineage(fragment: Fragment) -> Fragment:
     return dataclasses.replace(fragment, row_ids=None, created_at=None, last_updated_at=None)
 
 
+def has_all_row_ids(new: Fragment) -> bool:
+    """Whether each row of a new fragment has the row id that it had in another fragment."""
+    return len(_given_ids(new)) == new.physical_rows
+
+
 def row_ids_in(fragment: Fragment) -> RunSequence:
     """Return the row ids of all physical rows of a fragment.
 
@@ -206,13 +211,13 @@ def _stop(next_row_id: int, num_rows: int) -> int:
     return stop
 
 
-def _given_ids(fragment: Fragment) -> npt.NDArray[np.uint64]:
+def _given_ids(fragment: Fragment) -> RunSequence:
     if fragment.row_ids is None:
-        return np.empty(0, np.uint64)
+        return row_id_range(0, 0)
     ids = parse_row_ids(_inline(fragment.row_ids), num_rows=None, source=_name(fragment))
     if len(ids) > fragment.physical_rows:
         raise InvalidInputError(f"a new fragment has {fragment.physical_rows} rows, but {len(ids)} row ids")
-    return ids.to_numpy()
+    return ids
 
 
 def _versions(sequence: SequenceRef, num_rows: int) -> npt.NDArray[np.uint64]:

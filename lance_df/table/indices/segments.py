@@ -14,6 +14,7 @@ from lance_df.cache import CacheKind
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.expr.literals import storage_type
 from lance_df.expr.nodes import Predicate
+from lance_df.format.index_kinds import holds_row_ids
 from lance_df.records import dataclass
 from lance_df.table.indices.answer import Answer, FragmentIds, ScalarIndex
 from lance_df.table.indices.bitmap import Bitmap
@@ -40,7 +41,6 @@ _OPENERS: dict[str, Callable[[IndexFolder], ScalarIndex]] = {
     "zonemapindexdetails": lambda folder: ZoneMap(folder.open("zonemap.lance")),
     "bloomfilterindexdetails": lambda folder: BloomFilter(folder.open("bloomfilter.lance")),
 }
-_NAMES_ROWS = ("btreeindexdetails", "bitmapindexdetails")
 # entries without details are of old releases that had no other kinds of scalar index
 _FILES_OF_OLD_KINDS = {
     "page_lookup.lance": "btreeindexdetails",
@@ -128,9 +128,7 @@ def segments_by_index(table: Table, field: Field, fragment_ids: FragmentIds) -> 
                 kind=kind,
                 location=location,
                 fragment_ids=np.asarray(covered.to_array(), dtype=np.int64),
-                holds_row_ids=table.uses_stable_row_ids
-                and kind in _NAMES_ROWS
-                and (entry.index_version or 0) < 1,
+                holds_row_ids=table.uses_stable_row_ids and holds_row_ids(kind, entry.index_version),
                 opened=opened,
             )
             segments.setdefault(entry.name, []).append(segment)

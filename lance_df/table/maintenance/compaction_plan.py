@@ -15,9 +15,12 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_df.records import dataclass
+from lance_df.table.maintenance.scalar_index import can_build
 from lance_df.table.metadata.row_counts import live_rows, physical_rows
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     import numpy.typing as npt
 
     from lance_df.table.maintenance.compaction_options import CompactionOptions
@@ -68,14 +71,18 @@ def _facts(table: Table, options: CompactionOptions) -> _Facts:
 
 
 def _coverage(table: Table) -> npt.NDArray[np.int64]:
-    """Return numbers that are equal for fragments covered by the same indices, in whichever segments."""
+    """Return numbers that are equal for fragments covered by the same indices.
+
+    They may be in different segments if this package merges these; no rows are added to the others.
+    """
     ids = table.fragments.ids
     present = BitMap(ids.tolist())
-    inside: dict[str, npt.NDArray[np.bool_]] = {}
+    inside: dict[str | UUID, npt.NDArray[np.bool_]] = {}
     for index in table.indices:
         if (covered := index.covered_fragments()) is not None:
             is_covered = np.isin(ids, np.asarray((covered & present).to_array(), dtype=np.int64))
-            inside[index.name] = inside.get(index.name, np.zeros(len(ids), np.bool_)) | is_covered
+            key = index.name if can_build(index) else index.uuid
+            inside[key] = inside.get(key, np.zeros(len(ids), np.bool_)) | is_covered
     numbers = np.zeros(len(ids), np.int64)
     for flags in inside.values():
         # renumbered after each index, so that the numbers stay small for any number of indices

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from lance_df.errors import CorruptDataError
 from lance_df.table.maintenance.bitmap_files import num_bitmaps
 from lance_df.table.maintenance.bloom_filter_files import FilterSize, num_zones
 from lance_df.table.maintenance.bloom_filter_index import BLOOM_FILTER
@@ -30,11 +31,17 @@ def segment_statistics(table: Table, segment: IndexMetadata) -> dict[str, Any]:
     ------
     CorruptDataError
         A file is missing or damaged.
+    VersionNotFoundError
+        A file is missing, as the version was cleaned up, or the table dropped.
     UnsupportedFeatureError
         A file has a form that this release does not read.
     """
     statistics = _STATISTICS.get(segment.kind or "")
-    return {} if statistics is None else statistics(segment_folder(table, segment))
+    try:
+        return {} if statistics is None else statistics(segment_folder(table, segment))
+    except CorruptDataError as err:
+        table.check_not_gone(err)
+        raise
 
 
 def _of_btree(folder: IndexFolder) -> dict[str, Any]:
