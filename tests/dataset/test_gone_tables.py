@@ -19,6 +19,7 @@ from lance_df import (
     LanceDataset,
     LanceOperation,
     SQLiteManifestStore,
+    VersionNotFoundError,
 )
 from lance_df.fragment import write_fragments
 from lance_df.table.metadata.external_store import StoredManifest
@@ -221,3 +222,74 @@ def test_writes_through_a_version_that_is_not_the_newest(tmp_path: Path, write: 
         if cleans_up:
             lance_df.dataset(path).cleanup_old_versions(dt.timedelta(0))
         WRITES[write](data)
+
+
+REFS: dict[str, Callable[[LanceDataset], object]] = {
+    "create a tag": lambda data: data.tags.create("u"),
+    "move a tag": lambda data: data.tags.update("t", 1),
+    "delete a tag": lambda data: data.tags.delete("t"),
+    "describe a tag": lambda data: data.tags.replace_metadata("t", {"k": "v"}),
+    "describe a branch": lambda data: data.branches.replace_metadata("b", {"k": "v"}),
+    "delete a branch": lambda data: data.branches.delete("b"),
+    "clean up": lambda data: data.cleanup_old_versions(dt.timedelta(0), error_if_tagged_old_versions=False),
+}
+
+
+def with_refs(path: Path, rows: pa.Table, num_versions: int) -> LanceDataset:
+    data = lance_df.write_dataset(rows, path)
+    data.tags.create("t", 1)
+    data.create_branch("b")
+    for _ in range(num_versions - 1):
+        data.insert(rows)
+    return data
+
+
+def contents(path: Path) -> dict[Path, bytes]:
+    return {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
+
+
+@pytest.mark.parametrize("change", REFS)
+@pytest.mark.parametrize("num_versions", [1, 2, 3])
+def test_names_and_clean_ups_of_a_table_that_was_replaced(
+    tmp_path: Path, change: str, num_versions: int
+) -> None:
+    data = with_refs(tmp_path / "t.lance", ROWS, 2)
+    with_refs(tmp_path / "u.lance", OTHER, num_versions)
+    (tmp_path / "t.lance").rename(tmp_path / "old.lance")
+    (tmp_path / "u.lance").rename(tmp_path / "t.lance")
+    before = contents(tmp_path)
+    with pytest.raises(IncompatibleConflictError, match="created again after version 2 was opened"):
+        REFS[change](data)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("change", REFS)
+def test_names_and_clean_ups_through_a_version_that_is_not_the_newest(tmp_path: Path, change: str) -> None:
+    for cleans_up in (False, True):
+        path = tmp_path / f"{cleans_up}.lance"
+        data = with_refs(path, ROWS, 2)
+        for _ in range(2):
+            lance_df.write_dataset(ROWS, path, mode="append")
+        if cleans_up:
+            newest = lance_df.dataset(path)
+            newest.cleanup_old_versions(dt.timedelta(0), error_if_tagged_old_versions=False)
+            newest.tags.update("t", 4)
+            data.tags.create("v", 4)
+        before = contents(path)
+        if cleans_up and change in ("create a tag", "move a tag"):  # versions that are gone
+            with pytest.raises(VersionNotFoundError):
+                data.tags.create("u")
+            continue
+        REFS[change](data)
+        assert (contents(path) != before) == (change != "clean up")
+
+
+@pytest.mark.parametrize("change", [each for each in REFS if each != "clean up"])
+def test_names_of_a_table_that_was_dropped(tmp_path: Path, change: str) -> None:
+    data = with_refs(tmp_path / "t.lance", ROWS, 1)
+    LanceDataset.drop(data.uri)
+    with pytest.raises(
+        IncompatibleConflictError, match=r"t\.lance: the table was dropped; nothing was written"
+    ):
+        REFS[change](data)
+    assert not (tmp_path / "t.lance").exists()
