@@ -293,3 +293,29 @@ def test_names_of_a_table_that_was_dropped(tmp_path: Path, change: str) -> None:
     ):
         REFS[change](data)
     assert not (tmp_path / "t.lance").exists()
+
+
+CHANGES: dict[str, Callable[[LanceDataset], object]] = {
+    "delete": lambda data: data.delete("a = 1"),
+    "update": lambda data: data.update({"a": "7"}, where="a = 1"),
+    "merge": lambda data: data.merge_insert("a").when_matched_update_all().execute(ROWS),
+    "upsert": lambda data: (
+        data.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(OTHER)
+    ),
+    "compact": lambda data: data.optimize.compact_files(),
+    "index": lambda data: data.create_scalar_index("a", "BITMAP"),
+    "zone map": lambda data: data.create_scalar_index("a", "ZONEMAP"),
+    "add columns": lambda data: data.add_columns({"b": "a"}),
+    "cast": lambda data: data.alter_columns({"path": "a", "data_type": pa.int32()}),
+    "configure": lambda data: data.update_config({"k": "v"}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_of_a_table_that_was_moved_leave_no_folders(tmp_path: Path, change: str) -> None:
+    data = lance_df.write_dataset(pa.table({"a": range(9)}), tmp_path / "t.lance", max_rows_per_file=3)
+    data.to_table()
+    (tmp_path / "t.lance").rename(tmp_path / "moved.lance")
+    with pytest.raises(IncompatibleConflictError):
+        CHANGES[change](data)
+    assert [path.name for path in tmp_path.iterdir()] == ["moved.lance"]
