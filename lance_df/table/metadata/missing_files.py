@@ -205,7 +205,8 @@ def _gone_if_known(version: Table) -> VersionNotFoundError | None:
 def _being_removed(version: Table) -> VersionNotFoundError:
     return VersionNotFoundError(
         f"{version.uri}: version {version.version} is being removed by a clean-up, or a clean-up that "
-        "removes it was interrupted"
+        "removes it was interrupted; use another version, and complete an interrupted clean-up with "
+        "cleanup_old_versions"
     )
 
 
