@@ -406,6 +406,9 @@ class LanceDataset(
     def checkout_version(self, version: VersionRef) -> LanceDataset:
         """Return another version: a number on this branch, a tag, or (branch, version or None).
 
+        It is looked up at the location of the table, as are the lists of versions, tags and branches. If the
+        table was dropped and created again, it is a version of the new table.
+
         Raises
         ------
         VersionNotFoundError

@@ -49,7 +49,11 @@ class BranchInfo(TypedDict):
 
 
 class Tags:
-    """The tags of a table, for all its branches."""
+    """The tags of a table, for all its branches.
+
+    Methods that change tags raise `IncompatibleConflictError` if the open table was dropped, and perhaps
+    created again.
+    """
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -110,7 +114,7 @@ class Tags:
         VersionNotFoundError
             There is no such version.
         """
-        create_tag(self._table.shared, tag, self._resolve(reference))
+        create_tag(self._table, tag, self._resolve(reference))
 
     def update(self, tag: str, reference: VersionRef | None = None) -> None:
         """Move a tag to another version; see `create`.
@@ -120,7 +124,7 @@ class Tags:
         VersionNotFoundError
             There is no such tag, or no such version.
         """
-        move_tag(self._table.shared, tag, self._resolve(reference))
+        move_tag(self._table, tag, self._resolve(reference))
 
     def delete(self, tag: str) -> None:
         """Delete a tag, but not the version that it names.
@@ -130,7 +134,7 @@ class Tags:
         VersionNotFoundError
             There is no such tag.
         """
-        delete_tag(self._table.shared, tag)
+        delete_tag(self._table, tag)
 
     def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
         """Replace the metadata of a tag.
@@ -140,14 +144,18 @@ class Tags:
         VersionNotFoundError
             There is no such tag.
         """
-        replace_tag_metadata(self._table.shared, tag, metadata)
+        replace_tag_metadata(self._table, tag, metadata)
 
     def _resolve(self, reference: VersionRef | None) -> ResolvedRef:
         return resolve_reference(self._table, reference)
 
 
 class Branches:
-    """The branches of a table, except main. Use `LanceDataset.create_branch` to create one."""
+    """The branches of a table, except main. Use `LanceDataset.create_branch` to create one.
+
+    Methods that change branches raise `IncompatibleConflictError` if the open table was dropped, and perhaps
+    created again.
+    """
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -188,7 +196,7 @@ class Branches:
         VersionNotFoundError
             There is no such branch.
         """
-        delete_branch(self._table.shared, branch)
+        delete_branch(self._table, branch)
 
     def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:
         """Replace the metadata of a branch.
@@ -198,7 +206,7 @@ class Branches:
         VersionNotFoundError
             There is no such branch.
         """
-        replace_branch_metadata(self._table.shared, branch, metadata)
+        replace_branch_metadata(self._table, branch, metadata)
 
 
 def resolve_reference(table: Table, reference: VersionRef | None) -> ResolvedRef:

@@ -192,6 +192,8 @@ class Maintenance(DatasetBase):
         ------
         InvalidInputError
             An argument is out of range, or a version has a tag.
+        IncompatibleConflictError
+            The table was dropped, or its branch deleted, and created again. Nothing was removed.
         CorruptDataError
             A manifest cannot be read, so the files that it needs are not known. Nothing was removed.
         StorageError

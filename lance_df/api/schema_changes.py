@@ -23,7 +23,7 @@ from lance_df.table.evolution.join import Lookup
 from lance_df.table.evolution.live_rows import read_keys
 from lance_df.table.evolution.metadata import field_metadata_update, map_update
 from lance_df.table.maintenance.zone_map_casts import with_zone_maps_of_casts
-from lance_df.table.metadata.missing_files import check_same_table
+from lance_df.table.metadata.missing_files import check_same_table, conflict_if_gone
 from lance_df.table.reading.batches import source_closed
 
 if TYPE_CHECKING:
@@ -207,7 +207,8 @@ class SchemaChanges(DatasetBase):
         except IncompatibleConflictError as err:
             if not isinstance(err.__cause__, NotFoundError):
                 raise
-            latest = self._table.latest()
+            with conflict_if_gone(self._table):
+                latest = self._table.latest()
             check_same_table(self._table, latest.manifest_file)
             self._table = latest
             self._commit(operation)

@@ -205,6 +205,12 @@ class NamespaceManifest:
         table = self.table.latest()
         return self if table is self.table else NamespaceManifest(table, self)
 
+    def latest_for_change(self) -> NamespaceManifest:
+        """Return the newest version, for a change of this one; see `check_follows`."""
+        latest = self.latest()
+        latest.check_follows(self)
+        return latest
+
     def check_follows(self, read: NamespaceManifest) -> None:
         """Check that this is a later version of the namespace in ``read``.
 

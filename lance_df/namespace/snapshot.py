@@ -107,6 +107,13 @@ class NamespaceSnapshot:
             return NamespaceSnapshot(self.root, manifest, self.shared, self._joined, self.arrow_schema)
         return self._read(manifest)
 
+    def latest_for_change(self) -> NamespaceSnapshot:
+        """Return the newest version, for a change of this one; see `NamespaceManifest.check_follows`."""
+        latest = self.latest()
+        if latest.shared is not self.shared:  # versions that share a cache are of one history
+            latest.manifest.check_follows(self.manifest)
+        return latest
+
     def checkout(self, version: object) -> NamespaceSnapshot:
         """Return the version with a number.
 

@@ -234,3 +234,100 @@ def test_statistics_of_an_index_that_was_cleaned_up(tmp_path: Path, kind: str) -
     for statistics in (old.index_statistics, old.stats.index_stats):
         with pytest.raises(VersionNotFoundError, match="version 2 was cleaned up; open the table again"):
             statistics("a_idx")
+
+
+REFS: dict[str, Callable[[LanceDataset], object]] = {
+    "create a tag": lambda data: data.tags.create("u"),
+    "move a tag": lambda data: data.tags.update("t", 1),
+    "delete a tag": lambda data: data.tags.delete("t"),
+    "describe a tag": lambda data: data.tags.replace_metadata("t", {"k": "v"}),
+    "describe a branch": lambda data: data.branches.replace_metadata("b", {"k": "v"}),
+    "delete a branch": lambda data: data.branches.delete("b"),
+    "clean up": lambda data: data.cleanup_old_versions(dt.timedelta(0), error_if_tagged_old_versions=False),
+}
+
+
+def with_refs(path: Path, rows: pa.Table, num_versions: int) -> LanceDataset:
+    data = lance_df.write_dataset(rows, path)
+    data.tags.create("t", 1)
+    data.create_branch("b")
+    for _ in range(num_versions - 1):
+        data.insert(rows)
+    return data
+
+
+def contents(path: Path) -> dict[Path, bytes]:
+    return {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
+
+
+@pytest.mark.parametrize("change", REFS)
+@pytest.mark.parametrize("num_versions", [1, 2, 3])
+def test_names_and_clean_ups_of_a_table_that_was_replaced(
+    tmp_path: Path, change: str, num_versions: int
+) -> None:
+    data = with_refs(tmp_path / "t.lance", ROWS, 2)
+    with_refs(tmp_path / "u.lance", OTHER, num_versions)
+    (tmp_path / "t.lance").rename(tmp_path / "old.lance")
+    (tmp_path / "u.lance").rename(tmp_path / "t.lance")
+    before = contents(tmp_path)
+    with pytest.raises(IncompatibleConflictError, match="created again after version 2 was opened"):
+        REFS[change](data)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("change", REFS)
+def test_names_and_clean_ups_through_a_version_that_is_not_the_newest(tmp_path: Path, change: str) -> None:
+    for cleans_up in (False, True):
+        path = tmp_path / f"{cleans_up}.lance"
+        data = with_refs(path, ROWS, 2)
+        for _ in range(2):
+            lance_df.write_dataset(ROWS, path, mode="append")
+        if cleans_up:
+            newest = lance_df.dataset(path)
+            newest.cleanup_old_versions(dt.timedelta(0), error_if_tagged_old_versions=False)
+            newest.tags.update("t", 4)
+            data.tags.create("v", 4)
+        before = contents(path)
+        if cleans_up and change in ("create a tag", "move a tag"):  # versions that are gone
+            with pytest.raises(VersionNotFoundError):
+                data.tags.create("u")
+            continue
+        REFS[change](data)
+        assert (contents(path) != before) == (change != "clean up")
+
+
+@pytest.mark.parametrize("change", [each for each in REFS if each != "clean up"])
+def test_names_of_a_table_that_was_dropped(tmp_path: Path, change: str) -> None:
+    data = with_refs(tmp_path / "t.lance", ROWS, 1)
+    LanceDataset.drop(data.uri)
+    with pytest.raises(
+        IncompatibleConflictError, match=r"t\.lance: the table was dropped; nothing was written"
+    ):
+        REFS[change](data)
+    assert not (tmp_path / "t.lance").exists()
+
+
+CHANGES: dict[str, Callable[[LanceDataset], object]] = {
+    "delete": lambda data: data.delete("a = 1"),
+    "update": lambda data: data.update({"a": "7"}, where="a = 1"),
+    "merge": lambda data: data.merge_insert("a").when_matched_update_all().execute(ROWS),
+    "upsert": lambda data: (
+        data.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(OTHER)
+    ),
+    "compact": lambda data: data.optimize.compact_files(),
+    "index": lambda data: data.create_scalar_index("a", "BITMAP"),
+    "zone map": lambda data: data.create_scalar_index("a", "ZONEMAP"),
+    "add columns": lambda data: data.add_columns({"b": "a"}),
+    "cast": lambda data: data.alter_columns({"path": "a", "data_type": pa.int32()}),
+    "configure": lambda data: data.update_config({"k": "v"}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_of_a_table_that_was_moved_leave_no_folders(tmp_path: Path, change: str) -> None:
+    data = lance_df.write_dataset(pa.table({"a": range(9)}), tmp_path / "t.lance", max_rows_per_file=3)
+    data.to_table()
+    (tmp_path / "t.lance").rename(tmp_path / "moved.lance")
+    with pytest.raises(IncompatibleConflictError):
+        CHANGES[change](data)
+    assert [path.name for path in tmp_path.iterdir()] == ["moved.lance"]

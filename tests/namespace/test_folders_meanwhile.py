@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from lance_df.namespace.changes import pending, publish
 from lance_df.table.commit import committer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.engine
@@ -156,6 +158,69 @@ def test_a_namespace_that_is_dropped_under_a_transaction(
     if is_made_anew:
         assert ids(root) == [50]
         assert lance_df.verify(root, deep=True).ok
+
+
+CHANGES: dict[str, Callable[[lance_df.PartitionedNamespace], object]] = {
+    "append": lambda namespace: namespace.append(rows([10], 0)),
+    "delete": lambda namespace: namespace.delete("id >= 0"),
+    "update": lambda namespace: namespace.update({"id": "7"}),
+    "upsert": lambda namespace: namespace.upsert(rows([10], 0), on="id"),
+    "overwrite_partitions": lambda namespace: namespace.overwrite_partitions(rows([10], 0)),
+    "compact": lambda namespace: namespace.compact(),
+    "add_columns": lambda namespace: namespace.add_columns({"b": "id"}),
+    "drop_columns": lambda namespace: namespace.drop_columns(["id"]),
+    "update_partition_spec": lambda namespace: namespace.update_partition_spec(["id"]),
+    "repartition": lambda namespace: namespace.repartition(),
+    "cleanup_old_versions": lambda namespace: namespace.cleanup_old_versions(dt.timedelta(0)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("num_appends", [1, 2, 3])
+def test_changes_of_a_namespace_that_was_replaced(tmp_path: Path, change: str, num_appends: int) -> None:
+    """The other namespace has fewer, as many, or more versions."""
+
+    def create(name: str, appends: int) -> lance_df.PartitionedNamespace:
+        namespace = lance_df.PartitionedNamespace.create(str(tmp_path / name), SCHEMA, ["p"])
+        for number in range(appends):
+            namespace.append(rows([number], 0))
+        return namespace
+
+    namespace = create("n", 2)
+    create("other", num_appends)
+    (tmp_path / "n").rename(tmp_path / "old")
+    (tmp_path / "other").rename(tmp_path / "n")
+    files = sorted(tmp_path.rglob("*"))
+    with pytest.raises(IncompatibleConflictError, match="dropped and created again"):
+        CHANGES[change](namespace)
+    assert sorted(tmp_path.rglob("*")) == files
+    assert ids(str(tmp_path / "n")) == [*range(num_appends)]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_through_a_version_that_was_cleaned_up(tmp_path: Path, change: str) -> None:
+    root = str(tmp_path / "n")
+    namespace = lance_df.PartitionedNamespace.create(root, SCHEMA, ["p"])
+    namespace.append(rows([1], 0))
+    other = lance_df.PartitionedNamespace.open(root)
+    other.append(rows([2], 0))
+    other.cleanup_old_versions(dt.timedelta(0))
+    CHANGES[change](namespace)
+    assert lance_df.verify(root, deep=True).ok
+
+
+def test_statements_on_a_namespace_that_was_replaced(tmp_path: Path) -> None:
+    """A session finds namespaces by their names, so a statement changes the one that is there."""
+    for name, value in (("n", 1), ("other", 50)):
+        lance_df.PartitionedNamespace.create(str(tmp_path / name), SCHEMA, ["p"]).append(rows([value], 0))
+    ctx = lance_df.connect(tmp_path)
+    assert ctx.sql("SELECT id FROM n").to_pylist() == [{"id": 1}]
+    (tmp_path / "n").rename(tmp_path / "old")
+    (tmp_path / "other").rename(tmp_path / "n")
+    assert ctx.sql("SELECT id FROM n").to_pylist() == [{"id": 50}]
+    ctx.sql("UPDATE n SET id = id + 1")
+    assert ids(str(tmp_path / "n")) == [51]
+    assert ids(str(tmp_path / "old")) == [1]
 
 
 def test_two_writers_create_one_namespace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,13 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 import lance_df
-from lance_df.errors import InvalidInputError, StorageError, UnsupportedFeatureError, VersionNotFoundError
+from lance_df.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    StorageError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lance_df.storage import Location
 from lance_df.table.metadata.external_store import StoredManifest
 from lance_df.table.metadata.external_store_sqlite import SQLiteManifestStore
@@ -271,6 +277,24 @@ def test_files_that_are_no_store(tmp_path: Path):
     for path in ("", ":memory:", "a\0b"):
         with pytest.raises(InvalidInputError):
             SQLiteManifestStore(path)
+
+
+@pytest.mark.parametrize(("column", "value"), [("name", b"\xff"), ("version", "two"), ("size", "large")])
+def test_rows_of_other_types(tmp_path: Path, column: str, value: object):
+    path, store = tmp_path / "t.lance", SQLiteManifestStore(tmp_path / "m.db")
+    data = lance_df.write_dataset(pa.table({"a": [1]}), path, external_store=store)
+    data.insert(pa.table({"a": [2]}))
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute(f"UPDATE manifests SET {column} = ? WHERE version = 2", (value,))
+    for use in (
+        lambda: lance_df.dataset(path, external_store=store),
+        lambda: data.insert(pa.table({"a": [3]})),
+        lambda: data.cleanup_old_versions(dt.timedelta(0)),
+    ):
+        with pytest.raises(
+            CorruptDataError, match=r"m\.db: the row of version .* of .*t\.lance has the name"
+        ):
+            use()
 
 
 class FileServer(MemoryFileSystem):

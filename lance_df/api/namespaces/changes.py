@@ -147,6 +147,8 @@ class NamespaceChanges:
     A change is based on the newest version. If other writers publish a version first, the change is rebased
     on top of it: the parts that the other version affects are computed again. The result is the same as if
     the changes had run one after the other.
+
+    If the namespace of the object was dropped and created again, a change raises `IncompatibleConflictError`.
     """
 
     def __init__(self, snapshot: NamespaceSnapshot) -> None:
@@ -174,7 +176,7 @@ class NamespaceChanges:
         CommitStateUnknownError
             It is not known whether the changes were published.
         """
-        snapshot = self._table.latest() if checked_flag(rebase, "rebase") else self._table
+        snapshot = self._table.latest_for_change() if checked_flag(rebase, "rebase") else self._table
         with interrupted_once(), Stages(snapshot) as stages:
             transaction = NamespaceTransaction(stages)
             try:
@@ -340,7 +342,7 @@ class NamespaceChanges:
         ConflictError
             Other writers kept committing first.
         """
-        latest = self._table.latest()
+        latest = self._table.latest_for_change()
         self._table = latest.of(with_new_spec(latest.manifest, partition_by))
 
 

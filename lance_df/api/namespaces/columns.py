@@ -165,7 +165,7 @@ class NamespaceColumns(ColumnMethods):
     _table: NamespaceSnapshot
 
     def _change_columns(self, change: Callable[[NamespaceSnapshot], ColumnChange]) -> None:
-        latest = self._table.latest()
+        latest = self._table.latest_for_change()
         self._table = latest.of(with_changed_columns(latest.root, latest.manifest, change(latest)))
 
 

@@ -61,7 +61,7 @@ class NamespaceUpkeep:
             It is not known whether the compaction was published.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
-        latest = self._table.latest()
+        latest = self._table.latest_for_change()
         change = MembersCompacted(given)
         # before it is its turn to publish: others of this process do not wait for it
         make_in_advance(latest.root, latest.manifest, change)
@@ -99,7 +99,7 @@ class NamespaceUpkeep:
         size = as_integer(step_bytes)
         if size is None or size < 1:
             raise InvalidInputError(f"step_bytes must be a positive integer, got {step_bytes!r}")
-        latest = self._table.latest()
+        latest = self._table.latest_for_change()
         manifest, metrics = repartition(latest.root, latest.manifest, InProcess(), step_bytes=size)
         self._table = latest.of(manifest)
         return metrics
@@ -146,6 +146,8 @@ class NamespaceUpkeep:
         ------
         InvalidInputError
             An argument is out of range, or a version has a tag.
+        IncompatibleConflictError
+            The namespace was dropped and created again. Nothing was removed.
         CorruptDataError
             Something cannot be read, so the files that it needs are not known.
         StorageError

@@ -50,7 +50,7 @@ def merge(target: Target, change: Merge) -> int:
                 yield merged
 
         return commit(target, compute)
-    with interrupted_once(), Stages(namespace.latest()) as stages:
+    with interrupted_once(), Stages(namespace.latest_for_change()) as stages:
         text = plan.text(with_members=True)
         types = {**member_types({}), **plan.types()}
         # a wrong expression is an error even if there are no members

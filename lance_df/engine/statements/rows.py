@@ -99,7 +99,7 @@ def append(target: Target, rows: Counted) -> None:
     """Add rows to a table or a namespace, in one commit."""
     namespace = target.namespace
     if namespace is not None:
-        with interrupted_once(), Stages(namespace.latest()) as stages:
+        with interrupted_once(), Stages(namespace.latest_for_change()) as stages:
             stages.rows.append(rows.schema, rows.reader())
             stages.publish(rebase=True)
         return
@@ -129,7 +129,7 @@ def delete(target: Target, change: Delete | Truncate) -> int:
                 yield deleted
 
         return commit(target, compute)
-    with interrupted_once(), Stages(namespace.latest()) as stages:
+    with interrupted_once(), Stages(namespace.latest_for_change()) as stages:
         numbered = _select(_NUMBERED_ADDRESSES, alias, {}, None, where)
         condition = target.query_of_members(numbered, ()).condition()
 
@@ -159,7 +159,7 @@ def update(target: Target, change: Update) -> int:
                 yield updated
 
         return commit(target, compute)
-    with interrupted_once(), Stages(namespace.latest()) as stages:
+    with interrupted_once(), Stages(namespace.latest_for_change()) as stages:
         numbered = _select(_NUMBERED_ADDRESSES, change.alias, assignments, change.others, change.where)
         # a wrong expression is an error even if there are no rows
         first = target.query_of_members(numbered, ())

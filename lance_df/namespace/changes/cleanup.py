@@ -68,7 +68,7 @@ def clean_up(
         The store failed.
     """
     table = manifest.table
-    published = _pinned_versions(manifest.latest().table, set())
+    published = _pinned_versions(manifest.latest_for_change().table, set())
     goes: set[int] = set()
     if dry_run:
         explained = explain_cleanup(table, policy, max_files=_NO_LIMIT)

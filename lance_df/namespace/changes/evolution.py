@@ -52,7 +52,7 @@ def with_new_spec(
         try:
             return _published(manifest, specs)
         except RetryableConflictError:
-            manifest = manifest.latest()
+            manifest = manifest.latest_for_change()
     raise RetryableConflictError(
         f"{manifest.table.uri}: {_ATTEMPTS} attempts in a row failed because other writers published "
         "first; try again"

@@ -85,7 +85,7 @@ def with_pins(root: Location, manifest: NamespaceManifest, members: Sequence[Mem
         try:
             manifest, pins = _published(manifest, newer), newer
         except RetryableConflictError:
-            manifest = manifest.latest()
+            manifest = manifest.latest_for_change()
             names, versions = (manifest.members[name].to_pylist() for name in ("object_id", "read_version"))
             current = dict(zip(names, versions, strict=True))
             pins = [

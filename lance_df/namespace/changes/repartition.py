@@ -171,7 +171,7 @@ def repartition(
     """
     done, conflicts = RepartitionMetrics(), 0
     while True:
-        manifest = manifest.latest()
+        manifest = manifest.latest_for_change()
         positions = np.flatnonzero(spec_numbers(manifest) != manifest.specs.current.id)
         members = members_at(root, manifest, positions)
         steps = list(_steps(workers.old_rows(refs_of_main(members)), step_bytes))

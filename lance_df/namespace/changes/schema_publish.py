@@ -77,9 +77,9 @@ def with_changed_columns(
         except NeedsPinsError as err:
             with suppress(RetryableConflictError):
                 with_pins(root, manifest, err.members)
-            manifest = manifest.latest()
+            manifest = manifest.latest_for_change()
         except RetryableConflictError:
-            manifest = manifest.latest()
+            manifest = manifest.latest_for_change()
     raise RetryableConflictError(
         f"{root.uri}: {_ATTEMPTS} attempts in a row failed because other writers published first; try again"
     )

@@ -113,7 +113,7 @@ class Stages:
     def _publish_stages(self, *, rebase: bool) -> NamespaceManifest:
         root, manifest = self._first.root, self._first.manifest
         for attempt in range(_ATTEMPTS):
-            manifest = manifest.latest() if rebase else manifest
+            manifest = manifest.latest_for_change() if rebase else manifest
             if manifest.schema != self._first.manifest.schema:
                 raise RetryableConflictError(
                     f"{root.uri}: the schema was changed in the meantime; start again"

@@ -153,7 +153,7 @@ class Target:
         """Compute a change and commit it; after a conflict, compute and commit it again."""
         try:
             if (namespace := self.namespace) is not None:
-                return self._commit_namespace(namespace.latest(), change)
+                return self._commit_namespace(namespace.latest_for_change(), change)
             return self._commit_table(self.opened.committed_table, change)
         except AlreadyCommittedError:
             return self.repeated()

@@ -52,7 +52,7 @@ def pinned(snapshot: NamespaceSnapshot) -> NamespaceSnapshot:
         except RetryableConflictError:
             if attempt == _ATTEMPTS - 1:
                 raise
-            snapshot = snapshot.latest()
+            snapshot = snapshot.latest_for_change()
     return snapshot
 
 

@@ -117,7 +117,7 @@ def rows_removed(table: Table, rows: RowSet) -> Iterator[Removal]:
     cuts = [cut for cut in cuts if cut.num_removed]
     written: list[Fragment] = []
     changed = [cut for cut in cuts if not cut.leaves_nothing]
-    with uncommitted_files() as files:
+    with uncommitted_files(table.location) as files:
         if len(changed) == 1:
             written = [_with_deletion_file(table, changed[0], files)]
         elif changed:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lance_df.table.blobs.references import BlobReferences
 from lance_df.table.evolution.column_files import data_version
 from lance_df.table.writing.fragment_writer import FileLimits, fragments_written
+from lance_df.table.writing.free_location import new_folders_removed
 from lance_df.table.writing.schema_rules import check_schema
 
 if TYPE_CHECKING:
@@ -43,13 +44,16 @@ def rows_written(
     """
     version = data_version(table)
     check_schema(schema, version)
-    with fragments_written(
-        table.location,
-        schema,
-        batches,
-        version=version,
-        limits=FileLimits(),
-        targets=targets,
-        references=BlobReferences(table.location, table.manifest.base_paths),
-    ) as fragments:
+    with (
+        new_folders_removed(table.location),
+        fragments_written(
+            table.location,
+            schema,
+            batches,
+            version=version,
+            limits=FileLimits(),
+            targets=targets,
+            references=BlobReferences(table.location, table.manifest.base_paths),
+        ) as fragments,
+    ):
         yield fragments

@@ -75,7 +75,7 @@ def columns_written(
         The store failed.
     """
     written: dict[int, DataFile] = {}
-    with conflict_if_gone(table), uncommitted_files() as files:
+    with conflict_if_gone(table), uncommitted_files(table.location) as files:
         for fragment in fragments:
             written[fragment.id] = write_columns(table, fragment, schema, rows(fragment), files)
         yield written

@@ -85,7 +85,7 @@ def patched(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Patch
             yield [_replaced(each, values, mask) for each, values in zip(old, new, strict=True)]
             done += size
 
-    with uncommitted_files() as files:
+    with uncommitted_files(table.location) as files:
         file = write_columns(table, fragment, part, rows(), files)
         return PatchedFragment(
             with_columns_of(fragment, file, table.schema),

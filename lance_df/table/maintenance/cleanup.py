@@ -38,6 +38,7 @@ from lance_df.table.maintenance.needed_files import Bases, FileNames, tables_aro
 from lance_df.table.maintenance.removal import Remover
 from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
 from lance_df.table.metadata.external_store import forget, staged_version, stored
+from lance_df.table.metadata.missing_files import check_same_version
 from lance_df.table.metadata.removal_notices import announced, remove_outdated
 from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
 from lance_df.table.writing.staged_write import CLAIM_SUFFIX
@@ -70,6 +71,8 @@ def cleanup(table: Table, policy: CleanupPolicy, *, now: float | None = None) ->
     ------
     InvalidInputError
         A version to be removed has a tag, and the policy makes this an error. Nothing was removed.
+    IncompatibleConflictError
+        The table was dropped, or its branch deleted, and created again. Nothing was removed.
     CorruptDataError
         A manifest cannot be read, so the files that it needs are unknown. Nothing was removed.
     StorageError
@@ -108,7 +111,7 @@ def explain_cleanup(
 
     Raises
     ------
-    InvalidInputError, CorruptDataError, StorageError
+    InvalidInputError, IncompatibleConflictError, CorruptDataError, StorageError
         See :func:`cleanup`.
     """
     survey = _survey(table, policy, time.time() if now is None else now)
@@ -317,8 +320,11 @@ def _sort_versions(survey: _Survey) -> dict[int, Candidate]:
     survey.last_seen = numbers[-1]
     tags, starts = _named_versions(table)
     goes: dict[int, Candidate] = {}
+    now: ManifestFile | None = None
     for file in _versions_of_table(table, listed, numbers):
         version = file.manifest.version
+        if version == min(table.version, survey.last_seen):
+            now = file
         entry = listed.get(version)
         committed = _time_of(file, entry)
         is_old = (
@@ -340,6 +346,7 @@ def _sort_versions(survey: _Survey) -> dict[int, Candidate]:
             survey.unneeded.add_version(file, bases)
         else:
             survey.needed.add_version(file, bases)
+    check_same_version(table, now)
     return goes
 
 

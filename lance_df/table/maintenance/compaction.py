@@ -45,6 +45,7 @@ from lance_df.table.metadata.row_counts import live_counts, live_rows
 from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.writing.fragment_writer import FileLimits, fragments_written, remove_data_file
+from lance_df.table.writing.free_location import new_folders_removed
 from lance_df.table.writing.schema_rules import resolve_version
 from lance_df.table.writing.uncommitted import uncommitted_files
 
@@ -76,7 +77,7 @@ def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[Rewri
     UnsupportedFeatureError
         The table has a feature that this release cannot write.
     """
-    with uncommitted_files() as files:
+    with uncommitted_files(table.location) as files:
         groups = [rewrite(table, ids, options, files) for ids in plan_compaction(table, options)]
         compacted = commit_rewrites(table, groups)
     return with_extended_indices(table, compacted, groups), groups
@@ -152,6 +153,7 @@ def _reencoded(
     )
     with (
         closing(batches),
+        new_folders_removed(table.location),
         fragments_written(table.location, table.schema, batches, version=version, limits=limits) as written,
     ):
         yield written
@@ -219,7 +221,7 @@ def commit_rewrites(
     base = table if commit_options is None or not commit_options.strict else latest
     counts = live_counts(table, np.array(old_ids, np.int64))
     moved = RowChange(sum(counts.values()), counts)
-    with uncommitted_files() as files:
+    with uncommitted_files(table.location) as files:
         operation = Rewrite(tuple(numbered), remapped_indices(table, numbered, files))
         return commit_change(base, operation, rows=moved, options=commit_options)
 

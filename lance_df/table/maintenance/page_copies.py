@@ -75,7 +75,7 @@ def fragments_copied(
     written: list[Fragment] = []
     copier: PageCopier | None = None
     name = ""
-    with uncommitted_files() as files:
+    with uncommitted_files(table.location) as files:
         for number, fragment in enumerate(fragments, 1):
             check_stopped()
             if copier is None:

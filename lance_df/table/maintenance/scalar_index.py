@@ -102,7 +102,7 @@ def create_index(
         )
     scanned = BitMap(table.fragments.ids.tolist() if train else ())
     request = BuildRequest(table, column, field, name, (), scanned, rows_per_zone=zone_rows)
-    with uncommitted_files() as files:
+    with uncommitted_files(table.location) as files:
         return commit_indices(table, [builder.build(request, files)], replaced)
 
 
@@ -173,7 +173,7 @@ def optimize_indices(
         )
     new: list[IndexMetadata] = []
     removed: list[IndexMetadata] = []
-    with uncommitted_files() as files:
+    with uncommitted_files(table.location) as files:
         for name in segments.keys() - others:
             plan = _plan(table, segments[name], retrain, num_indices_to_merge, extended_by)
             if plan is not None:

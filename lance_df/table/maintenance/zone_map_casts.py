@@ -61,7 +61,7 @@ def _rebuilt(
     columns = {field.id: (name, field) for name, field in scanned_fields(after)}
     present = BitMap(after.fragments.ids.tolist())
     new: list[IndexMetadata] = []
-    with uncommitted_files() as files:
+    with uncommitted_files(before.location) as files:
         for name, segments in dropped.items():
             column, field = columns.get(ids[segments[0].fields[0]], (None, None))
             if column is None or field is None or not has_bounds(field):

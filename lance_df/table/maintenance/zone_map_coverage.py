@@ -152,7 +152,7 @@ def with_zones(
     new: list[IndexMetadata] = []
     removed: list[IndexMetadata] = []
     present = BitMap(table.fragments.ids.tolist())
-    with uncommitted_files() as files:
+    with uncommitted_files(table.location) as files:
         for each in missing:
             collected = [part[each.field.id] for part in parts if each.field.id in part]
             if BitMap.union(BitMap(), *(part.fragment_ids for part in collected)) != each.fragment_ids:

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from lance_df.arguments import invalid
-from lance_df.errors import CommitStateUnknownError, StorageError
+from lance_df.errors import CommitStateUnknownError, CorruptDataError, StorageError
 from lance_df.storage.location import absolute_path
 from lance_df.table.metadata.external_store import StoredManifest
 
@@ -159,7 +159,16 @@ class SQLiteManifestStore:
                 row = self._execute(connection, table, sql, values).fetchone()
         except sqlite3.Error as err:
             raise StorageError(f"{self.path}: cannot read this SQLite file: {err}") from err
-        return None if row is None else StoredManifest(*row)
+        if row is None:
+            return None
+        version, name, size = row
+        # columns of SQLite hold values of any type
+        if not (isinstance(version, int) and isinstance(name, str) and isinstance(size, int | None)):
+            raise CorruptDataError(
+                f"{self.path}: the row of version {version!r} of {table} has the name {name!r:.60} and the "
+                f"size {size!r:.60}, expected a text and a number or NULL; correct it"
+            )
+        return StoredManifest(version, name, size)
 
     def _write(self, table: str, sql: str, **values: str | int | None) -> bool:
         try:

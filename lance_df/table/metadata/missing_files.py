@@ -95,18 +95,46 @@ def check_same_table(known: Table, latest: ManifestFile) -> None:
     IncompatibleConflictError
         The table was dropped, or its branch deleted, and created again.
     """
-    if known.version & DETACHED:
-        return
     now: ManifestFile | None = latest
     if latest.manifest.version > known.version:
         now = None
-        try:
+        with suppress(VersionNotFoundError):
             now = known.history.open(known.version)
-        except VersionNotFoundError:
-            if not _is_of_other_branch(known):
-                return
-    if now is None or identity(now) != identity(known.manifest_file):
+    check_same_version(known, now)
+
+
+def check_same_version(known: Table, now: ManifestFile | None) -> None:
+    """Check that a known version is the one of its number now; see `check_same_table`.
+
+    Parameters
+    ----------
+    now
+        The version of this number, or the newest one if that is earlier; None if the version no longer
+        exists.
+    """
+    if known.version & DETACHED:
+        return
+    if _is_of_other_branch(known) if now is None else identity(now) != identity(known.manifest_file):
         raise IncompatibleConflictError(f"{_created_again(known)}; nothing was written")
+
+
+def check_not_replaced(known: Table) -> None:
+    """Check that a known version comes from the table that is at its location now.
+
+    This costs one request if the version still exists; otherwise see `check_same_table`.
+
+    Raises
+    ------
+    IncompatibleConflictError
+        The table was dropped, or its branch deleted, and perhaps created again.
+    """
+    if known.is_stored():
+        return
+    try:
+        latest = known.history.open_latest()
+    except DatasetNotFoundError as err:
+        raise IncompatibleConflictError(f"{known.uri}: {_dropped(known)}; nothing was written") from err
+    check_same_table(known, latest)
 
 
 def check_not_gone(version: Table, cause: LanceError) -> None:
@@ -177,7 +205,8 @@ def _gone_if_known(version: Table) -> VersionNotFoundError | None:
 def _being_removed(version: Table) -> VersionNotFoundError:
     return VersionNotFoundError(
         f"{version.uri}: version {version.version} is being removed by a clean-up, or a clean-up that "
-        "removes it was interrupted"
+        "removes it was interrupted; use another version, and complete an interrupted clean-up with "
+        "cleanup_old_versions"
     )
 
 

@@ -20,7 +20,7 @@ from lance_df.errors import (
 from lance_df.format.refs import Tag, check_branch_name, check_tag_name
 from lance_df.storage.put_if_absent import put_if_absent
 from lance_df.table.metadata.external_store import forget
-from lance_df.table.metadata.missing_files import not_retained
+from lance_df.table.metadata.missing_files import check_not_replaced, not_retained
 from lance_df.table.metadata.refs import (
     branch_claim,
     branch_file,
@@ -49,8 +49,14 @@ They are removed in this order: no branch of this name can be created while ther
 """
 
 
-def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
+def create_tag(table: Table, name: str, ref: ResolvedRef) -> None:
     """Create a tag for a version. If several writers use the same name at once, one succeeds.
+
+    Parameters
+    ----------
+    table
+        An open version, here and in the other functions: if its table was dropped and perhaps created again,
+        they raise `IncompatibleConflictError`.
 
     Raises
     ------
@@ -66,6 +72,8 @@ def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
             f"invalid tag name {name!r}: pylance cannot list tags with names that are not ASCII; use "
             "another name"
         )
+    check_not_replaced(table)
+    shared = table.shared
     file = tag_file(shared.root, name)
     now = dt.datetime.now(dt.UTC)
     version = open_ref(shared, ref)
@@ -77,7 +85,7 @@ def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
         raise error
 
 
-def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
+def move_tag(table: Table, name: str, ref: ResolvedRef) -> None:
     """Move a tag to another version.
 
     Raises
@@ -85,6 +93,8 @@ def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
     VersionNotFoundError
         There is no such tag, or no such version.
     """
+    check_not_replaced(table)
+    shared = table.shared
     old = read_tag(shared.root, name)
     version = open_ref(shared, ref)
     target = _tag_of(version)
@@ -102,7 +112,7 @@ def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
         raise error
 
 
-def replace_tag_metadata(shared: Shared, name: str, metadata: Mapping[str, str]) -> None:
+def replace_tag_metadata(table: Table, name: str, metadata: Mapping[str, str]) -> None:
     """Replace the metadata of a tag; its version, and the time when this was set, stay.
 
     Raises
@@ -110,11 +120,13 @@ def replace_tag_metadata(shared: Shared, name: str, metadata: Mapping[str, str])
     VersionNotFoundError
         There is no such tag.
     """
-    tag = dataclasses.replace(read_tag(shared.root, name), metadata=_texts(metadata))
-    tag_file(shared.root, name).put(tag.to_json())
+    check_not_replaced(table)
+    root = table.shared.root
+    tag = dataclasses.replace(read_tag(root, name), metadata=_texts(metadata))
+    tag_file(root, name).put(tag.to_json())
 
 
-def delete_tag(shared: Shared, name: str) -> None:
+def delete_tag(table: Table, name: str) -> None:
     """Delete a tag; its version stays until it is cleaned up.
 
     Raises
@@ -122,11 +134,12 @@ def delete_tag(shared: Shared, name: str) -> None:
     VersionNotFoundError
         There is no such tag.
     """
-    read_tag(shared.root, name)
-    tag_file(shared.root, name).remove()
+    check_not_replaced(table)
+    read_tag(table.shared.root, name)
+    tag_file(table.shared.root, name).remove()
 
 
-def replace_branch_metadata(shared: Shared, name: str, metadata: Mapping[str, str]) -> None:
+def replace_branch_metadata(table: Table, name: str, metadata: Mapping[str, str]) -> None:
     """Replace the metadata of a branch.
 
     Raises
@@ -134,11 +147,13 @@ def replace_branch_metadata(shared: Shared, name: str, metadata: Mapping[str, st
     VersionNotFoundError
         There is no such branch.
     """
-    branch = dataclasses.replace(read_branch(shared.root, name), metadata=_texts(metadata))
-    branch_file(shared.root, name).put(branch.to_json())
+    check_not_replaced(table)
+    root = table.shared.root
+    branch = dataclasses.replace(read_branch(root, name), metadata=_texts(metadata))
+    branch_file(root, name).put(branch.to_json())
 
 
-def delete_branch(shared: Shared, name: str) -> None:
+def delete_branch(table: Table, name: str) -> None:
     """Delete a branch with all of its versions, and the remains of an interrupted creation or deletion.
 
     Raises
@@ -148,8 +163,9 @@ def delete_branch(shared: Shared, name: str) -> None:
     VersionNotFoundError
         There is no such branch.
     """
-    root = shared.root
+    shared, root = table.shared, table.shared.root
     location = branch_location(root, check_branch_name(name))
+    check_not_replaced(table)
     _check_no_link(root, name)
     branches = list_branches(root)
     if name in branches:

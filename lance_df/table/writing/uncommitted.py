@@ -9,7 +9,7 @@ only if no other attempt has a version that refers to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from weakref import ref
@@ -17,6 +17,7 @@ from weakref import ref
 from lance_df.errors import CommitStateUnknownError, LanceError
 from lance_df.forks import new_lock
 from lance_df.interrupts import interrupted_once, note_if_interrupted, undisturbed
+from lance_df.table.writing.free_location import new_folders_removed
 
 if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata, Manifest
@@ -157,11 +158,17 @@ _watching: Final[list[ref[UncommittedFiles]]] = []
 
 
 @contextmanager
-def uncommitted_files() -> Iterator[UncommittedFiles]:
-    """Record files; if the block fails, delete those that no version can refer to."""
+def uncommitted_files(table: Location | None = None) -> Iterator[UncommittedFiles]:
+    """Record files; if the block fails, delete those that no version can refer to.
+
+    Parameters
+    ----------
+    table
+        The folder of the table that is changed; its empty folders are then deleted, too.
+    """
     files = UncommittedFiles()
     files.watch()
-    with interrupted_once():
+    with nullcontext() if table is None else new_folders_removed(table), interrupted_once():
         try:
             yield files
         except BaseException:
