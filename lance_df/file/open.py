@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lance_df.file.reader import FileReader
+    from lance_df.format.schema import Field
     from lance_df.storage import ByteSource
 
 
@@ -21,6 +22,7 @@ def open_file(
     column_of: Mapping[int, int] | None = None,
     field_ids: Sequence[int] | None = None,
     dictionary_source: ByteSource | None = None,
+    stored_fields: Mapping[int, Field] | None = None,
 ) -> FileReader:
     """Open one data file.
 
@@ -36,6 +38,8 @@ def open_file(
     dictionary_source
         0.1: the table's manifest file, which holds the dictionary values that ``Field.dictionary`` of the
         table's schema refers to. By default the file's own copy is read.
+    stored_fields
+        0.1: see `LegacyFileReader`.
 
     Raises
     ------
@@ -49,7 +53,12 @@ def open_file(
     if version == "0.1":
         from lance_df.file.legacy.reader import LegacyFileReader
 
-        return LegacyFileReader(source, field_ids=field_ids, dictionary_source=dictionary_source)
+        return LegacyFileReader(
+            source,
+            field_ids=field_ids,
+            dictionary_source=dictionary_source,
+            stored_fields=stored_fields,
+        )
     container = Container(source)
     if version == "2.0":
         from lance_df.file.v2.reader_2_0 import V2_0FileReader

@@ -5,13 +5,17 @@ Spec: table format, `DataFragment`, `DataFile`, `DeletionFile`.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import field
 from enum import Enum, StrEnum
-from typing import Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from lance_df._pb import table_pb2
-from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
 
 TOMBSTONE = -2
 ROW_ID_FIELD = -3
@@ -97,6 +101,24 @@ class DataFile:
             if field_id not in (TOMBSTONE, -1) and column >= 0:
                 columns.setdefault(field_id, column)
         return columns
+
+    def without_fields(self, ids: AbstractSet[int]) -> DataFile:
+        """Return the file with tombstones instead of some field ids.
+
+        Raises
+        ------
+        InvalidInputError
+            It is a 0.1 file with one of them, whose first id is needed to find its pages.
+        """
+        if ids.isdisjoint(self.fields):
+            return self
+        if self.version == "0.1":
+            raise InvalidInputError(
+                f"{self.path}: single columns of a data file of version 0.1 cannot be replaced; replace all "
+                "of its columns"
+            )
+        fields = tuple(TOMBSTONE if each in ids else each for each in self.fields)
+        return dataclasses.replace(self, fields=fields)
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFile) -> Self:

@@ -17,6 +17,7 @@ from lance_df.errors import AlreadyExistsError, RetryableConflictError
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.operations import Overwrite, Restore
 from lance_df.format.transaction import Transaction
+from lance_df.namespace.member_tables import check_can_take_rows as check_can_take_rows
 from lance_df.namespace.member_tables import check_columns as check_columns
 from lance_df.namespace.member_tables import in_columns_of as in_columns_of
 from lance_df.namespace.member_tables import open_member as open_member

@@ -10,6 +10,7 @@ from lance_df.table.shared import Shared
 from lance_df.table.table import Table, open_ref
 
 if TYPE_CHECKING:
+    from lance_df.format.schema import Field, Schema
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.storage import Location
 
@@ -38,17 +39,24 @@ def in_columns_of(schema: NamespaceSchema, table: Table) -> Table:
         return table
     fields, wanted = table.schema.by_id(), columns.by_id()
     strangers = {field.name for field_id, field in fields.items() if field_id not in wanted}
-    for field in columns.walk():
+
+    def check(field: Field) -> None:
         known = fields.get(field.id)
         # a column of that name under another id is probably meant to be this one
-        is_null = known is None and field.nullable and field.name not in strangers
-        if not is_null and (known is None or known.logical_type != field.logical_type):
+        if known is None and field.nullable and field.name not in strangers:
+            return  # it is null, and so is everything below it
+        if known is None or known.logical_type != field.logical_type:
             actual = "missing" if known is None else f"of type {known.logical_type}"
             raise CorruptDataError(
                 f"{table.uri}: field {field.id}, {field.name!r} in the namespace, is {actual}, expected "
                 f"{field.logical_type}; change the table back, and repair the namespace with "
                 "publish_newer=True"
             )
+        for child in field.children:
+            check(child)
+
+    for field in columns.fields:
+        check(field)
     return table.seen_as(columns)
 
 
@@ -64,6 +72,26 @@ def check_blobs_can_move(table: Table) -> None:
         raise UnsupportedFeatureError(
             f"{table.uri}: the table may have blobs in base paths of its own, which other partitions do "
             "not have"
+        )
+
+
+def check_can_take_rows(columns: Schema, table: Table) -> None:
+    """Check that a member has all fields of its namespace, so that new rows do not lose values.
+
+    Raises
+    ------
+    CorruptDataError
+        It lacks fields.
+    """
+    if table.schema.fields == columns.fields:
+        return
+    stored = table.schema.by_id()
+    missing = [field.name for field_id, field in columns.by_id().items() if field_id not in stored]
+    if missing:
+        raise CorruptDataError(
+            f"{table.uri}: version {table.version} lacks columns of the namespace, so new rows would lose "
+            f"their values: {', '.join(map(repr, missing))}; change the table back, and repair the namespace "
+            "with publish_newer=True"
         )
 
 

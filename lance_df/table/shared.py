@@ -17,11 +17,14 @@ from lance_df.table.reading.observed import ObservedStatistics
 from lance_df.table.reading.small_columns import SmallColumns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyroaring import BitMap
 
     from lance_df.cache import Entries
     from lance_df.file.reader import FileReader
     from lance_df.format.fragments import DataFile
+    from lance_df.format.schema import Field
     from lance_df.storage import ByteSource, Location
     from lance_df.table.commit.lock import CommitLock
     from lance_df.table.metadata.external_store import ExternalManifestStore
@@ -66,7 +69,12 @@ class Shared:
         return History(branch_location(self.root, branch), self.external_store)
 
     def open_data_file(
-        self, location: Location, file: DataFile, *, manifest_source: ByteSource | None
+        self,
+        location: Location,
+        file: DataFile,
+        *,
+        manifest_source: ByteSource | None,
+        stored_fields: Mapping[int, Field] | None,
     ) -> FileReader:
         """Return the shared reader of a data file; open the file if there is none yet.
 
@@ -74,6 +82,8 @@ class Shared:
         ----------
         manifest_source
             The manifest, which holds the dictionaries of a 0.1 file; None for other files.
+        stored_fields
+            The fields of that manifest by their ids; None for other files.
 
         Raises
         ------
@@ -83,11 +93,16 @@ class Shared:
         manifest_path = None if manifest_source is None else manifest_source.path
         key = (location.uri, file.size_bytes, file.fields, file.column_indices, manifest_path)
         return self.data_files.get(
-            key, lambda: _open(location, file, manifest_source), attrgetter("footprint")
+            key, lambda: _open(location, file, manifest_source, stored_fields), attrgetter("footprint")
         )
 
 
-def _open(location: Location, file: DataFile, manifest_source: ByteSource | None) -> FileReader:
+def _open(
+    location: Location,
+    file: DataFile,
+    manifest_source: ByteSource | None,
+    stored_fields: Mapping[int, Field] | None,
+) -> FileReader:
     try:
         source = location.open_sized(file.size_bytes) if file.size_bytes else location.open()
         if file.size_bytes not in (0, source.size):
@@ -95,7 +110,12 @@ def _open(location: Location, file: DataFile, manifest_source: ByteSource | None
                 f"{location.uri}: the file has {source.size} bytes, but the manifest says {file.size_bytes}"
             )
         if manifest_source is not None:
-            return open_file(source, field_ids=file.fields, dictionary_source=manifest_source)
+            return open_file(
+                source,
+                field_ids=file.fields,
+                dictionary_source=manifest_source,
+                stored_fields=stored_fields,
+            )
         return open_file(source, column_of=file.column_of())
     except NotFoundError as err:
         raise CorruptDataError(f"{location.uri}: this data file is missing") from err

@@ -95,14 +95,25 @@ class Table:
         ``None`` for main.
     manifest
         The model of the manifest.
+    schema
+        The fields, with their ids: those of the manifest, unless the table is seen with another schema.
     """
 
-    def __init__(self, file: ManifestFile, *, location: Location, branch: str | None, shared: Shared) -> None:
+    def __init__(
+        self,
+        file: ManifestFile,
+        *,
+        location: Location,
+        branch: str | None,
+        shared: Shared,
+        schema: Schema | None = None,
+    ) -> None:
         file.check_readable()
         self.location = location
         self.uri = location.uri
         self.branch = branch
         self.manifest: Manifest = file.manifest
+        self.schema = file.manifest.schema if schema is None else schema
         self.version = file.manifest.version
         self.shared = shared
         self._file = file
@@ -140,24 +151,35 @@ class Table:
         """The file that the manifest was read from; it gives access to the other sections."""
         return self._file
 
-    @property
-    def schema(self) -> Schema:
-        """The fields, with their ids."""
-        return self.manifest.schema
-
     def locked_by(self, lock: CommitLock | None) -> Table:
         """Return the same version; commits on top of it hold this lock."""
         shared = dataclasses.replace(self.shared, commit_lock=lock)
-        return Table(self._file, location=self.location, branch=self.branch, shared=shared)
+        return Table(
+            self._file, location=self.location, branch=self.branch, shared=shared, schema=self.schema
+        )
 
     def seen_as(self, schema: Schema) -> Table:
         """Return the same rows with another schema: columns are matched by field id; missing ones are null.
 
-        The types must be those of the table.
+        The types must be those of the table. The manifest stays as it is stored.
         """
-        manifest = dataclasses.replace(self.manifest, schema=schema)
-        file = dataclasses.replace(self._file, manifest=manifest)
-        return Table(file, location=self.location, branch=self.branch, shared=self.shared)
+        return Table(
+            self._file, location=self.location, branch=self.branch, shared=self.shared, schema=schema
+        )
+
+    @cached_property
+    def _stored_fields(self) -> dict[int, Field]:
+        return self.manifest.schema.by_id()
+
+    @cached_property
+    def missing_ids(self) -> frozenset[int]:
+        """The ids of fields that the manifest lacks, so that all their values are null.
+
+        Data files and indices may still have the values of a dropped column.
+        """
+        if self.schema is self.manifest.schema:
+            return frozenset()
+        return frozenset(self.schema.by_id().keys() - self._stored_fields.keys())
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -192,7 +214,8 @@ class Table:
         with imports_finished():
             from lance_df.table.metadata.index_coverage import indices_to_search
 
-        return indices_to_search(self._file, self._bases)
+        indices = indices_to_search(self._file, self._bases)
+        return tuple(index for index in indices if self.missing_ids.isdisjoint(index.fields))
 
     @cached_property
     def fragment_reuse(self) -> FragmentReuse | None:
@@ -432,10 +455,12 @@ class Table:
         UnsupportedFeatureError
             The file has a version that this release does not read.
         """
-        is_legacy = self._file_version(fragment, file) == "0.1"
+        source, fields = None, None
+        if self._file_version(fragment, file) == "0.1":
+            source, fields = self._file.source, self._stored_fields
         try:
             reader = self.shared.open_data_file(
-                self._bases.data_file(file), file, manifest_source=self._file.source if is_legacy else None
+                self._bases.data_file(file), file, manifest_source=source, stored_fields=fields
             )
         except CorruptDataError as err:
             self.check_not_gone(err)

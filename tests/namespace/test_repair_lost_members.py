@@ -327,6 +327,19 @@ def test_a_table_of_an_id_given_out_again_gets_the_columns_of_the_namespace(tmp_
     )
 
 
+def test_a_table_that_comes_back_does_not_show_values_of_a_column_it_has_dropped(tmp_path: Path) -> None:
+    PartitionedNamespace.create(str(tmp_path), _SCHEMA, ["a"]).append(_rows([1, 1], b=3))
+    (location,) = PartitionedNamespace.open(str(tmp_path)).partitions()["location"].to_pylist()
+    lance.dataset(tmp_path / location).drop_columns(["b"])
+    lance.dataset(tmp_path / "__manifest").update({"read_version": "2"}, where="object_type = 'table'")
+    _lose_rows(tmp_path, "object_type = 'table'")
+    PartitionedNamespace.open(str(tmp_path)).append(_rows([2], b=4))
+    assert _repaired(tmp_path).of_kind(RepairKind.FITTED)
+    rows = PartitionedNamespace.open(str(tmp_path)).to_table()
+    assert sorted(rows.to_pylist(), key=str) == [*[{"a": 1, "b": None}] * 2, {"a": 2, "b": 4}]
+    assert lance.dataset(tmp_path / location).to_table()["b"].to_pylist() == [None, None]
+
+
 def test_tables_of_two_specs_come_back_each_to_its_own(tmp_path: Path) -> None:
     namespace = PartitionedNamespace.create(str(tmp_path), _SCHEMA, ["a"])
     namespace.append(_rows([1, 1], b=7))

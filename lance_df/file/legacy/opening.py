@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,6 +27,8 @@ from lance_df.format.legacy_metadata import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lance_df.file.legacy.columns import Column
     from lance_df.file.legacy.dictionaries import DictionaryLoader
     from lance_df.file.legacy.pages import PageTable
@@ -55,23 +58,35 @@ def load_schema(source: ByteSource, manifest_position: int) -> Schema:
     return parse_embedded_schema(_read_block(source, manifest_position), source=source.path)
 
 
-def build_column(field: Field, table: PageTable, dictionaries: DictionaryLoader) -> Column:
-    """Return the reader of a field of a 0.1 file. All fields below it must be in the file."""
+def build_column(
+    field: Field,
+    table: PageTable,
+    dictionaries: DictionaryLoader,
+    stored_fields: Mapping[int, Field] = MappingProxyType({}),
+) -> Column:
+    """Return the reader of a field of a 0.1 file. All fields below it must be in the file.
+
+    Parameters
+    ----------
+    stored_fields
+        Fields by their ids that say how values are stored, if they differ from ``field`` and those below it.
+    """
     data_type = field.arrow_type()
     if field.is_struct:
-        children = [build_column(child, table, dictionaries) for child in field.children]
+        children = [build_column(child, table, dictionaries, stored_fields) for child in field.children]
         return StructColumn(field.name, data_type, children)
     leaf = LeafPages(table.pages(field.id), table.source.size)
     if field.is_list:
         (item,) = field.children
-        return ListColumn(data_type, leaf, build_column(item, table, dictionaries))
+        return ListColumn(data_type, leaf, build_column(item, table, dictionaries, stored_fields))
     if pa.types.is_null(data_type):
         return NullColumn(leaf)
+    stored = stored_fields.get(field.id, field)
     if is_variable(data_type):
-        return VarBinaryColumn(data_type, leaf, field.nullable)
+        return VarBinaryColumn(data_type, leaf, stored.nullable)
     if pa.types.is_dictionary(data_type):
         keys = PlainColumn(data_type.index_type, leaf)
-        return DictionaryColumn(data_type, keys, lambda: dictionaries.load(field))
+        return DictionaryColumn(data_type, keys, lambda: dictionaries.load(stored))
     return PlainColumn(data_type, leaf)
 
 

@@ -44,6 +44,10 @@ class LegacyFileReader:
     dictionary_source
         The table's manifest file, if ``Field.dictionary`` of the fields to read refers to it. By default it
         refers to this file, as in the embedded manifest.
+    stored_fields
+        The fields of the table's manifest by their ids. They say how values are stored, also if fields to
+        read differ from them: whether empty strings are null, and where dictionaries are. By default the
+        fields to read say so.
     """
 
     version = "0.1"
@@ -54,6 +58,7 @@ class LegacyFileReader:
         *,
         field_ids: Sequence[int] | None = None,
         dictionary_source: ByteSource | None = None,
+        stored_fields: Mapping[int, Field] | None = None,
     ) -> None:
         self._source = with_tail(source)
         self.footprint = footprint_of(self._source)
@@ -70,6 +75,7 @@ class LegacyFileReader:
             self._metadata.num_batches,
         )
         self._dictionaries = DictionaryLoader(dictionary_source or self._source, self.footprint)
+        self._stored_fields = stored_fields or {}
         self._columns: dict[Field, Column] = {}
 
     @cached_property
@@ -172,7 +178,7 @@ class LegacyFileReader:
                 raise UnsupportedFeatureError(
                     f"columns of type {node.logical_type} are not supported in 0.1 files"
                 )
-        column = build_column(field, self._pages, self._dictionaries)
+        column = build_column(field, self._pages, self._dictionaries, self._stored_fields)
         self._check_counts(column)
         return column
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.format.operations import Append, Overwrite
 from lance_df.namespace.changes.publish import map_commits, remove_unpublished
-from lance_df.namespace.member import MEMBER_COMMIT, NewMembers
+from lance_df.namespace.member import MEMBER_COMMIT, NewMembers, check_can_take_rows
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.metadata.base_paths import DATA_DIR
@@ -113,6 +113,8 @@ class NewRows:
         rows = RowChange(partition.num_rows, replaces_all=self._replaces)
 
         def commit(base: Table) -> Table:
+            if not self._replaces:
+                check_can_take_rows(self._columns, base)
             made = commit_change(base, operation, rows=rows, options=MEMBER_COMMIT)
             if (zone_maps := partition.zone_maps) is None:
                 return made

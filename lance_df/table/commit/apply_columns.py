@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.format.fragment_list import FragmentList
-from lance_df.format.fragments import TOMBSTONE
 from lance_df.table.commit import lineage
 from lance_df.table.commit.index_upkeep import of_same_values, on_fields_of, without_coverage
 from lance_df.table.commit.numbering import (
@@ -187,19 +186,7 @@ def _with_file(fragment: Fragment, new: DataFile) -> tuple[DataFile, ...]:
     for position, file in enumerate(fragment.files):
         if (file.fields, file.major_version, file.minor_version) == same:
             return (*fragment.files[:position], new, *fragment.files[position + 1 :])
-    return (*(_without_fields(file, set(new.fields)) for file in fragment.files), new)
-
-
-def _without_fields(file: DataFile, fields: set[int]) -> DataFile:
-    if fields.isdisjoint(file.fields):
-        return file
-    if file.version == "0.1":
-        raise InvalidInputError(
-            f"{file.path}: single columns of a data file of version 0.1 cannot be replaced; replace all of "
-            "its columns"
-        )
-    remaining = tuple(TOMBSTONE if field in fields else field for field in file.fields)
-    return dataclasses.replace(file, fields=remaining)
+    return (*(file.without_fields(set(new.fields)) for file in fragment.files), new)
 
 
 def _new_ids(manifest: Manifest, schema: Schema) -> set[int]:

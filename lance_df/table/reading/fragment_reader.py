@@ -1,8 +1,8 @@
 """Read columns of one fragment across its data files.
 
 The first data file that lists a leaf holds it. The leaves of one struct may be in several files. A leaf that
-no file lists is null. Field ids that the schema lacks, including tombstones, are ignored. Spec: table format,
-3.4, 11 and 18.
+no file lists is null, and so is one that the manifest lacks. Field ids that the schema lacks, including
+tombstones, are ignored. Spec: table format, 3.4, 11 and 18.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from lance_df.file.read_options import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     import numpy.typing as npt
 
@@ -66,7 +67,7 @@ class FragmentReader:
         self.num_rows = table.fragment_rows(fragment)
         self._table = table
         with named_errors(table.name_of(fragment)):
-            self._held = [_held_ids(file) for file in fragment.files]
+            self._held = [_held_ids(file, table.missing_ids) for file in fragment.files]
         sizes = [file.size_bytes for file in fragment.files]
         # 0 if the files are larger, or their size is not recorded
         self._small_bytes = sum(sizes) if sizes and min(sizes) > 0 and sum(sizes) <= _SMALL_BYTES else 0
@@ -135,7 +136,9 @@ class FragmentReader:
         """Raise `CorruptDataError` if a field that is not nullable has a null in a live row."""
         # engines rely on this; nobody sees deleted rows, which may date from when the column was nullable
         if self._has_live_nulls(array, rows):
-            raise CorruptDataError(f"{self.name}: column {field.name!r} is not nullable, but contains nulls")
+            files = (self.fragment.files[number] for number, _ in self.parts(field))
+            where = ", ".join(self._table.data_file_location(file).uri for file in files) or self.name
+            raise CorruptDataError(f"{where}: column {field.name!r} is not nullable, but contains nulls")
 
     def _file_of(self, fields: tuple[Field, ...]) -> int | None:
         """Return the number of the data file that holds all of the fields, or None."""
@@ -308,8 +311,9 @@ class FragmentReader:
         return lambda field_id: field_id in self._held[number] and not any(field_id in ids for ids in before)
 
 
-def _held_ids(file: DataFile) -> Collection[int]:
-    return frozenset(file.fields) if file.version == "0.1" else file.column_of().keys()
+def _held_ids(file: DataFile, missing: AbstractSet[int]) -> AbstractSet[int]:
+    listed = frozenset(file.fields) if file.version == "0.1" else file.column_of().keys()
+    return listed - missing if missing else listed
 
 
 def _cut(field: Field, owned: Callable[[int], bool]) -> Field | None:
