@@ -12,7 +12,7 @@ import pytest
 
 import lance_df
 from lance_df import PartitionedNamespace, ScanOptions
-from lance_df.errors import CorruptDataError
+from lance_df.errors import CorruptDataError, InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -319,3 +319,20 @@ def test_changed_members_are_read_as_pylance_reads_them(tmp_path: Path, members:
     counts = {name: len(expected) - expected[name].null_count for name in _FIELDS}
     query = f"SELECT {', '.join(f'count({name}) AS {name}' for name in _FIELDS)} FROM n"
     assert _answers(namespace, query) == [[counts]] * len(_OPTIONS)
+
+
+def test_members_of_0_1_take_no_files_of_other_versions(tmp_path: Path) -> None:
+    rows = pa.table({"k": pa.array([0, 0, 1], pa.int32()), "s": ["a", "b", "c"]})
+    namespace = _made(tmp_path, rows)
+    path = _members(namespace)[0]
+    lance.write_dataset(rows.slice(0, 2), path, mode="overwrite", data_storage_version="legacy")
+    namespace = _published(namespace)
+    changes = [lambda: namespace.append(rows), lambda: namespace.update({"s": "'z'"}, "k = 0")]
+    for change in changes:
+        with pytest.raises(InvalidInputError, match=r"cannot be added to a table of version 0\.1"):
+            change()
+    assert PartitionedNamespace.open(namespace.uri).count_rows() == 3
+    namespace.overwrite_partitions(rows)
+    namespace.append(rows)
+    assert lance.dataset(path).count_rows() == 4
+    assert PartitionedNamespace.open(namespace.uri).count_rows() == 6

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.format.operations import Append, Overwrite
 from lance_df.namespace.changes.publish import map_commits, remove_unpublished
-from lance_df.namespace.member import MEMBER_COMMIT, NewMembers, check_can_take_rows
+from lance_df.namespace.member import FILE_VERSION, MEMBER_COMMIT, NewMembers, check_can_take_rows
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.metadata.base_paths import DATA_DIR
@@ -111,11 +111,12 @@ class NewRows:
             )
         operation = Overwrite(fragments, self._columns) if self._replaces else Append(fragments)
         rows = RowChange(partition.num_rows, replaces_all=self._replaces)
+        data_format = FILE_VERSION if self._replaces else None
 
         def commit(base: Table) -> Table:
             if not self._replaces:
                 check_can_take_rows(self._columns, base)
-            made = commit_change(base, operation, rows=rows, options=MEMBER_COMMIT)
+            made = commit_change(base, operation, rows=rows, options=MEMBER_COMMIT, data_format=data_format)
             if (zone_maps := partition.zone_maps) is None:
                 return made
             return made.followed_by(

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from lance_df.errors import InvalidInputError
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.manifest import IndexMetadata, Manifest, WriterVersion
 from lance_df.records import dataclass
@@ -71,16 +72,27 @@ def library_version() -> WriterVersion:
 
 
 def with_mixed_versions(manifest: Manifest, fragments: Iterable[Fragment]) -> Manifest:
-    """Set the flag for files of another version than the table's; later versions keep it.
+    """Set the flag for files of another version than that of the table; later versions keep it.
 
     Parameters
     ----------
     fragments
         Those that are new or have new files.
+
+    Raises
+    ------
+    InvalidInputError
+        The table has files of version 0.1 and the fragments of 2.x, or the other way round.
     """
     versions = {file.version for fragment in fragments for file in fragment.files}
     if manifest.data_format is None or versions <= {manifest.data_format}:
         return manifest
+    if manifest.data_format == "0.1" or "0.1" in versions:
+        raise InvalidInputError(
+            f"files of version {', '.join(sorted(versions))} cannot be added to a table of version "
+            f"{manifest.data_format}: other readers refuse tables with files of 0.1 and of 2.x; write "
+            "all rows of the table again in one version"
+        )
     return dataclasses.replace(
         manifest,
         reader_feature_flags=manifest.reader_feature_flags | FeatureFlag.MIXED_FILE_VERSIONS,
