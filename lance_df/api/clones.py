@@ -18,6 +18,7 @@ from lance_df.table.metadata.base_paths_write import (
     moved_bases,
 )
 from lance_df.table.metadata.locations import locate_table
+from lance_df.table.metadata.missing_files import check_not_replaced
 from lance_df.table.open import table_at
 from lance_df.table.table import open_ref
 
@@ -60,7 +61,10 @@ class Clones(DatasetBase):
             There is a branch of this name. Another writer may have just created it.
         VersionNotFoundError
             There is no such version.
+        IncompatibleConflictError
+            The table was dropped, or its branch deleted, and perhaps created again.
         """
+        check_not_replaced(self._table)
         made = create_branch(self._at(reference), branch)
         options = self._storage_options if storage_options is None else storage_options
         from lance_df.dataset import LanceDataset

@@ -26,9 +26,9 @@ def _answered(served: Answers, line: str) -> dict[str, Any]:
     number = None
     try:
         request = json.loads(line)
-        number, operation, arguments = (request[name] for name in ("id", "operation", "arguments"))
-        return {"id": number, **served.answer(operation, dict(arguments))}
-    except (ValueError, TypeError, KeyError) as err:
+        number = request["id"]
+        return {"id": number, **served.answer(request["operation"], dict(request["arguments"]))}
+    except (ValueError, TypeError, KeyError, RecursionError) as err:
         message = f"expected an object with id, operation and arguments, got {line[:100]!r}"
         return {"id": number, "error": {"kind": "failed", "message": f"{message}: {err}"}}
 

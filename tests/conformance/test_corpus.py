@@ -414,8 +414,8 @@ def test_malformed_answers_are_failures(answer: dict[str, Any]) -> None:
 
 
 def test_requests_that_are_no_requests_are_answered() -> None:
-    lines = ["", "{", "[]", '{"id": 4}', '{"id": 5, "operation": "hash", "arguments": 1}']
+    lines = ["", "{", "[]", '{"id": 4}', '{"id": 5, "operation": "hash", "arguments": 1}', "[" * 99_999]
     served = subprocess.run(SERVE, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
     answers = [json.loads(line) for line in served.stdout.splitlines()]
-    assert [answer["id"] for answer in answers] == [None, None, None, None, 5]
+    assert [answer["id"] for answer in answers] == [None, None, None, 4, 5, None]
     assert {answer["error"]["kind"] for answer in answers} == {"failed"}

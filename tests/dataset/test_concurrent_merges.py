@@ -145,3 +145,21 @@ def test_uncommitted_merges_of_one_key_are_told_apart(tmp_path: Path):
         lance_df.LanceDataset.commit(path, transactions[1])
     lance_df.LanceDataset.commit(path, transactions[2])
     assert ids(path) == [1, 2, 3, 7, 9]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("assigned", ["v = n.v", "id = n.id, v = n.v", None])
+def test_statements_and_merges_insert_a_key_once(tmp_path: Path, assigned: str | None):
+    path = create(tmp_path / "t", primary=False)
+    late = lance_df.dataset(path)
+    session = lance_df.connect(str(tmp_path))
+    matched = "" if assigned is None else f"WHEN MATCHED THEN UPDATE SET {assigned}"
+    session.sql(
+        f"MERGE INTO t USING (SELECT 7 AS id, 50 AS v UNION ALL SELECT 1, 10) AS n ON t.id = n.id {matched} "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (n.id, n.v)"
+    ).collect()
+    with pytest.raises(lance_df.RetryableConflictError):
+        upsert(late, [7])
+    assert ids(path) == [1, 2, 3, 7]
+    found = upsert(lance_df.dataset(path), [7], retries=10)
+    assert (found["num_inserted_rows"], found["num_updated_rows"]) == (0, 1)

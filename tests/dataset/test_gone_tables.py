@@ -243,6 +243,8 @@ REFS: dict[str, Callable[[LanceDataset], object]] = {
     "describe a tag": lambda data: data.tags.replace_metadata("t", {"k": "v"}),
     "describe a branch": lambda data: data.branches.replace_metadata("b", {"k": "v"}),
     "delete a branch": lambda data: data.branches.delete("b"),
+    "create a branch": lambda data: data.create_branch("c"),
+    "create a branch at a version": lambda data: data.create_branch("c", 1),
     "clean up": lambda data: data.cleanup_old_versions(dt.timedelta(0), error_if_tagged_old_versions=False),
 }
 
@@ -288,9 +290,12 @@ def test_names_and_clean_ups_through_a_version_that_is_not_the_newest(tmp_path: 
             newest.tags.update("t", 4)
             data.tags.create("v", 4)
         before = contents(path)
-        if cleans_up and change in ("create a tag", "move a tag"):  # versions that are gone
+        if cleans_up and change in (
+            "create a tag",
+            "create a branch",
+        ):  # of the version itself, which is gone
             with pytest.raises(VersionNotFoundError):
-                data.tags.create("u")
+                REFS[change](data)
             continue
         REFS[change](data)
         assert (contents(path) != before) == (change != "clean up")

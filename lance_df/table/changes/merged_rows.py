@@ -77,7 +77,9 @@ def rows_merged(table: Table, columns: list[str], rows: MergedRows) -> Iterator[
         The columns that are updated.
     """
     moved = MovedRows(table, columns)
-    assigned = {node.id for name in columns for node in table.schema.field(name).walk()}
+    # inserted rows have values of all fields, by which other merges notice the keys
+    assigned_columns = table.schema.names if rows.inserted.num_rows else columns
+    assigned = {node.id for name in assigned_columns for node in table.schema.field(name).walk()}
     updated = moved.rows(batch for _, batch in rows.updated)
     with rows_written(table, table.schema, chain(updated, rows.new_rows(table.schema))) as fragments:
         removed = moved.left.union(RowSet.of(addresses for _, addresses in rows.deleted))

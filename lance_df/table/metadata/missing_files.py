@@ -35,6 +35,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _FIRST: Final = 1000
+# the file of a branch is written after its first version, with a time in whole seconds
+_REF_DELAY_SECONDS: Final = 10
 _OF_SYSTEM: Final = "__lance"  # indices with these names may have no files
 
 
@@ -192,7 +194,7 @@ def _is_of_other_branch(version: Table) -> bool:
         return True
     committed = version.manifest.timestamp_ns
     return branch.parent_version > version.version or (
-        committed is not None and branch.created_at > committed // 10**9
+        committed is not None and branch.created_at > committed // 10**9 + _REF_DELAY_SECONDS
     )
 
 
