@@ -174,8 +174,11 @@ class TableWriter(LanceWriter):
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
         self._made: ManifestFile | None = None
+        self._columns: pa.Schema | None = None
         if overwrite and options.overwrite_schema:
             return
+        if overwrite:
+            self._columns = pa.schema([])  # if there is no table
         with suppress(DatasetNotFoundError):
             table = open_table(options.path, storage_options=options.storage or None)
             self._schema = _target(self._schema, table.arrow_schema, table.uri)
@@ -184,6 +187,8 @@ class TableWriter(LanceWriter):
                     f"{table.uri}: column {min(lost)!r} is missing in the data, and overwriteSchema is "
                     "false; write with lance_df.spark.write(…, overwrite_schema=False), which adds NULLs"
                 )
+            if overwrite:
+                self._columns = table.arrow_schema
 
     @property
     def _mode(self) -> Mode:
@@ -205,7 +210,7 @@ class TableWriter(LanceWriter):
             limits=self._limits,
             data_storage_version=self._options.data_storage_version,
             statistics=self._options.statistics,
-            commit_options=CommitOptions(marks=() if mark is None else (mark,)),
+            commit_options=CommitOptions(marks=() if mark is None else (mark,), columns=self._columns),
         )
 
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows:
