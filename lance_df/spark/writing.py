@@ -41,6 +41,7 @@ from lance_df.table.writing.zone_map_writer import with_zone_maps
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from lance_df.namespace.kind import Source
     from lance_df.spark.options import SourceOptions
     from lance_df.storage import Location
     from lance_df.table.metadata.manifest_io import ManifestFile
@@ -302,6 +303,11 @@ def writer_for(options: SourceOptions, schema: StructType, *, overwrite: bool) -
 def run_mark(run_id: str) -> Mark:
     """Return the mark of a write with this id in the config of its target."""
     return Mark(f"lance_df.run.{run_id}")
+
+
+def has_run(target: Source, run_id: str) -> bool:
+    """Whether a table or a namespace has the rows of a write with this id."""
+    return run_mark(run_id).is_in(target.committed_table.manifest.config)
 
 
 def _target(schema: pa.Schema, stored: pa.Schema, uri: str) -> pa.Schema:
