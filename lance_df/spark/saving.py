@@ -18,6 +18,7 @@ from lance_df.spark.paths import path_for_driver
 from lance_df.spark.sessions import check_frame, register
 from lance_df.spark.source import LanceSource
 from lance_df.spark.types import spark_schema
+from lance_df.spark.writing import has_run
 from lance_df.storage import open_location
 from lance_df.table.open import open_table
 
@@ -63,7 +64,7 @@ def write(
         Which part of a namespace ``"overwrite"`` replaces: everything (``"static"``), or the partitions that
         occur in the rows (``"dynamic"``). The default is ``spark.sql.sources.partitionOverwriteMode``.
     run_id
-        A name for this write. A second write with the same name adds nothing.
+        A name for this write. A second write with the same name adds nothing, in any mode.
     overwrite_schema
         Whether ``"overwrite"`` gives a table the columns of the rows. Otherwise the table keeps its columns
         and types, and columns that the rows lack are NULL. A namespace always keeps its columns.
@@ -96,6 +97,10 @@ def write(
     exists = is_namespace or table is not None
     if exists and wanted == "ignore":
         return
+    if exists and run_id is not None:
+        target = NamespaceSnapshot.open(location) if table is None else table
+        if has_run(target, run_id):
+            return
     if exists and wanted == "errorifexists":
         raise AlreadyExistsError(
             f"{location.uri}: already exists; write with mode append, overwrite or ignore"

@@ -6,6 +6,7 @@ fixed-size lists become their plain types. Times are rounded down to Spark's mic
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -37,6 +38,8 @@ _SAME_VALUES: Final = {
 _AS_ASSIGNED: Final = _SAME_VALUES | {pa.uint64(): pa.int64()}
 # with a greater scale, Arrow may write decimals with an exponent
 _MAX_PLAIN_SCALE: Final = 6
+# Arrow and Spark write the years of other dates differently
+_PLAIN_DATES: Final = (dt.date.min, dt.date.max)
 
 
 def _is_number(data_type: pa.DataType) -> bool:
@@ -206,6 +209,8 @@ def _stored(column: pa.Array, data_type: pa.DataType) -> pa.Array:
             f"the data has type {column.type}, but the table has {data_type}; cast it first"
         )
     wanted = storage_type(data_type)
+    if pa.types.is_date(column.type) and is_text(wanted):
+        _check_plain_dates(column)
     if pa.types.is_decimal(wanted) and pa.types.is_integer(column.type):
         column = pc.cast(column, pa.decimal128(38, 0))  # so that values, not types, decide what fits
     elif _crosses_base(column.type, wanted) or _crosses_base(wanted, column.type):
@@ -214,6 +219,14 @@ def _stored(column: pa.Array, data_type: pa.DataType) -> pa.Array:
         column = _halves(column)
     # Arrow creates dictionaries only from values of the dictionary's value type
     return pc.cast(pc.cast(column, wanted), data_type)
+
+
+def _check_plain_dates(column: pa.Array) -> None:
+    first, last = (pa.scalar(each, column.type) for each in _PLAIN_DATES)
+    if pc.any(pc.or_(pc.less(column, first), pc.greater(column, last))).as_py():
+        raise pa.ArrowInvalid(
+            "a date is not in the years 1 to 9999, so its text may differ from Spark's; cast it first"
+        )
 
 
 def _crosses_base(decimal: pa.DataType, binary: pa.DataType) -> bool:

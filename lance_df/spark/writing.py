@@ -41,6 +41,7 @@ from lance_df.table.writing.zone_map_writer import with_zone_maps
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from lance_df.namespace.kind import Source
     from lance_df.spark.options import SourceOptions
     from lance_df.storage import Location
     from lance_df.table.metadata.manifest_io import ManifestFile
@@ -174,8 +175,11 @@ class TableWriter(LanceWriter):
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
         self._made: ManifestFile | None = None
+        self._columns: pa.Schema | None = None
         if overwrite and options.overwrite_schema:
             return
+        if overwrite:
+            self._columns = pa.schema([])  # if there is no table
         with suppress(DatasetNotFoundError):
             table = open_table(options.path, storage_options=options.storage or None)
             self._schema = _target(self._schema, table.arrow_schema, table.uri)
@@ -184,6 +188,8 @@ class TableWriter(LanceWriter):
                     f"{table.uri}: column {min(lost)!r} is missing in the data, and overwriteSchema is "
                     "false; write with lance_df.spark.write(…, overwrite_schema=False), which adds NULLs"
                 )
+            if overwrite:
+                self._columns = table.arrow_schema
 
     @property
     def _mode(self) -> Mode:
@@ -205,7 +211,7 @@ class TableWriter(LanceWriter):
             limits=self._limits,
             data_storage_version=self._options.data_storage_version,
             statistics=self._options.statistics,
-            commit_options=CommitOptions(marks=() if mark is None else (mark,)),
+            commit_options=CommitOptions(marks=() if mark is None else (mark,), columns=self._columns),
         )
 
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows:
@@ -297,6 +303,11 @@ def writer_for(options: SourceOptions, schema: StructType, *, overwrite: bool) -
 def run_mark(run_id: str) -> Mark:
     """Return the mark of a write with this id in the config of its target."""
     return Mark(f"lance_df.run.{run_id}")
+
+
+def has_run(target: Source, run_id: str) -> bool:
+    """Whether a table or a namespace has the rows of a write with this id."""
+    return run_mark(run_id).is_in(target.committed_table.manifest.config)
 
 
 def _target(schema: pa.Schema, stored: pa.Schema, uri: str) -> pa.Schema:

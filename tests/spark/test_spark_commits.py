@@ -26,6 +26,7 @@ from lance_df.spark.options import SourceOptions
 from lance_df.spark.streaming import LanceStreamWriter, query_id
 from lance_df.spark.writing import writer_for
 from lance_df.storage import open_location
+from lance_df.table.commit import committer as committer_module
 from lance_df.table.maintenance.zone_map_coverage import lacks_zone_maps
 
 COLUMNS = StructType([StructField("k", LongType()), StructField("s", StringType())])
@@ -507,6 +508,56 @@ def test_a_schema_that_changed_meanwhile_is_a_conflict(target):
         writer.commit(messages)
     writer.abort(messages)
     assert opened(target).count_rows() == 100
+
+
+@pytest.mark.parametrize(
+    "change", ["add", "drop", "cast", "rename", "create", "overwrite", "while published"]
+)
+def test_an_overwrite_with_the_same_columns_undoes_no_change_of_them(tmp_path, monkeypatch, change):
+    target = str(tmp_path / "target")
+    if change != "create":
+        lance_df.write_dataset(ROWS, target)
+    options = SourceOptions.parse({"path": target, "overwriteSchema": "false"})
+    writer = pickle.loads(pickle.dumps(writer_for(options, COLUMNS, overwrite=True)))
+    messages = [task(writer)]
+    other = ROWS.append_column("v", pa.array(range(100)))
+    changes = {
+        "add": lambda: lance_df.dataset(target).add_columns({"v": "k + 1"}),
+        "drop": lambda: lance_df.dataset(target).drop_columns(["s"]),
+        "cast": lambda: lance_df.dataset(target).alter_columns({"path": "k", "data_type": pa.int32()}),
+        "rename": lambda: lance_df.dataset(target).alter_columns({"path": "s", "name": "t"}),
+        "create": lambda: lance_df.write_dataset(other, target),
+        "overwrite": lambda: lance.write_dataset(other, target, mode="overwrite"),
+    }
+    if change == "while published":
+        publish = committer_module.publish_manifest
+
+        def publish_later(*arguments, **named):
+            monkeypatch.setattr(committer_module, "publish_manifest", publish)
+            changes["add"]()
+            return publish(*arguments, **named)
+
+        monkeypatch.setattr(committer_module, "publish_manifest", publish_later)
+    else:
+        changes[change]()
+    with pytest.raises(RetryableConflictError, match="schema"):
+        writer.commit(messages)
+    writer.abort(messages)
+    assert lance.dataset(target).count_rows() == 100
+    assert not lance.dataset(target).schema.equals(ROWS.schema)
+
+
+def test_an_overwrite_with_the_same_columns_follows_other_changes(tmp_path):
+    target = str(tmp_path / "target")
+    lance_df.write_dataset(ROWS, target)
+    options = SourceOptions.parse({"path": target, "overwriteSchema": "false"})
+    writer = pickle.loads(pickle.dumps(writer_for(options, COLUMNS, overwrite=True)))
+    messages = [task(writer)]
+    lance_df.write_dataset(ROWS, target, mode="append")
+    lance_df.dataset(target).delete("k = 1")
+    lance_df.dataset(target).create_scalar_index("k", "BTREE")
+    writer.commit(messages)
+    assert lance.dataset(target).to_table()["k"].to_pylist() == list(range(100, 150))
 
 
 def test_a_run_is_done_once(target):

@@ -870,6 +870,13 @@ def test_all_save_modes(spark, tmp_path):
     with pytest.raises(AlreadyExistsError, match="already exists"):
         lance_df.spark.write(df, path)
     lance_df.spark.write(df, path, mode="ignore")
+    for partition_by in (None, ["bucket(id, 2)"]):
+        for _ in range(2):
+            lance_df.spark.write(df, tmp_path / "once", partition_by=partition_by, run_id="a")
+        with pytest.raises(AlreadyExistsError, match="already exists"):
+            lance_df.spark.write(df, tmp_path / "once", run_id="b")
+        assert lance_df.spark.read(spark, tmp_path / "once").count() == 10
+        shutil.rmtree(tmp_path / "once")
     lance_df.spark.write(df, path, mode="append", run_id="a")
     lance_df.spark.write(df, path, mode="append", run_id="a")
     assert lance_df.dataset(path).count_rows() == 20

@@ -127,6 +127,8 @@ def test_the_schema_of_spark_is_that_of_its_batches():
         (pa.array(["a"]), pa.int64(), "'x'"),
         (pa.array([0], pa.timestamp("us", "UTC")), pa.timestamp("us"), "cast it to TIMESTAMP_NTZ"),
         (pa.array([0], pa.timestamp("us")), pa.timestamp("us", "UTC"), "cast it to TIMESTAMP first"),
+        (pa.array([2932897], pa.date32()), pa.string(), "not in the years 1 to 9999, .* cast it first"),
+        (pa.array([None, -719163], pa.date32()), pa.large_string(), "not in the years 1 to 9999"),
         (pa.array([500]), pa.decimal128(4, 2), "precision 4"),
         (pa.array([1.005]), pa.decimal128(10, 2), "'x'"),
         (pa.array([float("nan")]), pa.decimal128(10, 2), "'x'"),
@@ -180,7 +182,8 @@ def test_what_spark_refuses_or_stores_as_another_value_is_refused(column, wanted
         (pa.array([True, None]), pa.array(["true", None])),
         (pa.array([Decimal("1.50")]), pa.array(["1.50"])),
         (pa.array([dt.date(2024, 1, 2)]), pa.array([dt.datetime(2024, 1, 2)], pa.timestamp("us"))),
-        (pa.array([dt.date(2024, 1, 2)]), pa.array(["2024-01-02"])),
+        (pa.array([dt.date(2024, 1, 2), None]), pa.array(["2024-01-02", None])),
+        (pa.array([dt.date.min, dt.date.max]), pa.array(["0001-01-01", "9999-12-31"])),
         (pa.nulls(2), pa.array([None, None], pa.date32())),
     ],
 )

@@ -21,7 +21,7 @@ from lance_df.records import dataclass
 from lance_df.spark.column_names import partition_fields
 from lance_df.spark.ingesting.checked_rows import BAD_FIELDS, TargetColumn
 from lance_df.spark.types import arrow_schema, check_collations, spark_schema
-from lance_df.spark.writing import run_mark
+from lance_df.spark.writing import has_run
 from lance_df.storage import open_location
 from lance_df.table.maintenance.zone_map_coverage import lacks_zone_maps
 from lance_df.table.open import open_table
@@ -67,7 +67,7 @@ class Target:
 
     def has(self, run: str) -> bool:
         """Whether the target has the rows of a run."""
-        return has_run(self.source, run)
+        return self.source is not None and has_run(self.source, run)
 
     @property
     def lacks_statistics(self) -> bool:
@@ -164,7 +164,10 @@ class Target:
 
 def rejects_have(job: IngestJob, run: str) -> bool:
     """Whether the rejects of a run are in their table; True for a job without a table of rejects."""
-    return job.rejects is None or has_run(_opened(job.rejects, job.storage_of_rejects), run)
+    if job.rejects is None:
+        return True
+    source = _opened(job.rejects, job.storage_of_rejects)
+    return source is not None and has_run(source, run)
 
 
 def prepare_rejects(job: IngestJob) -> None:
@@ -181,13 +184,6 @@ def prepare_rejects(job: IngestJob) -> None:
             PartitionedNamespace.open(job.rejects, storage_options=storage).add_columns(pa.schema(missing))
         else:
             LanceDataset(job.rejects, storage_options=storage).add_columns(pa.schema(missing))
-
-
-def has_run(source: Source | None, run: str) -> bool:
-    """Whether a table or a namespace has the rows of a run."""
-    if source is None:
-        return False
-    return run_mark(run).is_in(source.committed_table.manifest.config)
 
 
 def struct_of(columns: Sequence[TargetColumn]) -> StructType:

@@ -178,6 +178,7 @@ class Committer:
                     table=self.location.uri,
                 )
             check_marks(self._options.marks, latest.manifest.config)
+            self._check_columns(latest)
             known, checked = latest, latest.version
             operation = self._rebased(base, latest, others)
             state, account = self._applied(latest, operation, data_format)
@@ -438,6 +439,14 @@ class Committer:
             raise IncompatibleConflictError(
                 f"{self.location.uri}: version {checked} is not the one that this change is based on; the "
                 "table was dropped and created again in the meantime"
+            )
+
+    def _check_columns(self, latest: Table) -> None:
+        columns = self._options.columns
+        if columns is not None and not columns.equals(latest.arrow_schema, check_metadata=True):
+            raise RetryableConflictError(
+                f"{self.location.uri}: the schema of version {latest.version} is not the one for which rows "
+                "were written; write them again"
             )
 
     def _read_version(self) -> Table:

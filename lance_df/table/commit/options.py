@@ -14,6 +14,8 @@ from lance_df.records import dataclass
 from lance_df.table.commit.marks import Mark
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lance_df.table.commit.lock import CommitLock
     from lance_df.table.writing.uncommitted import Attempt
 
@@ -39,6 +41,8 @@ class CommitOptions:
         The time after which it is not retried any more; None for no limit.
     marks
         Marks of changes that must not be committed twice; if one was, `AlreadyCommittedError` is raised.
+    columns
+        The columns that the table must still have, of any ids; `RetryableConflictError` is raised otherwise.
     detached
         Whether to make a version outside the table's history, which can be reached only by its number.
     lock
@@ -59,6 +63,7 @@ class CommitOptions:
     strict: bool = False
     commit_timeout: dt.timedelta | None = dt.timedelta(minutes=30)
     marks: tuple[Mark, ...] = ()
+    columns: pa.Schema | None = None
     detached: bool = False
     lock: CommitLock | None = None
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
