@@ -382,7 +382,7 @@ def test_members_with_other_manifests_are_counted(tmp_path):
     lance_df.PartitionedNamespace.repair(tmp_path / "n", publish_newer=True)
     made.checkout_latest()
     made.delete("k < 9")
-    made.append(pa.table({"p": np.arange(6), "k": np.arange(6)}, schema=schema))
+    made.append(pa.table({"p": np.arange(1, 7), "k": np.arange(6)}, schema=schema))
     fresh = reopened(made)
     assert fresh.count_rows() == fresh.to_table().num_rows == 57
 

@@ -569,7 +569,7 @@ def test_a_failed_commit_leaves_no_index_file(tmp_path: Path, monkeypatch: pytes
     for kind in KINDS:
         with pytest.raises(RetryableConflictError):
             ours.create_scalar_index("k", kind)
-    assert not list((Path(uri) / "_indices").iterdir())
+    assert not (Path(uri) / "_indices").exists()
 
 
 # -- histories --

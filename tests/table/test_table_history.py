@@ -12,6 +12,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from lance_df.errors import VersionNotFoundError
+from lance_df.format.fragment_list import num_live_rows
 from lance_df.storage import Location, open_location
 from lance_df.table.metadata.history import History, version_sources
 from lance_df.table.metadata.manifest_io import read_manifest
@@ -264,6 +265,6 @@ def test_versions_of_many_tables_of_a_store(tmp_path: Path) -> None:
         asked.append((Location(f"memory://many/{number}", f"/many/{number}", fs), 1))
     for tables in (asked, [(open_location(tmp_path / f"{number}"), 1) for number in range(4)]):
         found = [read_manifest(source).manifest for source in version_sources(tables)]
-        assert [manifest.fragments.live_rows() for manifest in found] == [1, 2, 3, 4]
+        assert [num_live_rows(manifest.fragments.to_proto()) for manifest in found] == [1, 2, 3, 4]
         with pytest.raises(VersionNotFoundError, match="1: version 7 does not exist"):
             list(version_sources([tables[0], (tables[1][0], 7), tables[3]]))

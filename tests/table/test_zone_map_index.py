@@ -273,4 +273,4 @@ def test_a_failed_commit_leaves_no_index_file(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(scalar_index, "commit_change", fail)
     with pytest.raises(RetryableConflictError):
         ours.create_scalar_index("a", "ZONEMAP")
-    assert not list((Path(uri) / "_indices").iterdir())
+    assert not (Path(uri) / "_indices").exists()

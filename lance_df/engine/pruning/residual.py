@@ -8,13 +8,12 @@ Functions that only pyarrow expressions have, such as arithmetic, are evaluated 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.engine.pruning.arrow_calls import Term, call_arrow
 from lance_df.engine.pruning.nested_order import compared, is_nested
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.evaluate import evaluate, gather_columns
@@ -26,8 +25,12 @@ from lance_df.expr.nodes import And, Column, In, IsNull, Not, Or, Predicate, Unk
 from lance_df.sliced_lists import unsliced
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lance_df.engine.pruning.arrow_filter import ArrowFilter
     from lance_df.expr.expression_tokens import Token
+
+_Term: TypeAlias = pa.Array | pa.Scalar
 
 _SHORT_DIGITS: Final = 38  # of decimals with 128 bits
 _VIEWS: Final = (pa.string_view(), pa.binary_view())
@@ -95,9 +98,9 @@ class ResidualFilter:
             return batch.slice(0, 0)
         return unsliced(batch).filter(mask, null_selection_behavior="drop")
 
-    def _evaluate(self, columns: dict[tuple[str, ...], pa.Array]) -> Term:
+    def _evaluate(self, columns: dict[tuple[str, ...], pa.Array]) -> _Term:
         functions: list[str] = []
-        arguments: list[list[Term]] = [[]]
+        arguments: list[list[_Term]] = [[]]
         for token in self._tokens:
             match token:
                 case CallStart(function):
@@ -124,11 +127,11 @@ def _contiguous(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def _call(function: str, terms: list[Term], options: pa.StructScalar | None) -> Term:
+def _call(function: str, terms: list[_Term], options: pa.StructScalar | None) -> _Term:
     if function == "is_in":
         return _is_in(terms[0], options)
     if (implementation := _FUNCTIONS.get(function)) is None or _counts_nan(function, options):
-        return call_arrow(function, terms, options)
+        return _call_arrow(function, terms, options)
     try:
         return implementation(*terms)
     except (ValueError, pa.ArrowException) as err:  # ValueError: decimals with more digits than any type has
@@ -141,7 +144,7 @@ def _counts_nan(function: str, options: pa.StructScalar | None) -> bool:
     return function == "is_null" and options is not None and bool(options["nan_is_null"].as_py())
 
 
-def _is_in(value: Term, options: pa.StructScalar | None) -> Term:
+def _is_in(value: _Term, options: pa.StructScalar | None) -> _Term:
     if (items := listed_items(options)) is None:
         raise UnsupportedFeatureError("an IN list without values is not supported in a pushed filter")
     values = without_views(plain_array(pa.repeat(value, 1) if isinstance(value, pa.Scalar) else value))
@@ -169,19 +172,19 @@ def _items_of_type(items: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     return exact_items(items, wanted)
 
 
-def _equal(left: Term, right: Term) -> Term:
+def _equal(left: _Term, right: _Term) -> _Term:
     if is_nested(left.type):
         return _compared(left, right, np.equal)
     return pc.equal(*_ordered(left, right))
 
 
-def _less(left: Term, right: Term) -> Term:
+def _less(left: _Term, right: _Term) -> _Term:
     if is_nested(left.type):
         return _compared(left, right, np.less)
     return pc.less(*_ordered(left, right))
 
 
-def _compared(left: Term, right: Term, compare: Callable[..., Any]) -> Term:
+def _compared(left: _Term, right: _Term, compare: Callable[..., Any]) -> _Term:
     """Compare lists or structs. The result is NULL if either operand is NULL."""
     size = max([len(term) for term in (left, right) if isinstance(term, pa.Array)], default=1)
     one, other = (pa.repeat(term, size) if isinstance(term, pa.Scalar) else term for term in (left, right))
@@ -194,7 +197,7 @@ def _compared(left: Term, right: Term, compare: Callable[..., Any]) -> Term:
     )
 
 
-def _ordered(left: Term, right: Term) -> tuple[Term, Term]:
+def _ordered(left: _Term, right: _Term) -> tuple[_Term, _Term]:
     """Return terms that compare: floats as in `lance_df.expr.floats`, decimals without negative scales.
 
     Those of Arrow's null type are NULLs of another type.
@@ -209,21 +212,21 @@ def _ordered(left: Term, right: Term) -> tuple[Term, Term]:
     return _order_keys(left.cast(wide)), _order_keys(right.cast(wide))
 
 
-def _without_negative_scale(term: Term) -> Term:
+def _without_negative_scale(term: _Term) -> _Term:
     if not pa.types.is_decimal(term.type) or term.type.scale >= 0:
         return term
     digits = term.type.precision - term.type.scale
     return term.cast(pa.decimal128(digits, 0) if digits <= _SHORT_DIGITS else pa.decimal256(digits, 0))
 
 
-def _order_keys(term: Term) -> Term:
+def _order_keys(term: _Term) -> _Term:
     if isinstance(term, pa.Scalar):
         return _order_keys(pa.repeat(term, 1))[0]
     nulls = term.is_null().to_numpy(zero_copy_only=False) if term.null_count else None
     return pa.array(order_keys(float_values(term)), mask=nulls)
 
 
-_FUNCTIONS: dict[str, Callable[..., Term]] = {
+_FUNCTIONS: dict[str, Callable[..., _Term]] = {
     "equal": _equal,
     "not_equal": lambda left, right: pc.invert(_equal(left, right)),
     "less": _less,
@@ -236,3 +239,36 @@ _FUNCTIONS: dict[str, Callable[..., Term]] = {
     "is_null": pc.is_null,
     "is_valid": pc.is_valid,
 }
+
+
+def _call_arrow(function: str, terms: Sequence[_Term], options: pa.StructScalar | None) -> _Term:
+    """Apply a pyarrow function to arrays and scalars row by row, and return the result.
+
+    Parameters
+    ----------
+    options
+        See `lance_df.expr.expression_tokens.CallEnd`.
+
+    Raises
+    ------
+    InvalidInputError
+        The function does not exist, does not compute one value for each row, or fails on a value.
+    """
+    try:
+        if pc.get_function(function).kind != "scalar" and function != "cast":
+            raise InvalidInputError(f"the function {function!r} does not return one value for each row")
+        return pc.call_function(function, list(terms), _options(options))
+    except (KeyError, pa.ArrowException) as err:
+        types = ", ".join(str(term.type) for term in terms)
+        raise InvalidInputError(f"{function}({types}) in a filter cannot be evaluated: {err}") from err
+
+
+def _options(given: pa.StructScalar | None) -> pc.FunctionOptions | None:
+    """Return the function options for a struct of their fields. They deserialize from an Arrow IPC file."""
+    if given is None:
+        return None
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([pa.repeat(given, 1)], ["options"])
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return pc.FunctionOptions.deserialize(sink.getvalue())
