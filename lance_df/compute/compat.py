@@ -15,6 +15,7 @@ from datafusion import (
     SQLOptions,
     col,
     functions,
+    lit,
     udf,
     udtf,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "default_schema_name",
     "functions",
     "joined_subqueries_settings",
+    "lit",
     "plain_context",
     "plan_from_bytes",
     "plan_to_bytes",

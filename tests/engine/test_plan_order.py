@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import datafusion
 import numpy as np
 import pyarrow as pa
@@ -207,7 +209,7 @@ def _requests_nonsense(planned, context):
     [
         (_cast_above, "ordered by None"),
         (_fails, "KeyError: 'a mistake in a rule'"),
-        (_is_refused, "No field named nowhere"),
+        (_is_refused, "No field named nowhere|FieldNotFound"),
         (_requests_nonsense, "InvalidInputError: a column is requested twice"),
         (_is_ambiguous, None),
         (_finds_damage, None),
@@ -228,7 +230,7 @@ def test_a_rule_that_is_wrong_is_left_out(root, memory, monkeypatch, rule, messa
         with pytest.warns(RewriteWarning):
             report = context.explain_scan(query)
         assert "rule string_views skipped" in str(report)
-        assert message in str(report)
+        assert re.search(message, str(report))
     assert_same_result(frame, memory.sql(query))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datafusion
 import pyarrow as pa
 import pytest
 
@@ -11,6 +12,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 
 pytestmark = pytest.mark.engine
 
+RELEASE = int(datafusion.__version__.partition(".")[0])
 OLD_FIELD = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
 
 
@@ -91,7 +93,10 @@ def test_sizes_and_structs_of_the_same_shape_are_copied(ctx):
 def test_binary_values_become_blobs(ctx, tmp_path):
     ctx.sql("DELETE FROM u WHERE id = 2")
     ctx.sql("INSERT INTO u VALUES (3, X'6162', 'n'), (4, NULL, 'n')")
-    ctx.sql("INSERT INTO u VALUES (5, $1, 'n')", param_values=[b"given"])
+    if RELEASE >= 53:  # earlier releases lose the type of a parameter in VALUES
+        ctx.sql("INSERT INTO u VALUES (5, $1, 'n')", param_values=[b"given"])
+    else:
+        ctx.sql("INSERT INTO u VALUES (5, X'676976656e', 'n')")
     ctx.sql("INSERT INTO u (id, b) SELECT 6, CAST(s AS BYTEA) FROM t WHERE id = 1")
     ctx.sql("UPDATE u SET b = X'00' WHERE id = 1")
     ctx.sql(

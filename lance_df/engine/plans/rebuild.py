@@ -6,6 +6,7 @@ of frames accept the expressions of plan nodes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -40,7 +41,10 @@ _HOW: Final = {
     "LeftSemi": "semi",
     "LeftAnti": "anti",
 }
-_AMBIGUOUS: Final = "Schema error: Schema contains "
+# before 53, errors are printed as Rust writes them
+_AMBIGUOUS: Final = re.compile(
+    r"Schema error: Schema contains |SchemaError\((AmbiguousReference|Duplicate(Un)?[qQ]ualifiedField)\b"
+)
 
 
 class NotRebuiltError(Exception):
@@ -57,7 +61,7 @@ def refusals() -> Iterator[None]:
         yield
     except Exception as err:
         # DataFusion raises no specific exception if planning fails
-        if type(err) is Exception and _AMBIGUOUS in str(err):
+        if type(err) is Exception and _AMBIGUOUS.search(str(err)) is not None:
             raise NotRebuiltError(f"names of columns would be ambiguous: {err}") from err
         raise
 

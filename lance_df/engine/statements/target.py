@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
-from lance_df.compute.compat import col, functions
+from lance_df.compute.compat import col, functions, lit
 from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.plans.nodes import plan_of
 from lance_df.engine.statement import Statement
@@ -274,8 +274,13 @@ def _cast(name: str, given: pa.DataType, wanted: pa.DataType) -> Any:
     )
     if not is_content or not is_blob_input(wanted):
         return column.cast(wanted)
-    blob = functions.named_struct([("data", column.cast(pa.large_binary()))])
-    return functions.when(column.is_not_null(), blob).end().cast(wanted)
+    # all fields are named, since DataFusion before 53 has no cast that adds some
+    content = column.cast(pa.large_binary())
+    fields = [
+        (field.name, content if field.name == "data" else lit(None).cast(field.type))
+        for field in (wanted.field(number) for number in range(wanted.num_fields))
+    ]
+    return functions.when(column.is_not_null(), functions.named_struct(fields)).end().cast(wanted)
 
 
 def _fields_within(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
