@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -53,7 +54,8 @@ def open_files(
     schema
         The columns to read, with their types; by default those of the files, or inferred from values.
     column_types
-        Types of columns of CSV files; names that do not occur are ignored.
+        Types of columns of CSV files. Names that do not occur, and types that pyarrow does not convert text
+        to, are ignored.
     storage_options
         Options of the fsspec filesystem.
 
@@ -99,7 +101,7 @@ def csv_files(
     column_types: pa.Schema | None = None,
 ) -> pads.Dataset:
     """Return CSV files with a header as a dataset of pyarrow, read as by `open_files`."""
-    types = {field.name: field.type for field in schema or column_types or ()}
+    types = {field.name: field.type for field in schema or column_types or () if _can_be_read(field.type)}
     if any(path.lower().endswith(".zst") for path in paths):  # datasets decompress others alone
         rows = _csv_in_memory(paths, filesystem, delimiter, types)
         return pads.dataset(rows if schema is None else rows.select(schema.names).cast(schema))
@@ -123,6 +125,16 @@ def csv_files(
             types |= integers.types()
             joined = _all_columns(opened(types))
     return opened(types, schema or joined, empty_lines=len(joined) == 1)
+
+
+def _can_be_read(data_type: pa.DataType) -> bool:
+    """Whether pyarrow can convert text of CSV to a type."""
+    options = pa.csv.ConvertOptions(column_types={"column": data_type})
+    try:
+        pa.csv.read_csv(io.BytesIO(b"column\n"), convert_options=options)
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
 
 
 def _inferred_doubles(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> list[str]:

@@ -60,7 +60,7 @@ def to_batches(
         raise InvalidInputError(f"expected a pyarrow schema, got {schema!r:.100}")
     given = data
     try:
-        if isinstance(data, str | os.PathLike) or _are_paths(data):
+        if are_files(data):
             from lance_df.file_sources import open_files
 
             data = open_files(data, schema, column_types=column_types, storage_options=storage_options)
@@ -90,12 +90,11 @@ def to_batches(
     return schema, _checked(source, schema)
 
 
-def _are_paths(data: Any) -> bool:
-    return (
-        isinstance(data, list | tuple)
-        and bool(data)
-        and all(isinstance(each, str | os.PathLike) for each in data)
-    )
+def are_files(data: Any) -> bool:
+    """Whether a source is given by a path or URL, or by a list of these."""
+    if isinstance(data, list | tuple):
+        return bool(data) and all(isinstance(each, str | os.PathLike) for each in data)
+    return isinstance(data, str | os.PathLike)
 
 
 def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchReader | Iterable[Any]:

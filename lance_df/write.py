@@ -14,14 +14,14 @@ from lance_df.interrupts import interrupted_once
 from lance_df.namespace.directory.folders import holds_table
 from lance_df.operations import LANCE_COMMIT_MESSAGE_KEY
 from lance_df.progress import ReportedProgress
-from lance_df.sources import to_batches
+from lance_df.sources import are_files, to_batches
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.commit.lock import checked_lock
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.maintenance.auto_cleanup import auto_cleanup
 from lance_df.table.metadata.base_paths_write import DatasetBasePath, as_base_names, as_base_paths
 from lance_df.table.metadata.locations import TableLocation, locate_table
-from lance_df.table.open import table_at
+from lance_df.table.open import open_located, table_at
 from lance_df.table.writing.fragment_writer import FileLimits
 from lance_df.table.writing.write import WriteOptions, write_table
 from lance_df.table.writing.write_plan import as_mode
@@ -102,7 +102,8 @@ def write_dataset(
         - an iterable of batches, which requires ``schema``.
 
         Streams are consumed batch by batch. Memory is bounded by the size of pages, not by the size of the
-        input. Files in a store are opened with ``storage_options``.
+        input. Files in a store are opened with ``storage_options``. In CSV files that are appended, the
+        columns of the table have its types.
     uri
         The folder of the table or branch; or a dataset, in which case its branch is written to. A table that
         was opened and no longer exists is created again only by its path, or in mode ``"create"``.
@@ -224,7 +225,6 @@ def write_dataset(
         blob_pack_bytes=blob_pack_file_size_threshold,
     )
     from_files = storage_options if isinstance(data_obj, str) and "://" in data_obj else None
-    data_schema, batches = to_batches(data_obj, schema, storage_options=from_files)
     from lance_df.dataset import LanceDataset
 
     is_in_memory = False
@@ -247,6 +247,10 @@ def write_dataset(
         target = dataclasses.replace(target, location=location)
     if target.external_store is not None:
         options = dataclasses.replace(options, external_store=target.external_store)
+    column_types = None
+    if mode == "append" and schema is None and are_files(data_obj):
+        column_types = _schema_of(target) if known is None else known.arrow_schema
+    data_schema, batches = to_batches(data_obj, schema, column_types=column_types, storage_options=from_files)
     if lock is not None:
         options = dataclasses.replace(options, commit_options=CommitOptions(lock=lock))
     with interrupted_once():
@@ -259,6 +263,11 @@ def write_dataset(
         made = made if lock is None else made.locked_by(lock)
         auto_cleanup(made)
         return LanceDataset._of(made, name, storage_options, None)
+
+
+def _schema_of(target: TableLocation) -> pa.Schema | None:
+    """Return the columns of a table, if it exists."""
+    return open_located(target).arrow_schema if holds_table(target.location) else None
 
 
 def _refuse(**arguments: object) -> None:

@@ -256,7 +256,8 @@ class MergeInsertBuilder:
 
         if self._clauses.does_nothing:
             raise InvalidInputError("the merge would change nothing; add a when_… clause")
-        data_schema, batches = to_batches(data, schema)
+        columns = self._dataset._table.arrow_schema
+        data_schema, batches = to_batches(data, schema, column_types=columns)
         with source_closed(batches):
             rows = pa.Table.from_batches(list(batches), data_schema)
         where, condition = self._unmatched, self._condition

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +206,52 @@ def test_integers_of_csv_are_exact(tmp_path: Path, suffix: str) -> None:
     assert written["c"].to_pylist() == [-9999999999999999999999, None, None]
     assert written["d"].to_pylist() == [2**64 - 1, None, None]
     assert written["e"].to_pylist() == [None, "9" * 39, "1"]
+
+
+def test_csv_that_is_appended_or_merged_has_the_types_of_the_table(tmp_path: Path) -> None:
+    rows = pa.table(
+        {
+            "id": pa.array([1], pa.int32()),
+            "code": ["007"],
+            "raw": pa.array([b"x"], pa.large_binary()),
+            "at": pa.array([0], pa.timestamp("us", "UTC")),
+            "price": pa.array([1], pa.decimal128(20, 3)),
+            "kind": pa.array(["a"]).dictionary_encode(),
+        }
+    )
+    file = tmp_path / "rows.csv"
+    file.write_text("price,id,code,kind,at,raw\n7,2,0042,5,2024-01-01T00:00:00Z,12\n8.125,3,,b,,\n")
+    path = tmp_path / "t.lance"
+    lance_df.write_dataset(rows, path)
+    by_path = lance_df.write_dataset(str(file), path, mode="append")
+    assert by_path.schema == rows.schema
+    added = [
+        {
+            "id": 2,
+            "code": "0042",
+            "raw": b"12",
+            "at": dt.datetime(2024, 1, 1, tzinfo=dt.UTC),
+            "price": Decimal("7.000"),
+            "kind": "5",
+        },
+        {"id": 3, "code": None, "raw": None, "at": None, "price": Decimal("8.125"), "kind": "b"},
+    ]
+    assert by_path.to_table().to_pylist() == rows.to_pylist() + added
+    by_path.insert(file)
+    assert by_path.count_rows() == 5
+    (tmp_path / "merged.csv").write_text("code,id\n08,1\n09,7\n")
+    merge = by_path.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(str(tmp_path / "merged.csv"))
+    codes = by_path.to_table(columns=["id", "code"]).group_by("id").aggregate([("code", "max")]).to_pylist()
+    assert {row["id"]: row["code_max"] for row in codes} == {1: "08", 2: "0042", 3: None, 7: "09"}
+    new = lance_df.write_dataset(str(file), tmp_path / "new.lance", mode="append")
+    assert new.schema.field("id").type == pa.int64()
+
+
+def test_csv_with_values_that_do_not_fit_the_table_is_refused(tmp_path: Path) -> None:
+    path, file = tmp_path / "t.lance", tmp_path / "rows.csv"
+    lance_df.write_dataset(pa.table({"id": pa.array([1], pa.int32())}), path)
+    file.write_text("id\n5000000000\n")
+    with pytest.raises(InvalidInputError, match=r"rows\.csv.*int32.*5000000000"):
+        lance_df.write_dataset(str(file), path, mode="append")
+    assert lance_df.dataset(path).count_rows() == 1
