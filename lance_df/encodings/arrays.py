@@ -197,7 +197,10 @@ def _null_array(data_type: pa.DataType, num_values: int) -> pa.Array:
 
 
 def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
-    """Return ``array``, which starts at offset 0, with null where the bitmap has 0."""
+    """Return ``array``, which starts at offset 0 as its children do, with null where the bitmap has 0.
+
+    The fields of structs are null there too, because engines read a field without its struct.
+    """
     data_type = array.type
     if pa.types.is_null(data_type):
         return array
@@ -207,7 +210,7 @@ def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
     if pa.types.is_fixed_size_list(data_type):
         return pa.Array.from_buffers(data_type, len(array), [bitmap], children=[array.values])
     if pa.types.is_struct(data_type):
-        children = [array.field(index) for index in range(data_type.num_fields)]
+        children = [with_validity(array.field(index), bitmap) for index in range(data_type.num_fields)]
         return pa.Array.from_buffers(data_type, len(array), [bitmap], children=children)
     return pa.Array.from_buffers(data_type, len(array), [bitmap, *array.buffers()[1:]])
 

@@ -148,7 +148,10 @@ def bitmap(flags: npt.NDArray[np.bool_] | npt.NDArray[np.uint8], *, offset: int 
 
 
 def with_validity(values: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.Array:
-    """Return ``values``, which have no nulls themselves, with null where ``valid`` is false."""
+    """Return ``values``, which have no nulls themselves, with null where ``valid`` is false.
+
+    The fields of structs are null there too, because engines read a field without its struct.
+    """
     if valid is None or valid.all():
         return values
     if pa.types.is_null(values.type):
@@ -160,7 +163,7 @@ def with_validity(values: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.A
         indices = with_validity(values.indices, valid)
         return pa.DictionaryArray.from_arrays(indices, values.dictionary, safe=False)
     if pa.types.is_struct(data_type):
-        children = values.flatten()
+        children = [with_validity(child, valid) for child in values.flatten()]
         return pa.Array.from_buffers(
             data_type, len(values), [bitmap(valid)], null_count=num_nulls, children=children
         )
