@@ -62,6 +62,18 @@ def check_storable(schema: Schema, version: str) -> None:
     check_distinct_names(schema.fields)
     for field in schema.fields:
         check_no_dot(field.name)
+    check_types(schema, version)
+
+
+def check_types(schema: Schema, version: str) -> None:
+    """Check that a file of a version can store the types of columns.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The version, or this release, cannot store a type.
+    """
+    for field in schema.fields:
         _check_type(field, field.name, version, is_top_level=True)
 
 

@@ -848,3 +848,14 @@ def test_fields_of_structs_that_are_never_null_may_be(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("y", ONE_FIELD, nullable=False)])
     lance.write_dataset(pa.table({"y": [{"a": 1}, {"a": None}]}, schema=schema), uri)
     assert lance_df.dataset(uri).to_table(columns=["y.a"])["y.a"].to_pylist() == [1, None]
+
+
+def test_a_file_without_a_field_that_the_manifest_lists_is_corrupt(tmp_path: Path) -> None:
+    """pylance casts a field of structs in lists of 2.0, and then cannot read the column."""
+    rows = pa.table({"id": [1], "l": pa.array([[{"x": 1, "y": 2}]])})
+    table = lance.write_dataset(rows, str(tmp_path / "t"), data_storage_version="2.0")
+    table.alter_columns({"path": "l.item.x", "data_type": pa.int32()})
+    damaged = lance_df.dataset(tmp_path / "t")
+    with pytest.raises(CorruptDataError, match=r"data/.*\.lance: the file has no column for field 'l'"):
+        damaged.to_table()
+    assert damaged.to_table(columns=["id"]).to_pylist() == [{"id": 1}]

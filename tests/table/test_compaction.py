@@ -13,7 +13,13 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.errors import CommitStateUnknownError, InvalidInputError, RetryableConflictError, StorageError
+from lance_df.errors import (
+    CommitStateUnknownError,
+    InvalidInputError,
+    RetryableConflictError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from lance_df.optimize import (
     Compaction,
     CompactionMetrics,
@@ -355,3 +361,19 @@ def test_nothing_is_removed_while_the_outcome_is_unknown(
     with pytest.raises(CommitStateUnknownError):
         lance_df.dataset(uri).optimize.compact_files()
     assert len(data_files(uri) - before) == 1
+
+
+def test_types_that_a_file_version_cannot_store_are_refused(tmp_path: Path) -> None:
+    """pylance writes fixed-size lists of structs in 2.0 if all are null, and then cannot read them."""
+    uri = str(tmp_path / "t.lance")
+    lists = pa.list_(pa.struct([("a", pa.int32())]), 3)
+    rows = pa.table({"id": range(4), "c": pa.nulls(4, lists)})
+    for mode in ("create", "append"):
+        lance.write_dataset(rows, uri, mode=mode, data_storage_version="2.0")
+    before = data_files(uri)
+    table = lance_df.dataset(uri)
+    table.delete("id = 1")
+    with pytest.raises(UnsupportedFeatureError, match=r"'c'.*need file version 2.2"):
+        table.optimize.compact_files()
+    assert data_files(uri) == before
+    assert lance_df.dataset(uri).to_table().to_pylist() == [{"id": n, "c": None} for n in (0, 2, 3)] * 2

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings.rows import checked_rows
-from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.footprints import COLUMN_BYTES, PAGE_BYTES, footprint_of
 from lance_df.file.io import named, named_errors, run_plans
 from lance_df.file.legacy.columns import parts_of
@@ -171,7 +171,7 @@ class LegacyFileReader:
         for node in field.walk():
             # structs store nothing, and lose their id when one of their children is cast
             if node.id not in self._column_of and not node.is_struct:
-                raise InvalidInputError(
+                raise CorruptDataError(
                     f"{self.path}: the file has no column for field {node.name!r} (id {node.id})"
                 )
             if node.logical_type == "map" or (node.children and not (node.is_struct or node.is_list)):

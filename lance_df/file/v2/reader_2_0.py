@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lance_df.encodings.leaf_values import is_variable
 from lance_df.encodings.rows import checked_rows, joined_starts
-from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.footprints import COLUMN_BYTES, OPEN_PAGE_BYTES, PAGE_BYTES, footprint_of
 from lance_df.file.io import named_errors, run_plans
 from lance_df.file.read_options import ALL
@@ -226,7 +226,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
 
     def _pages(self, field: Field) -> ColumnPages:
         if field.id not in self._column_of:
-            raise InvalidInputError(
+            raise CorruptDataError(
                 f"{self.path}: the file has no column for field {field.name!r} (id {field.id})"
             )
         return ColumnPages(self._container, self._column_of[field.id], field.name)

@@ -46,7 +46,7 @@ from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.writing.fragment_writer import FileLimits, fragments_written, remove_data_file
 from lance_df.table.writing.free_location import new_folders_removed
-from lance_df.table.writing.schema_rules import resolve_version
+from lance_df.table.writing.schema_rules import check_types, resolve_version
 from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[Rewri
     Raises
     ------
     RetryableConflictError
-        Others changed rows of the fragments meanwhile. As on other failures, no files are left behind.
+        Others changed rows of the fragments meanwhile. As on other failures, no data files are left behind;
+        the version that reserves the ids of the new fragments can remain.
     CommitStateUnknownError
         It is unknown whether the compaction was committed; nothing was removed.
     UnsupportedFeatureError
@@ -145,6 +146,7 @@ def _written(
 def _reencoded(
     table: Table, old: Sequence[Fragment], options: CompactionOptions, *, version: str, limits: FileLimits
 ) -> Iterator[tuple[Fragment, ...]]:
+    check_types(table.schema, version)
     batches = rows_to_rewrite(
         table,
         [fragment.id for fragment in old],

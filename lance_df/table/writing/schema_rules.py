@@ -10,6 +10,7 @@ from lance_df.file.storable import (
     check_distinct_names,
     check_no_dot,
     check_storable,
+    check_types,
     resolve_version,
 )
 from lance_df.format.messages import is_text
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from lance_df.format.schema import Field, Schema
 
-__all__ = ["WRITABLE_VERSIONS", "check_schema", "resolve_version"]
+__all__ = ["WRITABLE_VERSIONS", "check_schema", "check_types", "resolve_version"]
 
 # names that scans use for system columns
 _RESERVED = frozenset(
