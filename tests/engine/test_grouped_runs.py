@@ -127,6 +127,9 @@ OTHERS = [
     "SELECT a.day, count(*) AS n FROM item a JOIN item b ON a.order_id = b.order_id GROUP BY a.day",
     "SELECT day, count(*) AS n FROM item GROUP BY ROLLUP (day)",
     "SELECT day, count(*) AS n FROM (SELECT * FROM item LIMIT 1000000) GROUP BY day",
+    "SELECT * EXCEPT (order_id, customer, price, quantity, weight, _run_rows) FROM item GROUP BY day",
+    "SELECT d, sum(p) AS n FROM item AS i(o, d, c, p, q, w, r) GROUP BY d",
+    "WITH i(o, d, c, p, q, w, r) AS (SELECT * FROM item) SELECT d, sum(p) AS n FROM i GROUP BY d",
 ]
 
 

@@ -26,7 +26,7 @@ from lance_df.compute.expressions import (
 )
 from lance_df.engine.optimizer.aggregate_path import AggregatePath
 from lance_df.engine.optimizer.merged_calls import MergedCall, MergedColumns, is_mergeable
-from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame
+from lance_df.engine.optimizer.planned import Context, DoesNotApplyError, Planned, PlannedFrame
 from lance_df.engine.plans.nodes import (
     Aggregate,
     PlanNode,
@@ -38,6 +38,7 @@ from lance_df.engine.plans.nodes import (
 )
 from lance_df.engine.plans.rebuild import carried, checked, columns_of, numbered_name, rebuilt
 from lance_df.engine.plans.walks import chain, may_call, node_at
+from lance_df.errors import LanceError
 from lance_df.records import dataclass
 from lance_df.scan.request import AggregateCall, AggregateFunction, PartialAggregate
 from lance_df.scan.runs import are_compared
@@ -254,7 +255,13 @@ class _Aggregate:
         tables = planned.requesting({self.table.key: scan})
 
         def plan(others: Any) -> PlannedFrame:
-            rows = planned.plan(others)
+            try:
+                rows = planned.plan(others)
+            except LanceError:
+                raise
+            except Exception as err:  # DataFusion raises no specific exception
+                # wildcards and lists of column names cover the added columns too
+                raise DoesNotApplyError(f"it cannot be planned with more columns of a table: {err}") from err
             return PlannedFrame(self._merged(rows.frame), rows.table_slots)
 
         replanned = plan(tables)
