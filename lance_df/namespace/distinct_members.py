@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow.compute as pc
 
 from lance_df.errors import CorruptDataError
+from lance_df.namespace.directory.names import without_last_slash
 from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_rows import take_rows
 
@@ -37,8 +38,7 @@ def check_distinct(manifest: NamespaceManifest, positions: npt.NDArray[np.intp])
     checks_all = len(members) <= NAMESPACE_LIMITS.current.few_rows or len(positions) * _SHARE >= len(members)
     rows = members if checks_all else take_rows(members, positions)
     for name, meaning in _COLUMNS.items():
-        # a folder may be named with a slash at the end
-        values = pc.utf8_rtrim(rows[name], characters="/") if name == "location" else rows[name]
+        values = without_last_slash(rows[name]) if name == "location" else rows[name]
         if pc.count_distinct(values).as_py() < len(rows):
             counts = pc.value_counts(values.combine_chunks())
             twice = counts.filter(pc.greater(counts.field("counts"), 1))[0].as_py()

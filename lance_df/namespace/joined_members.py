@@ -12,6 +12,7 @@ from lance_df.format.fragment_list import FragmentList
 from lance_df.format.manifest import BasePath
 from lance_df.format.manifest_template import ManifestTemplate
 from lance_df.format.moved_fragments import moved_if_small
+from lance_df.namespace.directory.names import location_of
 from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.published import check_published, manifest_sources
 from lance_df.records import dataclass
@@ -190,7 +191,7 @@ def _moved(root: Location, folder: Location, fragments: FragmentMessages) -> tup
     limits = NAMESPACE_LIMITS.current
     return moved_if_small(
         fragments,
-        f"{folder.path.removeprefix(root.path).strip('/')}/{DATA_DIR}",
+        f"{location_of(root, folder)}/{DATA_DIR}",
         _ROOT,
         max_fragments=limits.joined_member_fragments,
         max_rows=limits.joined_member_rows,

@@ -11,15 +11,15 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import time
-from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from lance_df.errors import CorruptDataError, LanceError, VersionNotFoundError
+from lance_df.errors import CorruptDataError, LanceError, RetryableConflictError, VersionNotFoundError
 from lance_df.namespace.changes.publish import map_commits
+from lance_df.namespace.directory.names import location_of, without_last_slash
 from lance_df.namespace.published import members_at
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
@@ -64,6 +64,8 @@ def clean_up(
         A version of the namespace to remove has a tag, and the policy does not ignore tags.
     CorruptDataError
         A version cannot be read, so that it is not known which files it needs.
+    RetryableConflictError
+        Another process removed the newest version meanwhile.
     StorageError
         The store failed.
     """
@@ -90,11 +92,18 @@ def clean_up(
     )
 
     def clean_member(member: Member) -> CleanupStats:
-        name = member.folder.name
+        location = location_of(root, member.folder)
+        reads = frozenset(pinned.get(location, ()))
+        if member.version is not None and member.version not in reads:
+            raise RetryableConflictError(
+                f"{root.uri}: another process removed version {newest.version} of the namespace, so that it "
+                f"is not known which versions of {member.object_id} are read; start again"
+            )
         chosen = dataclasses.replace(
             of_members,
-            pinned=frozenset(pinned[name]),
-            published=frozenset(published[name]) if member.is_main_version else None,
+            pinned=reads,
+            # a member that was published in the meantime has none
+            published=frozenset(published.get(location, ())) if member.is_main_version else None,
         )
         return explain_cleanup(member.open(), chosen).stats if dry_run else cleanup(member.open(), chosen)
 
@@ -103,13 +112,13 @@ def clean_up(
     return _total([of_manifest, *map_commits(clean_member, members)])
 
 
-def _pinned_versions(table: Table, goes: set[int]) -> defaultdict[str, set[int]]:
-    """Return the versions of members that versions of ``__manifest`` read, by location.
+def _pinned_versions(table: Table, goes: set[int]) -> dict[str, set[int]]:
+    """Return the versions of members that versions of ``__manifest`` read, by the location of the member.
 
     Rows that several versions share are read once. Versions of ``__manifest`` that an interrupted clean-up
     has partly removed cannot be read and are skipped.
     """
-    pinned: defaultdict[str, set[int]] = defaultdict(set)
+    pinned: dict[str, set[int]] = {}
     seen: set[object] = set()
     for number in _all_versions(table) - goes:
         with suppress(VersionNotFoundError):  # another process may be cleaning up, too
@@ -133,7 +142,7 @@ def _pinned_versions(table: Table, goes: set[int]) -> defaultdict[str, set[int]]
                 raise
             seen.update(states.values())
             for location, read_version in pins:
-                pinned[location].add(read_version)
+                pinned.setdefault(location, set()).add(read_version)
     return pinned
 
 
@@ -144,7 +153,8 @@ def _pins(table: Table, fragment_ids: tuple[int, ...]) -> Iterable[tuple[str, in
     rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema)
     # versions of branches are also counted as versions of main; tags and the newest version are kept anyway
     rows = rows.filter(rows["read_version"].is_valid())
-    return zip(rows["location"].to_pylist(), rows["read_version"].to_pylist(), strict=True)
+    locations = without_last_slash(rows["location"])
+    return zip(locations.to_pylist(), rows["read_version"].to_pylist(), strict=True)
 
 
 def _all_versions(table: Table) -> set[int]:

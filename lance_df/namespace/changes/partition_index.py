@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.arrays import one_array
 from lance_df.errors import CorruptDataError
+from lance_df.namespace.directory.names import location_of
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.manifest_table import NAMESPACE, TABLE
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR, RandomNames
@@ -125,7 +126,8 @@ class PartitionIndex:
                 self._rows(NAMESPACE, parents.take(new), [each.take(new) for each in columns[:level]])
             )
         names = pc.binary_join_element_wise(parents, MEMBER_NAME, SEPARATOR)
-        locations = pa.array([partition.location.folder.name for partition, _ in fresh], pa.string())
+        folders = (partition.location.folder for partition, _ in fresh)
+        locations = pa.array([location_of(self._root, folder) for folder in folders], pa.string())
         versions = pa.array([version for _, version in fresh], pa.uint64())
         self._check_absent(names)
         rows.append(self._rows(TABLE, names, columns, location=locations, read_version=versions))

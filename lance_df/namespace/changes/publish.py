@@ -6,6 +6,7 @@ Spec: partitioning, "Multi-Partition Transaction".
 from __future__ import annotations
 
 import logging
+import posixpath
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from lance_df.forks import after_fork_in_child, new_lock
 from lance_df.interrupts import interrupted_once, note_if_interrupted, undisturbed, workers
 from lance_df.namespace.changes.draft import Draft, NeedsSeparateDraftError
 from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
+from lance_df.namespace.directory.names import without_last_slash
 from lance_df.namespace.manifest_table import STRICT
 
 if TYPE_CHECKING:
@@ -99,9 +101,11 @@ def remove_unpublished(manifest: NamespaceManifest, folders: Sequence[Location])
     """Remove those folders of tables that a version of the namespace does not have."""
     if not folders:
         return
-    known = set(manifest.rows["location"].to_pylist())
+    root = posixpath.dirname(manifest.table.location.path)
+    locations = without_last_slash(manifest.rows["location"].drop_null()).to_pylist()
+    known = {posixpath.join(root, location) for location in locations}
     for folder in folders:
-        if folder.name not in known:
+        if folder.path not in known:
             with suppress(LanceError):
                 folder.remove_tree()
 

@@ -11,6 +11,7 @@ from lance_df.namespace.changes.partition_files import WrittenPartition, remove_
 from lance_df.namespace.changes.partition_index import PartitionIndex, PartitionLocation
 from lance_df.namespace.changes.pending import PendingChanges
 from lance_df.namespace.changes.routing import BUFFER_BYTES, PartitionWriter
+from lance_df.namespace.directory.names import location_of
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.names import JobNames
 from lance_df.records import dataclass
@@ -40,9 +41,9 @@ class StagedPartitions:
     values
         The partition values, a row for each partition, by column name in ``__manifest``.
     folders, paths, are_new, fragments, row_counts, zone_maps
-        For each partition: the folder of its table, the last parts of the names of the namespaces above it,
-        whether the folder was named for these rows, its new fragments, the number of rows passed to the
-        writer, and the collected zone maps.
+        For each partition: the folder of its table, relative to the root, the last parts of the names of the
+        namespaces above it, whether the folder was named for these rows, its new fragments, the number of
+        rows passed to the writer, and the collected zone maps.
     """
 
     version: int
@@ -118,7 +119,7 @@ def stage_partitions(
         values=pa.RecordBatch.from_arrays(
             [column.combine_chunks() for column in values.columns], schema=values.schema
         ),
-        folders=tuple(each.location.folder.name for each in written),
+        folders=tuple(location_of(root, each.location.folder) for each in written),
         paths=tuple(each.location.path for each in written),
         are_new=tuple(each.location.is_new for each in written),
         fragments=tuple(tuple(each.fragments) for each in written),

@@ -215,7 +215,8 @@ class DirectoryManifest:
         if row["object_type"] == TABLE and row["location"] is None:
             raise CorruptDataError(f"{self.table.uri}: table {object_id!r} has no location")
         properties = _properties(row["metadata"], source)
-        return Entry(object_id, row["object_type"], row["location"], properties)
+        location = None if row["location"] is None else row["location"].removesuffix("/")
+        return Entry(object_id, row["object_type"], location, properties)
 
     def has_children(self, object_id: str) -> bool:
         """Whether a namespace is not empty."""

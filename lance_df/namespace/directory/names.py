@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR, object_id
 
@@ -64,6 +67,16 @@ def folder_at(root: Location, location: str) -> Location:
             f"{root.uri}: the table location {location!r} is not the folder of a table; repair the namespace"
         )
     return root.child(path)
+
+
+def location_of(root: Location, folder: Location) -> str:
+    """Return the location of a table in a folder below the root: the opposite of `folder_at`."""
+    return folder.path.removeprefix(root.path.rstrip("/")).lstrip("/")
+
+
+def without_last_slash(locations: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return locations as `location_of` does: in rows, they may have a slash at the end."""
+    return pc.utf8_rtrim(locations, characters="/")
 
 
 def check_no_link(root: Location, location: str) -> None:
