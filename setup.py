@@ -1,8 +1,9 @@
 """Compile the kernels, and describe the package to its index. Everything else is in pyproject.toml.
 
 Each module of `lance_df/encodings/kernels` becomes an extension module, for every x86-64 processor that
-pyarrow runs on; those with wide loops are built again for processors with AVX2, or AVX-512. Where a module
-does not compile the package installs without it and runs the same source uncompiled.
+pyarrow runs on; those with wide loops are built again for processors with AVX2, or AVX-512. A build of which
+a module does not compile is left out, since modules call functions of each other that only compiled ones
+have. Without the first build there is none, and the package runs the same sources uncompiled.
 docs/design/042-compiled-kernels.md says more.
 
 Environment
@@ -126,11 +127,17 @@ def extensions() -> list[Extension]:
     ]
 
 
+def build_of(ext: Extension) -> str:
+    """Return the build that an extension module is part of."""
+    return ext.name.split(".")[-2]
+
+
 class BuildKernels(build_ext):
     """Translates the kernels, and compiles several modules at once, each build beside the others."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
+        self.incomplete: set[str] = set()
         if not self.parallel:
             self.parallel = os.cpu_count() or 1
 
@@ -145,16 +152,32 @@ class BuildKernels(build_ext):
             self.extensions = []
         super().run()
 
+    def build_extensions(self) -> None:
+        super().build_extensions()
+        first, *others = builds()
+        if first in self.incomplete:
+            self.incomplete.update(others)
+        left_out = [ext for ext in self.extensions if build_of(ext) in self.incomplete]
+        for ext in left_out:
+            Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
+        self.extensions = [ext for ext in self.extensions if ext not in left_out]
+
     def copy_extensions_to_source(self) -> None:
         for build in builds():
-            (FOLDER / "compiled" / build).mkdir(parents=True, exist_ok=True)
+            folder = FOLDER / "compiled" / build
+            shutil.rmtree(folder, ignore_errors=True)  # modules of an earlier build
+            folder.mkdir(parents=True)
         super().copy_extensions_to_source()
 
     def build_extension(self, ext: Extension) -> None:
         # both builds of a module have the same source: objects of one must not replace those of the other
         command = copy(self)  # several threads are here at once
         command.build_temp = str(Path(self.build_temp, *ext.name.split(".")[-2:]))
-        build_ext.build_extension(command, ext)
+        try:
+            build_ext.build_extension(command, ext)
+        except Exception:
+            self.incomplete.add(build_of(ext))
+            raise
 
 
 class BuildPackage(build_py):

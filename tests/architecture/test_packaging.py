@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -9,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from setuptools import Distribution
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -114,6 +116,38 @@ print(lance_df.__file__, lance_df.udfs.__file__, len(load_examples()))
     assert Path(package).parent == installed.site / "lance_df"
     assert Path(udfs).parent == installed.site / "lance_df" / "udfs"
     assert int(num_examples) == len(list((ROOT / "sql_examples").glob("*.sql")))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="setuptools ignores CC on Windows")
+@pytest.mark.parametrize(
+    ("failing", "complete"),
+    [("none", ["base", "avx2", "avx512"]), ("avx2", ["base", "avx512"]), ("base", [])],
+)
+def test_a_build_of_kernels_is_complete_or_left_out(tmp_path, monkeypatch, failing, complete):
+    """The compiler fails for one module of one build, as it does where memory is short."""
+    compiler = tmp_path / "cc"
+    compiler.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in */{failing}/lookup/*) exit 1;; esac\n'
+        'while [ $# -gt 0 ]; do if [ "$1" = -o ]; then : > "$2"; fi; shift; done\n'
+    )
+    compiler.chmod(0o755)
+    for name in ("CC", "LDSHARED"):
+        monkeypatch.setenv(name, str(compiler))
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("setuptools.setup", lambda **_: None)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    module = runpy.run_path("setup.py")
+    command_class = module["BuildKernels"]
+    monkeypatch.setitem(command_class.run.__globals__, "generate", lambda: None)
+    extensions = module["extensions"]()
+    command = command_class(Distribution({"ext_modules": extensions}))
+    command.build_lib, command.build_temp = str(tmp_path / "lib"), str(tmp_path / "objects")
+    command.ensure_finalized()
+    command.run()
+    expected = sorted(each.name for each in extensions if each.name.split(".")[-2] in complete)
+    made = [path.relative_to(tmp_path / "lib") for path in (tmp_path / "lib").rglob("*.so")]
+    assert sorted(".".join([*path.parts[:-1], path.name.split(".")[0]]) for path in made) == expected
 
 
 def test_kernels_are_compiled_where_it_is_installed(installed):
