@@ -120,7 +120,7 @@ class NamespaceManifest:
         self.footprint = Footprint(table.num_bytes)
         self.has_distinct_members = False
         self._stored_at = float("-inf")
-        self._folder = _folder_key(table.location)
+        self._folder, self._file = _folder_key(table), _file_key(table)
         self._check_columns()
 
     def is_stored(self) -> bool:
@@ -131,9 +131,16 @@ class NamespaceManifest:
             self._stored_at = time.monotonic()
         return True
 
-    def is_in_same_folder(self) -> bool:
-        """Return whether the local folder is still the one that this version was opened in."""
-        return self._folder == _folder_key(self.table.location)
+    def is_unreplaced(self) -> bool:
+        """Return whether the local folder still has the file of this version, or its clean-up removed it.
+
+        True for stores, where this would take a request.
+        """
+        file = _file_key(self.table)
+        if file is not None or not self.table.location.is_local:
+            return file == self._file
+        # a clean-up removes neither the folder nor the newest version
+        return self._folder == _folder_key(self.table) and self.table.latest_version() > self.version
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceManifest:
@@ -429,12 +436,28 @@ def _schema_of_table(specs: PartitionSpecs) -> Schema:
     return manifest_schema([*READ_FIELDS, *partition])
 
 
-def _folder_key(location: Location) -> Hashable:
-    """Return a key of a local folder that differs for another folder of that name; None for stores."""
-    if not location.is_local:
+def _folder_key(table: Table) -> Hashable:
+    """Return a key of the local folder of a table that differs for another folder of that name.
+
+    None for stores, and for a folder that does not exist.
+    """
+    status = _status(table, table.location.path)
+    return status and (status.st_dev, status.st_ino)
+
+
+def _file_key(table: Table) -> Hashable:
+    """Return a key of the local manifest file of a version that differs for another file of that name.
+
+    None for stores, and for a file that does not exist.
+    """
+    status = _status(table, table.manifest_file.path)
+    return status and (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+def _status(table: Table, path: str) -> os.stat_result | None:
+    if not table.location.is_local:
         return None
     try:
-        status = os.stat(location.path)
+        return os.stat(path)
     except OSError:
         return None
-    return status.st_dev, status.st_ino

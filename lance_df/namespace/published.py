@@ -174,8 +174,8 @@ def check_published(manifest: NamespaceManifest, path: str, committed_ns: int | 
     """Check that a version of a member is not that of another namespace in the same folder.
 
     A version is committed before the namespace publishes it. If it is later, the clocks of writers differ, or
-    the folder was replaced, for example by a backup. This takes a request only then. The versions of a local
-    folder that was moved here may be earlier.
+    the folder was replaced, for example by a backup. This takes a request only then. The versions of a folder
+    that was copied or moved here may be earlier: this is noticed in local folders.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def check_published(manifest: NamespaceManifest, path: str, committed_ns: int | 
     """
     published_ns = manifest.table.manifest.timestamp_ns
     is_earlier = committed_ns is None or published_ns is None or committed_ns <= published_ns
-    if is_earlier and manifest.is_in_same_folder():
+    if is_earlier and manifest.is_unreplaced():
         return
     if not manifest.is_stored():
         raise VersionNotFoundError(

@@ -116,6 +116,25 @@ def test_a_folder_that_another_one_replaces_is_noticed_although_it_is_older(plac
     assert max(held.to_table()["id"].to_pylist()) == 199 + place.num_members
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_files_that_are_replaced_in_the_same_folder_are_noticed(place: Replaced, *, at_once: bool) -> None:
+    """As by rsync. The files of the fork are older than the version, which the fork may lack."""
+    size = place.num_members
+    place.append(200)
+    fork = place.folder.rename(place.root.parent / "fork")
+    shutil.copytree(place.backup, place.folder)
+    for first, stop in [(100, 100 + size)] if at_once else [(100, 101), (101, 100 + size)]:
+        place.open().append(rows(first, stop - first, size))
+    held, counted = place.open(), place.open()
+    assert counted.count_rows() == 2 * size
+    for path in [each for each in place.folder.rglob("*") if each.is_file()]:
+        path.unlink()
+    shutil.copytree(fork, place.folder, dirs_exist_ok=True)
+    for read in (held.to_table, held.count_rows, counted.to_table):
+        with pytest.raises(VersionNotFoundError, match="open the namespace again"):
+            read()
+
+
 def test_an_older_version_knows_newer_ones_that_used_its_cache(place: Replaced) -> None:
     """The older version is in the backup; the newer ones are not."""
     older, newer = place.open(), place.open()
