@@ -15,10 +15,10 @@ from lance_df.arguments import checked_flag, checked_integer, checked_items, che
 from lance_df.errors import (
     AlreadyExistsError,
     DatasetNotFoundError,
-    IncompatibleConflictError,
     InvalidInputError,
     LanceError,
     UnsupportedFeatureError,
+    VersionNotFoundError,
 )
 from lance_df.format import operations as ops
 from lance_df.format.transaction import Transaction as TransactionModel
@@ -32,8 +32,7 @@ from lance_df.table.evolution.validate import validate_table
 from lance_df.table.maintenance.auto_cleanup import auto_cleanup
 from lance_df.table.metadata.base_paths_write import checked_bases
 from lance_df.table.metadata.locations import locate_table
-from lance_df.table.metadata.manifest_io import identity
-from lance_df.table.metadata.missing_files import check_same_table
+from lance_df.table.metadata.missing_files import check_same_table, check_same_version
 from lance_df.table.metadata.versions import NamingScheme
 from lance_df.table.open import open_table, table_at
 from lance_df.table.writing.free_location import check_location_is_free
@@ -216,11 +215,12 @@ class Commits(DatasetBase):
         """
         table = self._table
         latest = table.latest()
-        if identity(latest.history.open(table.version)) != identity(table.manifest_file):
-            raise IncompatibleConflictError(
-                f"{table.uri}: the table was dropped and created again after it was opened; its version "
-                f"{table.version} is no longer the version that was read"
-            )
+        try:
+            now = latest.history.open(table.version)
+        except VersionNotFoundError:
+            check_same_table(table, latest.manifest_file)
+            raise
+        check_same_version(table, now)
         operation = ops.Restore(table.version)
         self._follow(commit_change(latest, operation, rows=RowChange.restoring(table)))
 

@@ -387,6 +387,26 @@ def test_changes_and_reads_of_a_version_that_is_gone(uri: str, what: str, end: s
         {**COMPUTED, **READ}[what](data)
 
 
+CHANGED: dict[str, Callable[[lance_df.LanceDataset], object]] = {
+    **COMPUTED,
+    "append": lambda data: data.insert(pa.table({"a": [1]})),
+    "compact": lambda data: data.optimize.compact_files(),
+    "restore": lambda data: data.restore(),
+    "tag": lambda data: data.tags.create("t", data.version),
+    "clean up": lambda data: data.cleanup_old_versions(NOW),
+}
+
+
+@pytest.mark.parametrize("what", [*CHANGED, *READ])
+def test_a_version_above_those_of_a_table_that_was_made_anew(uri: str, what: str) -> None:
+    run_here(uri, "append(2); append(3)")
+    data = lance_df.dataset(uri)
+    drop_and_create(uri)
+    with pytest.raises((IncompatibleConflictError, VersionNotFoundError), match="dropped and created again"):
+        {**CHANGED, **READ}[what](data)
+    assert values(uri) == [7]
+
+
 @pytest.mark.parametrize("mode", ["reencode", "force_binary_copy"])
 def test_a_compaction_of_a_version_that_is_gone(uri: str, mode: Any) -> None:
     data = lance_df.dataset(uri)

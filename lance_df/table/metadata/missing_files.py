@@ -72,13 +72,16 @@ def gone(version: Table) -> VersionNotFoundError | None:
     # notices come first: a clean-up that has ended since then has removed the manifest
     is_leaving = is_announced(version)
     try:
-        now = version.history.open(version.version)
-    except VersionNotFoundError:
-        if _is_of_other_branch(version):
-            return VersionNotFoundError(_created_again(version))
-        return VersionNotFoundError(
-            f"{version.uri}: version {version.version} was cleaned up; open the table again"
-        )
+        try:
+            now = version.history.open(version.version)
+        except VersionNotFoundError:
+            # a clean-up does not remove the newest version
+            is_above = not version.version & DETACHED and version.latest_version() < version.version
+            if is_above or _is_of_other_branch(version):
+                return VersionNotFoundError(_created_again(version))
+            return VersionNotFoundError(
+                f"{version.uri}: version {version.version} was cleaned up; open the table again"
+            )
     except NotFoundError:
         return VersionNotFoundError(f"{version.uri}: {_dropped(version)}")
     if identity(now) != identity(version.manifest_file):
