@@ -34,6 +34,7 @@ from lance_df.storage.schemes import (
     check_stored,
     is_chained,
     split_url,
+    with_lower_scheme,
     without_local_host,
 )
 from lance_df.storage.source import (
@@ -217,6 +218,7 @@ class Location:
             bucket = "" if self.path.startswith("/") else self.path.split("/", 1)[0]
             path = f"{bucket}/{uri.strip('/')}"
             return Location(f"{self.uri.split('://', 1)[0]}://{path}", path, self.fs)
+        uri = with_lower_scheme(uri)
         return Location(uri.rstrip("/"), str(self.fs._strip_protocol(uri)).rstrip("/"), self.fs)
 
     def ancestor(self, relative: str) -> Location | None:
@@ -521,8 +523,8 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
 
     from lance_df.storage.filesystems import renewed_at_fork
 
-    text = without_local_host(text)
-    scheme = text.split("://", 1)[0].lower()
+    text = with_lower_scheme(without_local_host(text))
+    scheme = text.split("://", 1)[0]
     try:
         if scheme in S3_SCHEMES:
             check_options(scheme, storage_options, fsspec.get_filesystem_class(scheme))

@@ -40,6 +40,12 @@ def split_url(text: str) -> tuple[str, str] | None:
     return None if match is None else (match[1].lower(), match[2])
 
 
+def with_lower_scheme(text: str) -> str:
+    """Return a URL with its scheme in lower case, as fsspec requires it; other texts are not changed."""
+    url = split_url(text)
+    return text if url is None else f"{url[0]}://{url[1]}"
+
+
 def without_local_host(text: str) -> str:
     """Return the URL of a local file without the host ``localhost``; other texts are not changed.
 

@@ -128,6 +128,15 @@ def test_places_that_are_none(uri):
         open_location(uri)
 
 
+@pytest.mark.parametrize("scheme", ["s3", "memory", "file"])
+def test_schemes_are_in_any_case(tmp_path, scheme):
+    lower = open_location(f"{scheme}://{tmp_path}/t.lance")
+    upper = open_location(f"{scheme.upper()}://{tmp_path}/t.lance")
+    assert (upper.uri, upper.path) == (lower.uri, lower.path)
+    beside = lower.elsewhere_as_given(f"{scheme.upper()}://{tmp_path}/u.lance")
+    assert beside.path == open_location(f"{scheme}://{tmp_path}/u.lance").path
+
+
 def test_a_scheme_whose_package_is_missing_names_the_extra(monkeypatch):
     import fsspec.core
 

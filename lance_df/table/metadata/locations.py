@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lance_df.records import dataclass
 from lance_df.storage import open_location
 from lance_df.storage.options import named_options
+from lance_df.storage.schemes import with_lower_scheme
 
 if TYPE_CHECKING:
     import os
@@ -60,6 +61,7 @@ def locate_table(
         from lance_df.arguments import invalid
 
         raise invalid("external_store", external_store, "a SQLiteManifestStore or a DynamoDBManifestStore")
+    uri = with_lower_scheme(uri) if isinstance(uri, str) else uri
     if isinstance(uri, str) and uri.startswith("s3+ddb://"):
         from lance_df.table.metadata.external_store_dynamodb import DynamoDBManifestStore, parse_dynamodb_url
 
