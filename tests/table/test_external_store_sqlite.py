@@ -11,6 +11,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -323,6 +324,18 @@ def test_a_table_in_a_store_that_needs_one(tmp_path: Path):
     assert store.get_latest(uri).version == 3
     # the same path in another store is another table
     assert store.get_latest("/host/t.lance") is None
+
+
+def test_a_folder_that_was_removed_without_the_store(tmp_path: Path):
+    uri, store = tmp_path / "t.lance", SQLiteManifestStore(tmp_path / "versions.db")
+    rows = pa.table({"a": [1]})
+    lance_df.write_dataset(rows, uri, external_store=store)
+    shutil.rmtree(uri)
+    for use in (lance_df.dataset, partial(lance_df.write_dataset, rows)):
+        with pytest.raises(VersionNotFoundError, match=r"remove the entries .*LanceDataset\.drop"):
+            use(uri, external_store=store)
+    lance_df.LanceDataset.drop(uri, external_store=store)
+    assert lance_df.write_dataset(rows, uri, external_store=store).version == 1
 
 
 def test_a_folder_that_fsspec_wraps(tmp_path: Path):

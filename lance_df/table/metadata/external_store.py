@@ -184,9 +184,15 @@ def open_stored(table: Location, manifest: StoredManifest) -> ByteSource:
             )
         return source
     kind = VersionNotFoundError if manifest.is_final else CorruptDataError
+    advice = (
+        ""
+        if table.exists()
+        else ", and neither does the folder of the table; if it was removed, remove the entries of the store "
+        "with LanceDataset.drop and this external_store"
+    )
     raise kind(
         f"{table.uri}: the external manifest store names the manifest {manifest.name!r} for version "
-        f"{manifest.version}, but it does not exist"
+        f"{manifest.version}, but it does not exist{advice}"
     )
 
 
