@@ -22,6 +22,7 @@ from lance_df.table.evolution.drop_columns import columns_dropped
 from lance_df.table.evolution.join import Lookup
 from lance_df.table.evolution.live_rows import read_keys
 from lance_df.table.evolution.metadata import field_metadata_update, map_update
+from lance_df.table.maintenance.auto_cleanup import check_auto_cleanup
 from lance_df.table.maintenance.zone_map_casts import with_zone_maps_of_casts
 from lance_df.table.metadata.missing_files import check_same_table, conflict_if_gone
 from lance_df.table.reading.batches import source_closed
@@ -188,9 +189,17 @@ class SchemaChanges(DatasetBase):
         """Change the configuration of the table and return it. A value of None deletes its key.
 
         With ``replace``, the given values replace the whole configuration.
+
+        Raises
+        ------
+        InvalidInputError
+            A value is not a text, or the automatic clean-up cannot use it; pylance stores such a value and
+            warns after every commit.
         """
         replace = checked_flag(replace, "replace")
-        self._configure(UpdateConfig(config=map_update(values, replace=replace)))
+        update = map_update(values, replace=replace)
+        check_auto_cleanup({key: value for key, value in update.entries if value is not None})
+        self._configure(UpdateConfig(config=update))
         return dict(self._table.manifest.config)
 
     def delete_config_keys(self, keys: Sequence[str]) -> None:

@@ -335,6 +335,16 @@ def schema_of_arrow_data(folder: Path) -> None:
         lance_df.write_dataset(ROWS, folder / "new", narrow)
 
 
+def wrong_clean_ups(folder: Path) -> None:
+    theirs, ours = both(folder)
+    config = {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.retain_versions": "0"}
+    theirs.update_config(config)
+    theirs.insert(ROWS)
+    assert [each["version"] for each in theirs.versions()] == [1, 2, 3]
+    with pytest.raises(lance_df.InvalidInputError, match="retain_versions"):
+        ours.update_config(config)
+
+
 def names_of_clones(folder: Path) -> None:
     theirs, ours = both(folder)
     for dataset in (theirs, ours):
@@ -454,6 +464,12 @@ DIFFERENCES = [
         "written, and no string of their page is read again",
         "refused when written",
         texts_without_utf8,
+    ),
+    Difference(
+        "values of `lance.auto_cleanup.…` that clean-ups cannot use, for `update_config`",
+        "stored; each commit warns",
+        "refused",
+        wrong_clean_ups,
     ),
     Difference(
         "a commit of a dataset whose version was cleaned up",

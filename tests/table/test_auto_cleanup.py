@@ -67,6 +67,18 @@ def test_a_wrong_configuration_fails_no_commit(tmp_path: Path, config: dict[str,
         assert len(grown(str(tmp_path / "t.lance"), **config)) == 8
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("interval", "-1"), ("interval", "x"), ("older_than", "soon"), ("retain_versions", "0")],
+)
+def test_a_wrong_configuration_is_not_stored(tmp_path: Path, key: str, value: str) -> None:
+    made = lance_df.write_dataset(pa.table({"a": [1]}), tmp_path / "t.lance")
+    with pytest.raises(InvalidInputError, match=f"{key}|duration"):
+        made.update_config({f"lance.auto_cleanup.{key}": value})
+    assert (made.config(), made.latest_version) == ({}, 1)
+    made.update_config({f"lance.auto_cleanup.{key}": None, "other": value})
+
+
 def test_tagged_versions_stay(tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
     dataset = lance.write_dataset(pa.table({"a": [1]}), uri)

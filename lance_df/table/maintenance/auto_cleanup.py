@@ -76,6 +76,18 @@ def auto_cleanup(table: Table) -> CleanupStats | None:
         return None
 
 
+def check_auto_cleanup(config: Mapping[str, str]) -> None:
+    """Check values of a table's configuration: clean-ups with wrong ones would fail after every commit.
+
+    Raises
+    ------
+    InvalidInputError
+        A value for clean-ups is wrong.
+    """
+    _number(config, "interval")
+    _policy(config, pinned=frozenset())
+
+
 def parse_duration(text: str) -> dt.timedelta:
     """Parse a duration such as ``"14days"`` or ``"1h 30m"``.
 
