@@ -46,6 +46,7 @@ SourceT = TypeVar("SourceT", Table, NamespaceSnapshot)
 Fragments: TypeAlias = Mapping[str | None, tuple[int, ...]]
 """Ids of fragments by the name of their member; the name is None for a single table."""
 
+_CHANGE: Final = "changes existing rows"
 _OF_NO_ROWS: Final = CreateIndex | ReserveFragments | UpdateConfig | UpdateBases
 _OF_THE_SAME_ROWS: Final = Rewrite | Merge | Project
 
@@ -63,7 +64,7 @@ class Addition:
     moves_rows
         Whether rows of earlier versions may be in other fragments, or have other columns.
     takes_back
-        How the version changes rows of earlier versions, for a message; None if it does not.
+        That the version changes rows of earlier versions, and how, for a message; None if it does not.
     """
 
     version: int
@@ -94,27 +95,34 @@ def additions(newest: Table | NamespaceSnapshot, begin: int, end: int) -> Iterat
         if namespace is not None:
             if version == 1:
                 former = _version(namespace, 1)
-                yield _addition(1, _of_members(None, former))
+                yield _addition(former, _of_members(None, former))
                 continue
             former = former or _version(namespace, version - 1)
             snapshot = _version(namespace, version)
-            yield _addition(version, _of_members(former, snapshot))
+            yield _addition(snapshot, _of_members(former, snapshot))
             former = snapshot
         else:
             table = _version(newest.committed_table, version)
-            yield _addition(version, {None: _of_table(table, _operation(table))})
+            yield _addition(table, {None: _of_table(table, _operation(table))})
 
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """The rows that a version of one table adds."""
+    """The rows that a version adds to one table.
+
+    Attributes
+    ----------
+    takes_back
+        What the version does to rows of earlier versions, as a verb with its object; None for nothing.
+    num_moved
+        The number of removed rows that `repartition` has moved to other members in the same version.
+    """
 
     ids: tuple[int, ...] = ()
     num_rows: int = 0
     moves_rows: bool = False
     takes_back: str | None = None
     num_moved: int = 0
-    """The number of removed rows that `repartition` has moved to other members in the same version."""
 
     @classmethod
     def of(cls, table: Table, positions: npt.NDArray[np.intp]) -> _Added:
@@ -123,14 +131,14 @@ class _Added:
         return cls(tuple(fragments.ids[positions].tolist()), int(rows.sum()))
 
 
-def _addition(version: int, by_table: Mapping[str | None, _Added]) -> Addition:
+def _addition(source: Table | NamespaceSnapshot, by_table: Mapping[str | None, _Added]) -> Addition:
     taken = [each.takes_back for each in by_table.values() if each.takes_back is not None]
     return Addition(
-        version,
+        source.version,
         {name: each.ids for name, each in by_table.items() if each.ids},
         sum(each.num_rows for each in by_table.values()),
         any(each.moves_rows for each in by_table.values()),
-        taken[0] if taken else None,
+        f"{source.uri}: version {source.version} {taken[0]}" if taken else None,
     )
 
 
@@ -164,12 +172,12 @@ def _of_table(table: Table, operation: Operation | None) -> _Added:
         return _Added()
     if isinstance(operation, _OF_THE_SAME_ROWS):
         return _Added(moves_rows=True)
-    return _Added(takes_back=_described(table, operation))
+    return _Added(takes_back=_change(operation))
 
 
-def _described(table: Table, operation: Operation | None) -> str:
+def _change(operation: Operation | None) -> str:
     name = "an unknown operation" if operation is None else type(operation).__name__
-    return f"{table.uri}: version {table.version} changes existing rows ({name})"
+    return f"{_CHANGE} ({name})"
 
 
 def _new_positions(table: Table, fragments: tuple[Fragment, ...]) -> npt.NDArray[np.intp]:
@@ -196,14 +204,13 @@ def _of_members(former: NamespaceSnapshot | None, snapshot: NamespaceSnapshot) -
     new = _different(snapshot, former)
     operation = _operation(manifest.table) if snapshot.version > 1 and (old or new) else None
     if isinstance(operation, Overwrite) or (isinstance(operation, Restore) and not _is_stage(operation)):
-        return {None: _Added(takes_back=_described(manifest.table, operation))}
+        return {None: _Added(takes_back=_change(operation))}
     additions_: dict[str | None, _Added] = {
         name: _of_member(old.pop(name, None), member) for name, member in new.items()
     }
     for name, member in old.items():
         if member.open().count_rows():
-            what = f"{snapshot.uri}: version {snapshot.version} removes {name} at {member.folder.uri}"
-            additions_[name] = _Added(takes_back=what)
+            additions_[name] = _Added(takes_back=f"removes {member.folder.uri}")
     return _without_moves(additions_)
 
 
@@ -248,10 +255,11 @@ def _of_member(former: Member | None, member: Member) -> _Added:
     if former is None:
         return _Added.of(table, np.arange(len(table.fragments)))
     if former.folder.path != member.folder.path or former.branch != member.branch:
-        return _Added(takes_back=f"{table.uri} replaces {former.folder.uri}")
+        return _Added(takes_back=f"replaces {former.folder.uri} by {table.uri}")
     operation = _operation(table)
     before = former.open()
-    if table.version == before.version + 1 and isinstance(operation, Append | Update):
+    is_next = table.version == before.version + 1
+    if is_next and isinstance(operation, Append | Update):
         return _of_table(table, operation)
     states, known = _states(table), _states(before)
     if known.items() <= states.items() and not isinstance(operation, Restore | Overwrite):
@@ -261,7 +269,9 @@ def _of_member(former: Member | None, member: Member) -> _Added:
         return _Added(moves_rows=True)
     is_emptied = takes_rows_away(operation) and not table.count_rows()
     num_moved = before.count_rows() if is_emptied else 0
-    return _Added(takes_back=_described(table, operation), num_moved=num_moved)
+    # of several versions, the last operation does not describe the change
+    change = _change(operation) if is_next else _CHANGE
+    return _Added(takes_back=change, num_moved=num_moved)
 
 
 def _states(table: Table) -> dict[int, tuple[object, ...]]:
