@@ -24,7 +24,7 @@ from lance_df.spark.row_batches import bounded_by_rows
 from lance_df.spark.sessions import register
 from lance_df.spark.source import LanceSource
 from lance_df.spark.types import arrow_schema, new_schema
-from lance_df.spark.writing import has_run
+from lance_df.spark.writing import has_run, run_mark
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def append(
     check_distribution(distribution)
     if isinstance(sort_by, str):
         raise InvalidInputError(f"sort_by must be a list of columns, got {sort_by!r}")
+    mark = run_mark(run_id)
     register(df.sparkSession)
     root = path_for_driver(root)
     location = open_location(root, storage_options)
@@ -117,7 +118,7 @@ def append(
     options = write_options(
         storage_options, maxRowsPerFile=max_rows_per_file, maxBytesPerFile=max_bytes_per_file, runId=run_id
     )
-    if run_id is not None and has_run(snapshot, run_id):
+    if has_run(snapshot, mark):
         return
     ref = SourceRef.of(snapshot, SourceOptions(root, storage=dict(storage_options or {})))
     with _removed_after_failure(made), errors_of_spark():

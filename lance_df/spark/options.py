@@ -146,9 +146,6 @@ class SourceOptions:
             raise InvalidInputError(
                 "the options branch and tag cannot be combined, because a tag already names its branch"
             )
-        # all writes that lost their names would share an empty name
-        if given.get("runid") == "":
-            raise InvalidInputError("option runId must not be empty")
         version: int | str | None = given.get("tag")
         if "version" in given:
             version = _number("version", given["version"])

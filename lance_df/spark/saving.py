@@ -18,7 +18,7 @@ from lance_df.spark.paths import path_for_driver
 from lance_df.spark.sessions import check_frame, register
 from lance_df.spark.source import LanceSource
 from lance_df.spark.types import spark_schema
-from lance_df.spark.writing import has_run
+from lance_df.spark.writing import has_run, run_mark
 from lance_df.storage import open_location
 from lance_df.table.open import open_table
 
@@ -88,6 +88,7 @@ def write(
     check_frame(df, "write expects")
     if not df.columns:
         raise InvalidInputError("rows without columns cannot be written")
+    mark = run_mark(run_id)
     spark = df.sparkSession
     register(spark)
     path = path_for_driver(path)
@@ -97,9 +98,9 @@ def write(
     exists = is_namespace or table is not None
     if exists and wanted == "ignore":
         return
-    if exists and run_id is not None:
+    if exists and mark is not None:
         target = NamespaceSnapshot.open(location) if table is None else table
-        if has_run(target, run_id):
+        if has_run(target, mark):
             return
     if exists and wanted == "errorifexists":
         raise AlreadyExistsError(

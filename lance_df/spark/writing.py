@@ -86,6 +86,7 @@ class LanceWriter(DataSourceArrowWriter):
         self._schema = arrow_schema(without_integers(schema) if options.decimals_as_integers else schema)
         self._overwrite = overwrite
         self._job = str(uuid.uuid4())
+        self._mark = run_mark(options.run_id)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task into data files."""
@@ -93,8 +94,7 @@ class LanceWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible."""
-        run_id = self._options.run_id
-        self.commit_once(messages, None if run_id is None else run_mark(run_id))
+        self.commit_once(messages, self._mark)
         self.add_statistics(messages)
 
     def commit_once(self, messages: Sequence[WriterCommitMessage | None], mark: Mark | None) -> int | None:
@@ -300,14 +300,25 @@ def writer_for(options: SourceOptions, schema: StructType, *, overwrite: bool) -
     return kind(options, schema, overwrite=overwrite)
 
 
-def run_mark(run_id: str) -> Mark:
-    """Return the mark of a write with this id in the config of its target."""
+def run_mark(run_id: str | None) -> Mark | None:
+    """Return the mark of a change with this id in the config of its target, or None without an id.
+
+    Raises
+    ------
+    InvalidInputError
+        The id is empty.
+    """
+    if run_id is None:
+        return None
+    if not run_id:
+        # all changes that lost their names would share an empty name
+        raise InvalidInputError("the run id must not be empty; give the change a unique name")
     return Mark(f"lance_df.run.{run_id}")
 
 
-def has_run(target: Source, run_id: str) -> bool:
-    """Whether a table or a namespace has the rows of a write with this id."""
-    return run_mark(run_id).is_in(target.committed_table.manifest.config)
+def has_run(target: Source, mark: Mark | None) -> bool:
+    """Whether a table or a namespace has the rows of a write with this mark."""
+    return mark is not None and mark.is_in(target.committed_table.manifest.config)
 
 
 def _target(schema: pa.Schema, stored: pa.Schema, uri: str) -> pa.Schema:

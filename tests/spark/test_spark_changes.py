@@ -169,6 +169,17 @@ def test_a_run_id_makes_a_change_once(tmp_path, tasks, kind):
     assert sum(name.endswith((".arrow", ".bin")) for name in new) == (2 if kind == "namespace" else 1)
 
 
+def test_an_empty_run_id_names_no_change(tmp_path, tasks):
+    path = made(tmp_path / "t", "2.2")
+    for change in (
+        lambda: lance_df.spark.delete(NO_SPARK, path, "id = 1", run_id=""),
+        lambda: lance_df.spark.update(NO_SPARK, path, {"x": "1"}, run_id=""),
+    ):
+        with pytest.raises(InvalidInputError, match="run id must not be empty"):
+            change()
+    assert opened(path).version == 1
+
+
 @pytest.mark.parametrize("kind", ["2.2", "stable 2.2", "namespace"])
 def test_changes_at_the_same_time_are_as_if_one_after_the_other(tmp_path, tasks, kind):
     path = made(tmp_path / "t", kind)

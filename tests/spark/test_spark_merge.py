@@ -293,6 +293,7 @@ def test_an_empty_source_the_target_itself_and_a_run_id(spark, tmp_path):
         builder = lance_df.spark.merge(spark, path, itself, "id", run_id="itself")
         summary = builder.when_matched_update({"s": "concat(source.s, target.s)", "x": "1"}).execute()
         assert summary.is_repeated is is_repeated
+        (lambda: lance_df.spark.merge(spark, path, frame, "id", run_id=""), InvalidInputError, "run id"),
         assert summary.num_updated_rows == (0 if is_repeated else 245)
     found = contents(path)
     assert found.num_rows == 491

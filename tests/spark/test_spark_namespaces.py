@@ -155,8 +155,10 @@ def test_mistakes_in_appends_are_typed(spark, root, tmp_path):
         lance_df.spark.append(frame(spark, rows(1)), tmp_path / "no", distribution="range")
     with pytest.raises(InvalidInputError, match="a list of columns, got 'ks'"):
         lance_df.spark.append(frame(spark, rows(1)), root, sort_by="ks")
-    with pytest.raises(InvalidInputError, match="runId must not be empty"):
-        lance_df.spark.append(frame(spark, rows(1)), root, run_id="")
+    with pytest.raises(InvalidInputError, match="run id must not be empty"):
+        lance_df.spark.append(frame(spark, rows(1)), tmp_path / "no", partition_by=["month(ts)"], run_id="")
+    with pytest.raises(InvalidInputError, match="run id must not be empty"):
+        lance_df.spark.write(frame(spark, rows(1)), tmp_path / "no", run_id="")
     lance_df.write_dataset(rows(1), tmp_path / "table")
     with pytest.raises(AlreadyExistsError, match="a table already exists"):
         lance_df.spark.append(frame(spark, rows(1)), tmp_path / "table", partition_by=["month(ts)"])

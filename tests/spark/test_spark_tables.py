@@ -151,11 +151,15 @@ def test_rows_that_do_not_fit_are_refused(spark, table):
     assert lance_df.dataset(table).version == 1
 
 
-def test_options_for_reading_are_refused_in_writes(table):
+def test_options_that_writes_refuse(table):
     columns = StructType().add("id", LongType())
-    for name in ("version", "startingVersion"):
-        with pytest.raises(InvalidInputError, match=name):
-            LanceSource({"path": table, name: "1"}).writer(columns, overwrite=False)
+    for name, value, words in (
+        ("version", "1", "version"),
+        ("startingVersion", "1", "startingVersion"),
+        ("runId", "", "run id must not be empty"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            LanceSource({"path": table, name: value}).writer(columns, overwrite=False)
 
 
 def test_what_spark_reports_keeps_the_error_as_its_cause(spark, table):

@@ -72,7 +72,7 @@ def delete(
     LanceError
         A task failed, and no change is visible. Spark's error is the cause.
     """
-    table = Target(spark, target, storage_options, None if run_id is None else run_mark(run_id))
+    table = Target(spark, target, storage_options, run_mark(run_id))
     text = _checked(where)
     if table.is_done:
         return table.repeated()
@@ -126,7 +126,7 @@ def update(
     ConflictError, CommitStateUnknownError, LanceError
         As for `delete`.
     """
-    table = Target(spark, target, storage_options, None if run_id is None else run_mark(run_id))
+    table = Target(spark, target, storage_options, run_mark(run_id))
     expressions = by_target_name(spark, checked_updates(values), table.schema.names)
     text = _checked(where)
     if table.is_done:

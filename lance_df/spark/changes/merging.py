@@ -207,8 +207,7 @@ def merge(
         A key column does not exist, or ``on`` is not given and the schema has no key.
     """
     check_frame(source, "merge expects")
-    mark = None if run_id is None else run_mark(run_id)
-    opened = Target(spark, target, storage_options, mark)
+    opened = Target(spark, target, storage_options, run_mark(run_id))
     return MergeBuilder(opened, source, key_columns(opened.schema, on))
 
 

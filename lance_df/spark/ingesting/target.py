@@ -21,7 +21,7 @@ from lance_df.records import dataclass
 from lance_df.spark.column_names import partition_fields
 from lance_df.spark.ingesting.checked_rows import BAD_FIELDS, TargetColumn
 from lance_df.spark.types import arrow_schema, check_collations, spark_schema
-from lance_df.spark.writing import has_run
+from lance_df.spark.writing import has_run, run_mark
 from lance_df.storage import open_location
 from lance_df.table.maintenance.zone_map_coverage import lacks_zone_maps
 from lance_df.table.open import open_table
@@ -67,7 +67,7 @@ class Target:
 
     def has(self, run: str) -> bool:
         """Whether the target has the rows of a run."""
-        return self.source is not None and has_run(self.source, run)
+        return self.source is not None and has_run(self.source, run_mark(run))
 
     @property
     def lacks_statistics(self) -> bool:
@@ -167,7 +167,7 @@ def rejects_have(job: IngestJob, run: str) -> bool:
     if job.rejects is None:
         return True
     source = _opened(job.rejects, job.storage_of_rejects)
-    return source is not None and has_run(source, run)
+    return source is not None and has_run(source, run_mark(run))
 
 
 def prepare_rejects(job: IngestJob) -> None:
