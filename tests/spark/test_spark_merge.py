@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from datetime import datetime
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from pyspark.sql import functions as F
 from test_spark_changes import contents, files, made, opened, rows
 
 import lance_df
-from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 
 pytestmark = pytest.mark.spark
 
@@ -155,23 +157,70 @@ def test_keys_with_null_nan_and_zeros_in_every_file_version(spark, tmp_path, ver
     assert shown(path, order="v") == shown(other, order="v")
 
 
-@pytest.mark.parametrize(
-    ("stored", "given", "updated"),
-    [
-        ("9007199254740993L", "9007199254740992D", 1),
-        ("CAST(9007199254740993 AS DECIMAL(20,0))", "9007199254740992D", 1),
-        ("16777217", "16777217D", 1),
-        ("9007199254740993L", "9007199254740992L", 0),
-        ("1.10BD", "1.1000BD", 1),
-    ],
-)
-def test_keys_match_as_spark_compares_them_however_many_there_are(spark, tmp_path, stored, given, updated):
-    source = spark.sql(f"SELECT {given} AS k")
-    many = source.union(spark.range(100_001).selectExpr("-id - 1"))
-    for name, keys in (("few", source), ("many", many)):
-        lance_df.spark.write(spark.sql(f"SELECT {stored} AS k, 'x' AS v"), tmp_path / name)
-        merge = lance_df.spark.merge(spark, tmp_path / name, keys, "k")
-        assert merge.when_matched_update({"v": "'y'"}).execute().num_updated_rows == updated, name
+@pytest.mark.parametrize("max_keys", [0, 100])
+def test_keys_of_exact_numbers_match_by_value(spark, tmp_path, monkeypatch, max_keys):
+    # above the maximum, keys rule out no rows
+    monkeypatch.setattr("lance_df.spark.changes.merging._FEW_KEYS", max_keys)
+    path = tmp_path / "t"
+    lance_df.write_dataset(
+        pa.table(
+            {
+                "n": pa.array([2**53 + 1, 7], pa.int64()),
+                "u": pa.array([2**64 - 1, 7], pa.uint64()),
+                "d": pa.array([Decimal("1.10"), Decimal(7)], pa.decimal128(38, 20)),
+                "v": ["x", "x"],
+            }
+        ),
+        path,
+    )
+    for keys, updated in (
+        ("7Y AS n, 7L AS u, 7 AS d", 1),
+        ("CAST(9007199254740993 AS DECIMAL(38,10)) AS n, 18446744073709551615 AS u, 1.1000BD AS d", 1),
+        ("9007199254740992L AS n, 18446744073709551615 AS u, 1.10BD AS d", 0),
+    ):
+        merge = lance_df.spark.merge(spark, path, spark.sql(f"SELECT {keys}"), ["n", "u", "d"])
+        assert merge.when_matched_update({"v": "'y'"}).execute().num_updated_rows == updated, keys
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+def test_keys_that_spark_would_round_are_refused(spark, tmp_path, kind):
+    path = tmp_path / "t"
+    target = pa.table(
+        {
+            "f": pa.array([0.1], pa.float32()),
+            "g": [0.1],
+            "n": [2**53],
+            "i": pa.array([2**24], pa.int32()),
+            "d": pa.array([Decimal(1)], pa.decimal128(38, 20)),
+            "st": pa.array([{"f": 0.1}], pa.struct([("f", pa.float32())])),
+            "h": pa.array([0.1], pa.float16()),
+            "sth": pa.array([{"h": 0.1}], pa.struct([("h", pa.float16())])),
+        }
+    )
+    if kind == "table":
+        lance_df.write_dataset(target, path)
+    else:
+        lance_df.PartitionedNamespace.create(path, target.schema, ["bucket(n, 2)"]).append(target)
+    for name, value, error, text in (
+        ("f", "0.1D", InvalidInputError, "'f' has type float, but type double in the source; cast it"),
+        ("g", "0.1F", InvalidInputError, "'g' has type double, but type float in the source; cast it"),
+        ("n", "9007199254740992D", InvalidInputError, "'n' has type bigint, but type double"),
+        ("i", "16777216F", InvalidInputError, "'i' has type int, but type float"),
+        ("d", "1L", InvalidInputError, "'d' has type decimal.38,20., but type bigint"),
+        ("d", "CAST(1 AS DECIMAL(38,0))", InvalidInputError, "'d' has type decimal"),
+        ("st", "named_struct('f', 0.1D)", InvalidInputError, "'st' has type struct<f:float>, but"),
+        ("h", "0.1F", UnsupportedFeatureError, "'h' has type halffloat, but Spark has no type"),
+        ("sth", "named_struct('h', 0.1F)", UnsupportedFeatureError, "Spark has no type"),
+    ):
+        source = spark.sql(f"SELECT {value} AS {name}")
+        upsert = lance_df.spark.upsert_batches(path, name, sink_id="s")
+        for change in (
+            lance_df.spark.merge(spark, path, source, name).when_matched_delete().execute,
+            partial(upsert, source, 0),
+        ):
+            with pytest.raises(error, match=text):
+                change()
+    assert opened(path).to_table().num_rows == 1
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -244,6 +293,7 @@ def test_what_is_wrong_is_an_error(spark, tmp_path):
         (lambda: merge(frame).execute(), InvalidInputError, "clause"),
         (lambda: merge(frame, "nothing"), ColumnNotFoundError, "nothing"),
         (lambda: merge(frame, None), InvalidInputError, "key"),
+        (lambda: lance_df.spark.merge(spark, path, frame, "id", run_id=""), InvalidInputError, "run id"),
         (
             lambda: merge(frame.withColumnRenamed("s", "y")).when_matched_update().execute(),
             InvalidInputError,
@@ -293,7 +343,6 @@ def test_an_empty_source_the_target_itself_and_a_run_id(spark, tmp_path):
         builder = lance_df.spark.merge(spark, path, itself, "id", run_id="itself")
         summary = builder.when_matched_update({"s": "concat(source.s, target.s)", "x": "1"}).execute()
         assert summary.is_repeated is is_repeated
-        (lambda: lance_df.spark.merge(spark, path, frame, "id", run_id=""), InvalidInputError, "run id"),
         assert summary.num_updated_rows == (0 if is_repeated else 245)
     found = contents(path)
     assert found.num_rows == 491

@@ -8,6 +8,13 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 _MAX_DIGITS: Final = 38
+# Spark compares integers with decimals as decimals of so many digits
+_DIGITS_OF_INTEGERS: Final[dict[type[T.DataType], int]] = {
+    T.ByteType: 3,
+    T.ShortType: 5,
+    T.IntegerType: 10,
+    T.LongType: 20,
+}
 
 
 def loses_values(data_type: pa.DataType) -> bool:
@@ -20,20 +27,30 @@ def loses_values(data_type: pa.DataType) -> bool:
     return bool(types.is_date64(data_type))
 
 
+def is_rounded(data_type: pa.DataType) -> bool:
+    """Whether values of Spark's type for a column are rounded when they are stored."""
+    if pa.types.is_nested(data_type):
+        return any(is_rounded(data_type.field(number).type) for number in range(data_type.num_fields))
+    return bool(pa.types.is_float16(data_type))
+
+
 def are_equal_as_stored(given: T.DataType, stored: T.DataType) -> bool:
-    """Whether values that Spark considers equal are equal as stored; a join may round both sides."""
-    floats = [isinstance(each, T.FloatType | T.DoubleType) for each in (given, stored)]
-    if any(floats) and not all(floats):
-        number, other = (given, stored) if floats[0] else (stored, given)
-        if isinstance(number, T.DoubleType) and isinstance(other, T.IntegerType):
-            return True
-        return isinstance(other, T.ByteType | T.ShortType)
-    whole, scale = (max(parts) for parts in zip(_digits(given), _digits(stored), strict=True))
-    return whole + scale <= _MAX_DIGITS
+    """Whether Spark considers values of two types equal exactly if they are equal in the stored type.
+
+    Spark converts both sides to a common type. Other pairs than these can lose digits there, or when the
+    given value is stored.
+    """
+    if given.simpleString() == stored.simpleString():
+        return True
+    ours, theirs = _digits(given), _digits(stored)
+    if ours is None or theirs is None:
+        return False
+    return max(ours[0], theirs[0]) + max(ours[1], theirs[1]) <= _MAX_DIGITS
 
 
-def _digits(data_type: T.DataType) -> tuple[int, int]:
-    """Return the number of digits before and after the decimal point; for other types as for integers."""
-    if not isinstance(data_type, T.DecimalType):
-        return 20, 0
-    return data_type.precision - data_type.scale, data_type.scale
+def _digits(data_type: T.DataType) -> tuple[int, int] | None:
+    """Return the numbers of digits before and after the decimal point, or None if the type has no such."""
+    if isinstance(data_type, T.DecimalType):
+        return data_type.precision - data_type.scale, data_type.scale
+    digits = _DIGITS_OF_INTEGERS.get(type(data_type))
+    return None if digits is None else (digits, 0)

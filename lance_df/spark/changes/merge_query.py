@@ -14,7 +14,7 @@ from lance_df.format.column_path import format_path, quoted_name
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
 from lance_df.spark.assignment import assigned_type, is_ansi, wanted_type
-from lance_df.spark.changes.merge_keys import are_equal_as_stored, loses_values
+from lance_df.spark.changes.merge_keys import are_equal_as_stored, is_rounded, loses_values
 from lance_df.spark.changes.merge_tasks import ACTION, ADDRESS, TABLE, ClauseWrite, MergeScan
 from lance_df.spark.column_names import schema_with_target_names, type_with_target_names
 from lance_df.spark.routes import route
@@ -81,10 +81,10 @@ class MergeQuery:
     Raises
     ------
     InvalidInputError
-        The source has a column that the target lacks, a key of another type, or no key; or an insert lacks a
-        column that must not be null.
+        The source has a column that the target lacks, no key, or a key of a type that Spark compares
+        inexactly; or an insert lacks a column that must not be null.
     UnsupportedFeatureError
-        The type of a key cannot be compared, or has values that Spark lacks.
+        The type of a key cannot be compared, or Spark has no type with the same values.
     """
 
     def __init__(
@@ -104,13 +104,6 @@ class MergeQuery:
         self._check_keys()
         self._values: list[_Value] = []
         self._givens = [self._given(clause) for clause in clauses]
-
-    @property
-    def has_exact_keys(self) -> bool:
-        """Whether keys that Spark considers equal are also equal in the types of the target."""
-        given = self._given_schema
-        stored = spark_schema(pa.schema([self._stored.field(name) for name in self._on]))
-        return all(are_equal_as_stored(given[name].dataType, stored[name].dataType) for name in self._on)
 
     @property
     def reads_all(self) -> bool:
@@ -263,14 +256,13 @@ class MergeQuery:
                 raise UnsupportedFeatureError(
                     f"key column {name!r} has type {stored}, which is not supported for keys"
                 )
-            if pa.types.is_nested(stored) and loses_values(stored):
+            if is_rounded(stored) or (pa.types.is_nested(stored) and loses_values(stored)):
                 raise UnsupportedFeatureError(
-                    f"key column {name!r} has type {stored}, and Spark cannot represent all of its values"
+                    f"key column {name!r} has type {stored}, but Spark has no type with the same values"
                 )
             ours = spark_schema(pa.schema([self._stored.field(name)]))[name].dataType
             theirs = given[name].dataType
-            are_numbers = isinstance(ours, T.NumericType) and isinstance(theirs, T.NumericType)
-            if not are_numbers and ours.simpleString() != theirs.simpleString():
+            if not are_equal_as_stored(theirs, ours):
                 raise InvalidInputError(
                     f"key column {name!r} has type {ours.simpleString()}, but type {theirs.simpleString()} "
                     "in the source; cast it"

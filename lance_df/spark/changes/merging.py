@@ -181,8 +181,9 @@ def merge(
     """Return a builder that merges the rows of a DataFrame into a target by their keys.
 
     Keys are compared as in `LanceDataset.merge_insert`: a key with a NULL matches nothing, NaN equals NaN,
-    and -0.0 equals 0.0. Columns are matched by name, ignoring case unless ``spark.sql.caseSensitive`` is
-    true. Spark joins the keys of both sides. Tasks write the changed rows and the deletion
+    and -0.0 equals 0.0. Both sides have the same type, or are integers or decimals that Spark compares
+    without rounding. Columns are matched by name, ignoring case unless ``spark.sql.caseSensitive`` is true.
+    Spark joins the keys of both sides. Tasks write the changed rows and the deletion
     files. The merge reads the target's keys, the columns that expressions name, and the other columns of
     updated rows. The keys of a source with up to 100,000 rows prune partitions, fragments and rows.
 
@@ -218,9 +219,7 @@ class _Merge:
         self._target = target
         self._query = query
         self._on = on
-        # keys that Spark compares differently cannot exclude rows
-        few = not query.reads_all and query.has_exact_keys
-        self._keys = _few_keys(source, on, target.stored) if few else None
+        self._keys = None if query.reads_all else _few_keys(source, on, target.stored)
         self._scan, self._columns = query.scan(self._keys)
 
     def candidates(self, draft: Draft) -> Sequence[DraftMember]:
