@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Expression: TypeAlias = "str | Column"
 """Spark SQL over ``source.…`` and ``target.…``, or a Spark column."""
 
+_COUNT: Final = "__lance_df_count"
 _HIT: Final = "__lance_df_hit"
 _ROUTE: Final = "__lance_df_route"
 _KEY: Final = "__lance_df_key_"
@@ -118,6 +119,25 @@ class MergeQuery:
     @property
     def _kinds(self) -> set[RowKind]:
         return {clause.rows for clause in self._clauses}
+
+    def check_distinct_keys(self) -> None:
+        """Check that no two rows of the source have the same key; a key with a NULL equals nothing.
+
+        Raises
+        ------
+        InvalidInputError
+            Several rows have the same key.
+        """
+        columns = [F.col(quoted_name(name)) for name in self._on]
+        rows = self._source
+        for column in columns:
+            rows = rows.where(column.isNotNull())
+        counted = rows.groupBy(*columns).agg(F.count(F.lit(1)).alias(_COUNT))
+        for first in counted.where(F.col(_COUNT) > 1).limit(1).collect():
+            key = ", ".join(f"{name} = {first[at]!r:.60}" for at, name in enumerate(self._on))
+            raise InvalidInputError(
+                f"several rows of a batch have the key {key}; remove the duplicate rows first"
+            )
 
     def scan(self, keys: tuple[pa.Array, ...] | None) -> tuple[MergeScan, T.StructType]:
         """Return the scan of the target, and the schema of its rows in Spark.

@@ -61,10 +61,13 @@ class MergeBuilder:
     Methods that add a clause return the builder.
     """
 
-    def __init__(self, target: Target, source: DataFrame, on: tuple[str, ...]) -> None:
+    def __init__(
+        self, target: Target, source: DataFrame, on: tuple[str, ...], *, needs_distinct_keys: bool = False
+    ) -> None:
         self._target = target
         self._source = source
         self._on = on
+        self._needs_distinct_keys = needs_distinct_keys
         self._clauses: list[MergeClause] = []
 
     def when_matched_update(
@@ -142,6 +145,8 @@ class MergeBuilder:
             return target.repeated()
         query = MergeQuery(target.schema, target.stored, self._source, self._on, self._clauses)
         with errors_of_spark(), _computed_once(self._source):
+            if self._needs_distinct_keys:
+                query.check_distinct_keys()
             change = _Merge(target, query, self._source, self._on)
             return target.commit(RowsChange(change.run, change.candidates, f"merge on {', '.join(self._on)}"))
 
@@ -265,7 +270,7 @@ def _check_expression(expression: object) -> None:
 
 @contextmanager
 def _computed_once(source: DataFrame) -> Iterator[None]:
-    """Let Spark cache the source: its rows are counted first, and the merge may be computed again."""
+    """Let Spark cache the source: several queries read it, which must all see the same rows."""
     level = source.storageLevel
     if level.useMemory or level.useDisk:
         yield

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Any
 
 from lance_df.api.merge_insert import key_columns
 from lance_df.errors import InvalidInputError
-from lance_df.format.column_path import quoted_name
 from lance_df.spark.changes.committing import Target
 from lance_df.spark.changes.merging import MergeBuilder
-from lance_df.spark.column_names import schema_with_target_names
-from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.paths import path_for_driver
 from lance_df.table.commit.marks import Mark
 
@@ -22,15 +17,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-_COUNT: Final = "__lance_df_count"
-
 
 def upsert_batches(
     target: str | os.PathLike[str],
     on: str | Iterable[str] | None = None,
     *,
     sink_id: str,
-    clauses: Callable[[MergeBuilder], MergeBuilder] | None = None,
+    clauses: Callable[[MergeBuilder], object] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """Return a function for ``foreachBatch`` that merges each batch into a target exactly once.
@@ -57,10 +50,12 @@ def upsert_batches(
     Raises
     ------
     InvalidInputError
-        ``sink_id`` is missing.
+        ``sink_id`` is missing, or ``clauses`` is not a function.
     """
     if not sink_id:
         raise InvalidInputError("sink_id must not be empty; give the stream a unique name")
+    if clauses is not None and not callable(clauses):
+        raise InvalidInputError(f"clauses must be a function of a MergeBuilder, got {clauses!r:.60}")
     path = path_for_driver(target)
 
     def upsert(batch: DataFrame, batch_id: int) -> None:
@@ -69,29 +64,11 @@ def upsert_batches(
         if opened.is_done:
             return
         keys = key_columns(opened.schema, on)
-        builder = MergeBuilder(opened, batch, keys)
-        if clauses is not None:
-            clauses(builder).execute()
-            return
-        names = schema_with_target_names(batch, opened.stored).names
-        if missing := [name for name in keys if name not in names]:
-            raise InvalidInputError(f"the source has no key column {missing[0]!r}")
-        _check_distinct(batch, keys)
-        builder.when_matched_update().when_not_matched_insert().execute()
+        builder = MergeBuilder(opened, batch, keys, needs_distinct_keys=clauses is None)
+        if clauses is None:
+            builder.when_matched_update().when_not_matched_insert()
+        else:
+            clauses(builder)
+        builder.execute()
 
     return upsert
-
-
-def _check_distinct(batch: DataFrame, keys: tuple[str, ...]) -> None:
-    columns = [F.col(quoted_name(name)) for name in keys]
-    with errors_of_spark():
-        repeated = batch
-        for column in columns:
-            repeated = repeated.where(column.isNotNull())
-        counted = repeated.groupBy(*columns).agg(F.count(F.lit(1)).alias(_COUNT))
-        first = counted.where(F.col(_COUNT) > 1).limit(1).collect()
-    if first:
-        key = ", ".join(f"{name} = {first[0][at]!r:.60}" for at, name in enumerate(keys))
-        raise InvalidInputError(
-            f"several rows of a batch have the key {key}; remove the duplicate rows first"
-        )
