@@ -158,7 +158,7 @@ USUAL_STEPS: dict[str, Callable[[], None]] = {
     "docs": docs,
     "engines": engines,
 }
-STEPS = {**USUAL_STEPS, "mutants": mutants}  # the last one takes hours
+STEPS = {**USUAL_STEPS, "mutants": mutants}  # the last one is not for every change
 
 
 def main() -> None:
