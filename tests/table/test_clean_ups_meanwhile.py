@@ -37,7 +37,7 @@ from lance_df.table.commit import committer, publish
 from lance_df.table.metadata import missing_files, refs_write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 NOW = dt.timedelta(0)
 NO_TRANSACTION_FILE = 32
@@ -222,19 +222,6 @@ def test_a_table_that_is_dropped_right_after_it_was_made(
     uri = str(tmp_path / "t.lance")
     before(monkeypatch, committer, "publish_manifest", lambda: shutil.rmtree(uri), after=True)
     assert lance_df.write_dataset(pa.table({"a": [1]}), uri, mode="create").version == 1
-
-
-def test_an_append_whose_version_is_cleaned_up_can_start_again(uri: str) -> None:
-    row = pa.table({"a": [9]})
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        run_here(uri, f"append(2); append(3); {CLEAN_UP}")
-        yield from row.to_batches()
-
-    with pytest.raises(RetryableConflictError, match=r"version 1 was cleaned up.*start again"):
-        lance_df.write_dataset(batches(), uri, schema=row.schema, mode="append")
-    lance_df.write_dataset(row, uri, mode="append")
-    assert values(uri) == [1, 2, 3, 9]
 
 
 def test_a_clean_up_right_after_a_commit_is_none_of_its_business(

@@ -25,7 +25,7 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.format.feature_flags import FeatureFlag, check_writable
-from lance_df.format.operations import Append, Operation, Overwrite, Restore
+from lance_df.format.operations import Operation, Overwrite, Restore
 from lance_df.format.transaction import Transaction
 from lance_df.interrupts import workers
 from lance_df.storage.first_page import lists_in_order
@@ -455,26 +455,8 @@ class Committer:
     def _open(self, version: int) -> ManifestFile:
         try:
             return self.history.open(version)
-        except VersionNotFoundError as err:
-            self._check_starts_again(version, err)
+        except (VersionNotFoundError, DatasetNotFoundError) as err:
             raise self._gone(version) from err
-        except DatasetNotFoundError as err:
-            raise self._gone(version) from err
-
-    def _check_starts_again(self, version: int, cause: VersionNotFoundError) -> None:
-        """Check that the change cannot start again from the newest version, since an older one is gone.
-
-        Raises
-        ------
-        RetryableConflictError
-            It is an append, which depends on nothing but the columns of the table.
-        """
-        if isinstance(self._transaction.operation, Append):
-            raise RetryableConflictError(
-                f"{self.location.uri}: version {version} was cleaned up before this change was committed, so "
-                "it is unknown whether the change fits what others committed; start again from the newest "
-                "version"
-            ) from cause
 
     def _gone(self, version: int) -> IncompatibleConflictError:
         return IncompatibleConflictError(
@@ -490,7 +472,6 @@ class Committer:
             try:
                 file = self.history.open(version)
             except VersionNotFoundError as err:
-                self._check_starts_again(version, err)
                 raise IncompatibleConflictError(
                     f"{self.location.uri}: version {version} (an unknown operation) was committed before "
                     "this change and no longer exists; check the table first"
