@@ -101,7 +101,9 @@ def csv_files(
     column_types: pa.Schema | None = None,
 ) -> pads.Dataset:
     """Return CSV files with a header as a dataset of pyarrow, read as by `open_files`."""
-    types = {field.name: field.type for field in schema or column_types or () if _can_be_read(field.type)}
+    types = {field.name: field.type for field in schema or ()}
+    if schema is None:
+        types = {field.name: field.type for field in column_types or () if _can_be_read(field.type)}
     if any(path.lower().endswith(".zst") for path in paths):  # datasets decompress others alone
         rows = _csv_in_memory(paths, filesystem, delimiter, types)
         return pads.dataset(rows if schema is None else rows.select(schema.names).cast(schema))
@@ -239,7 +241,10 @@ def _errors_of(text: str, name: str) -> Iterator[None]:
     except (pa.ArrowException, OSError) as err:
         advice = ""
         if "conversion error" in str(err):
-            advice = "; types are inferred from the beginning of a file, unless the schema gives them"
+            advice = (
+                "; columns have the types of the table or of the schema that is given, and other types are "
+                "inferred from the beginning of a file"
+            )
         raise InvalidInputError(f"{text}: cannot be read as {name}: {err}{advice}") from err
 
 

@@ -206,11 +206,23 @@ def _cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     _check_columns(batch.schema, schema)
     try:
         chosen = batch.select(schema.names)
-        for field, column in zip(schema, chosen.columns, strict=True):
-            _check_exact(field.name, column, field.type)
-        return chosen.cast(schema)
+        return pa.RecordBatch.from_arrays(
+            [_cast_column(column, field) for column, field in zip(chosen.columns, schema, strict=True)],
+            schema=schema,
+        )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, ValueError) as err:
         raise InvalidInputError(f"the data cannot be cast to the given schema: {err}") from err
+
+
+def _cast_column(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.null_count and not field.nullable:
+        raise InvalidInputError(
+            f"column {field.name!r} contains nulls, but is not nullable in the given schema"
+        )
+    if column.type == field.type:
+        return column  # a cast refuses NULL structs with fields that are not nullable
+    _check_exact(field.name, column, field.type)
+    return column.cast(field.type)
 
 
 def _check_exact(name: str, values: pa.Array, wanted: pa.DataType) -> None:

@@ -6,10 +6,12 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from lance_df.arguments import checked_flag, checked_mapping
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.file.arrow_types import shown_schema
 from lance_df.interrupts import interrupted_once
 from lance_df.namespace.directory.folders import holds_table
 from lance_df.operations import LANCE_COMMIT_MESSAGE_KEY
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from lance_df.dataset import LanceDataset
     from lance_df.table.commit.lock import CommitLock
     from lance_df.table.metadata.external_store import ExternalManifestStore
+    from lance_df.table.table import Table
 
 _CLEANUP_DEFAULTS = {"interval": 20, "older_than_seconds": 14 * 24 * 60 * 60}
 _UNITS = (("days", 24 * 60 * 60), ("h", 60 * 60), ("m", 60), ("s", 1))
@@ -249,7 +252,7 @@ def write_dataset(
         options = dataclasses.replace(options, external_store=target.external_store)
     column_types = None
     if mode == "append" and schema is None and are_files(data_obj):
-        column_types = _schema_of(target) if known is None else known.arrow_schema
+        column_types = _columns_of(target, known)
     data_schema, batches = to_batches(data_obj, schema, column_types=column_types, storage_options=from_files)
     if lock is not None:
         options = dataclasses.replace(options, commit_options=CommitOptions(lock=lock))
@@ -265,9 +268,12 @@ def write_dataset(
         return LanceDataset._of(made, name, storage_options, None)
 
 
-def _schema_of(target: TableLocation) -> pa.Schema | None:
-    """Return the columns of a table, if it exists."""
-    return open_located(target).arrow_schema if holds_table(target.location) else None
+def _columns_of(target: TableLocation, known: Table | None) -> pa.Schema | None:
+    """Return the columns of the newest version of a table, if it exists."""
+    with suppress(NotFoundError):  # the write creates the table, or raises the error of its version
+        table = open_located(target) if known is None else known.latest()
+        return shown_schema(table.arrow_schema)
+    return None
 
 
 def _refuse(**arguments: object) -> None:

@@ -17,6 +17,7 @@ from lance_df.api.operation_models import from_transaction
 from lance_df.api.row_filters import check_addressable, check_meaning, matching_rows, retry_options
 from lance_df.arguments import checked_flag, checked_names, checked_type
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.file.arrow_types import shown_schema
 from lance_df.format.operations import Update
 from lance_df.format.schema import EXTENSION_NAME, STORED_JSON
 from lance_df.format.transaction import Transaction as TransactionModel
@@ -256,7 +257,7 @@ class MergeInsertBuilder:
 
         if self._clauses.does_nothing:
             raise InvalidInputError("the merge would change nothing; add a when_… clause")
-        columns = self._dataset._table.arrow_schema
+        columns = shown_schema(self._dataset._table.arrow_schema)
         data_schema, batches = to_batches(data, schema, column_types=columns)
         with source_closed(batches):
             rows = pa.Table.from_batches(list(batches), data_schema)

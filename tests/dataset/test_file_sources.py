@@ -101,7 +101,7 @@ def test_only_empty_fields_of_csv_are_null(tmp_path: Path, suffix: str) -> None:
 
 def test_values_of_csv_that_do_not_fit_name_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a\n" + "1234567\n" * 1_500_000 + "x\n")
-    with pytest.raises(InvalidInputError, match=r"a\.csv: .* unless the schema gives them"):
+    with pytest.raises(InvalidInputError, match=r"a\.csv: .* inferred from the beginning"):
         lance_df.write_dataset(tmp_path / "a.csv", tmp_path / "t.lance")
     ds = lance_df.write_dataset(tmp_path / "a.csv", tmp_path / "t.lance", pa.schema([("a", pa.string())]))
     assert ds.count_rows("a = 'x'") == 1
@@ -255,3 +255,65 @@ def test_csv_with_values_that_do_not_fit_the_table_is_refused(tmp_path: Path) ->
     with pytest.raises(InvalidInputError, match=r"rows\.csv.*int32.*5000000000"):
         lance_df.write_dataset(str(file), path, mode="append")
     assert lance_df.dataset(path).count_rows() == 1
+
+
+def test_open_tables_are_appended_to_with_the_types_of_their_newest_version(tmp_path: Path) -> None:
+    path, file = tmp_path / "t.lance", tmp_path / "rows.csv"
+    table = lance_df.write_dataset(pa.table({"id": pa.array([1], pa.int32())}), path)
+    lance_df.dataset(path).alter_columns({"path": "id", "data_type": pa.int64()})
+    file.write_text("id\n5000000000\n")
+    table.insert(file)
+    assert lance_df.dataset(path).to_table()["id"].to_pylist() == [1, 5000000000]
+
+
+@pytest.mark.parametrize(
+    "form", [str, lambda file: [file], lambda file: (str(file),)], ids=["one", "list", "tuple"]
+)
+def test_csv_that_is_appended_to_a_namespace_has_its_types(tmp_path: Path, form: Any) -> None:
+    schema = pa.schema([("k", pa.int64()), ("code", pa.string())])
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n", schema, [partition.identity("k")])
+    (tmp_path / "a.csv").write_text("k,code\n1,007\n2,\n")
+    namespace.append(form(tmp_path / "a.csv"))
+    rows = namespace.to_table().sort_by("k").to_pylist()
+    assert rows == [{"k": 1, "code": "007"}, {"k": 2, "code": None}]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.zst"])
+@pytest.mark.parametrize(
+    ("text", "data_type"),
+    [
+        ("12345678901234567890.12", pa.decimal256(50, 2)),
+        ("100000", pa.float16()),
+        ("18446744073709551616", pa.json_()),
+    ],
+)
+def test_types_that_csv_is_not_converted_to_are_refused(
+    tmp_path: Path, suffix: str, text: str, data_type: pa.DataType
+) -> None:
+    file = tmp_path / f"rows.{suffix}"
+    with pa.output_stream(file, compression="zstd" if suffix.endswith("zst") else None) as stream:
+        stream.write(f"x\n{text}\n".encode())
+    with pytest.raises(InvalidInputError, match="not supported"):
+        lance_df.write_dataset(str(file), tmp_path / "t", schema=pa.schema([("x", data_type)]))
+
+
+def test_a_schema_with_other_types_takes_null_structs_of_required_fields(tmp_path: Path) -> None:
+    fields = pa.struct([pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.int32(), nullable=False)])
+    packed = pa.field("s", fields, metadata={"lance-encoding:packed": "true"})
+    rows = pa.table({"s": pa.array([{"a": 1, "b": 2}, None], fields), "id": pa.array([1, 2], pa.int32())})
+    first = lance_df.write_dataset(
+        rows.cast(pa.schema([packed, pa.field("id", pa.int32())])), tmp_path / "a", data_storage_version="2.2"
+    )
+    second = lance_df.write_dataset(
+        first,
+        tmp_path / "b",
+        schema=pa.schema([pa.field("id", pa.int64()), packed]),
+        data_storage_version="2.2",
+    )
+    assert second.to_table().to_pylist() == rows.to_pylist()
+    with pytest.raises(InvalidInputError, match="'id'"):
+        lance_df.write_dataset(
+            pa.table({"id": pa.array([None], pa.int32())}),
+            tmp_path / "c",
+            schema=pa.schema([pa.field("id", pa.int64(), nullable=False)]),
+        )

@@ -6,15 +6,15 @@ has integers of any size, and SQL returns int64 and nanoseconds.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
+from lance_df.file.arrow_types import shown_schema
 from lance_df.namespace.spec.transforms import value_type
-from lance_df.sources import to_batches
+from lance_df.sources import are_files, to_batches
 from lance_df.table.reading.batches import source_closed
 
 if TYPE_CHECKING:
@@ -69,15 +69,16 @@ def rows_to_store(data: Any, columns: Schema) -> tuple[pa.Schema, Iterable[pa.Re
         The data is not a source of rows. Later, from the batches: a value does not fit the type of its
         column.
     """
+    from_files = are_files(data)
     is_inferred = (
-        isinstance(data, list | dict | str | os.PathLike)
-        or type(data).__module__.partition(".")[0] in _FRAMES
+        from_files or isinstance(data, list | dict) or type(data).__module__.partition(".")[0] in _FRAMES
     )
-    if isinstance(data, list | tuple | Iterator) and not hasattr(data, "__arrow_c_stream__"):
+    is_iterable = isinstance(data, list | tuple | Iterator) and not hasattr(data, "__arrow_c_stream__")
+    if is_iterable and not from_files:
         data, schema = _with_schema_of_first(data, columns)
         given, batches = to_batches(data, schema)
     else:
-        given, batches = to_batches(data, column_types=columns.to_arrow())
+        given, batches = to_batches(data, column_types=shown_schema(columns.to_arrow()))
     by_name = {field.name: field for field in columns.fields}
     fields = [
         field.with_type(_column_type(field.type, by_name[field.name], is_inferred=is_inferred))
