@@ -47,7 +47,6 @@ from lance_df.schema import LanceSchema
 from lance_df.session import Session
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.commit.lock import checked_lock
-from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.fields import highest_field_id
 from lance_df.table.indices.describe import describe_indices
 from lance_df.table.open import open_table
@@ -342,8 +341,12 @@ class LanceDataset(
 
     @property
     def data_storage_version(self) -> str:
-        """Return the file version of new data: ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``."""
-        return data_version(self._table)
+        """Return the file version of the table: ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``.
+
+        Release 0.16 recorded 0.1 for some tables of 2.0 files. As in pylance, the next commit corrects it.
+        """
+        manifest = self._table.manifest
+        return manifest.data_format or manifest.file_version
 
     @property
     def has_stable_row_ids(self) -> bool:

@@ -26,7 +26,6 @@ from lance_df.operations import LANCE_COMMIT_MESSAGE_KEY, LanceOperation, Transa
 from lance_df.table.commit.lock import checked_lock
 from lance_df.table.commit.loop import CommitOptions, commit, commit_change, create_table
 from lance_df.table.commit.row_account import RowChange
-from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.staged import check_staged, staged_version
 from lance_df.table.evolution.validate import validate_table
 from lance_df.table.maintenance.auto_cleanup import auto_cleanup
@@ -325,7 +324,7 @@ def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> T
     with _as_input_errors(operation):
         model = to_model(operation, read)
     data_format = staged_version(model) if isinstance(model, ops.Overwrite) else None
-    check_staged(model, schema=read.schema, data_format=data_format or data_version(read))
+    check_staged(model, schema=read.schema, data_format=data_format or read.manifest.file_version)
     made = commit(
         table.location,
         _model(transaction, model, read_version=read_version),

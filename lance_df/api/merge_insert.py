@@ -230,7 +230,7 @@ class MergeInsertBuilder:
 
     def data_storage_version(self, version: str) -> Self:
         """Check that the table has this file version. New files always have the version of their table."""
-        table_version = self._dataset._table.manifest.data_format
+        table_version = self._dataset._table.manifest.file_version
         if version != table_version:
             raise UnsupportedFeatureError(
                 f"the file version cannot be changed by a merge; the table has file version {table_version}"

@@ -17,7 +17,6 @@ from lance_df.format.operations import UpdateConfig
 from lance_df.interrupts import imports_finished, interrupted_once
 from lance_df.table.evolution.add_columns import columns_added, null_columns
 from lance_df.table.evolution.alter_columns import Alteration, columns_altered
-from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.drop_columns import columns_dropped
 from lance_df.table.evolution.join import Lookup
 from lance_df.table.evolution.live_rows import read_keys
@@ -98,7 +97,7 @@ class SchemaChanges(DatasetBase):
         if schema is not None:
             self._commit(null_columns(self._table, schema))
             return
-        are_nulls = _are_nulls(transforms) and data_version(self._table) != "0.1"
+        are_nulls = _are_nulls(transforms) and self._table.manifest.file_version != "0.1"
         transform = open_transform(
             cast("LanceDataset", self),
             transforms,

@@ -17,7 +17,7 @@ import numpy as np
 
 from lance_df._pb import table_pb2
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.format.fragments import MAX_FRAGMENT_ID, MAX_ROWS, DataFile, Fragment
+from lance_df.format.fragments import FILE_VERSIONS, MAX_FRAGMENT_ID, MAX_ROWS, DataFile, Fragment
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,7 +29,9 @@ T = TypeVar("T", bound=np.generic)
 # the tag of `fragments` in `Manifest`, which a length follows
 _FIELD_TAG = b"\x12"
 _NOWHERE = np.array([], dtype=np.intp)
-_FACTS = ("physical_rows", "has_deletions", "num_deleted", "num_files", "file_bytes")
+_FACTS = ("physical_rows", "has_deletions", "num_deleted", "num_files", "file_bytes", "version_bits")
+# bits of `version_bits`
+_VERSION_BITS = {numbers: 1 << bit for bit, numbers in enumerate(FILE_VERSIONS)}
 # for shorter lists, computing the arrays anew costs less than extending them at each of many small commits
 _LONG = 1000
 
@@ -47,6 +49,7 @@ class FragmentList(Sequence[Fragment]):
     - ``num_deleted``: int64, 0 where there is no deletion file or the manifest does not say
     - ``num_files``: int64, data files
     - ``file_bytes``: int64, bytes in the data files, as far as the manifest says
+    - ``version_bits``: int64, a bit for each of `FILE_VERSIONS` that a data file has
 
     Parameters
     ----------
@@ -145,6 +148,16 @@ class FragmentList(Sequence[Fragment]):
             limit=2**62,
             what="the size of the files of a fragment",
         )
+
+    @cached_property
+    def version_bits(self) -> npt.NDArray[np.int64]:
+        return _frozen(np.array([_version_bits(m) for m in self._messages], dtype=np.int64))
+
+    @cached_property
+    def file_versions(self) -> frozenset[str]:
+        """The versions of all data files, as far as this release knows them."""
+        bits = int(np.bitwise_or.reduce(self.version_bits))
+        return frozenset(FILE_VERSIONS[numbers] for numbers, bit in _VERSION_BITS.items() if bits & bit)
 
     @cached_property
     def has_any_deletions(self) -> bool:
@@ -388,6 +401,13 @@ def num_live_rows(messages: Iterable[table_pb2.DataFragment]) -> int | None:
             return None
         total += rows - deleted
     return total
+
+
+def _version_bits(message: table_pb2.DataFragment) -> int:
+    bits = 0
+    for file in message.files:
+        bits |= _VERSION_BITS.get((file.file_major_version, file.file_minor_version), 0)
+    return bits
 
 
 def _frozen(array: npt.NDArray[T]) -> npt.NDArray[T]:

@@ -25,7 +25,7 @@ LAST_UPDATED_AT_FIELD = -5
 MAX_FRAGMENT_ID = 2**32 - 1
 MAX_ROWS = 2**32
 
-_FILE_VERSIONS = {
+FILE_VERSIONS = {
     (0, 0): "0.1",
     (0, 1): "0.1",
     (0, 2): "0.1",
@@ -76,12 +76,12 @@ class DataFile:
             The file has another version.
         """
         version = (self.major_version, self.minor_version)
-        if version not in _FILE_VERSIONS:
+        if version not in FILE_VERSIONS:
             raise UnsupportedFeatureError(
                 f"data file {self.path!r} has format version {version[0]}.{version[1]}; "
                 "this release reads 0.1, 2.0, 2.1 and 2.2"
             )
-        return _FILE_VERSIONS[version]
+        return FILE_VERSIONS[version]
 
     def column_of(self) -> dict[int, int]:
         """Return the column number of each field id that this 2.x file holds.

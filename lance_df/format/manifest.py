@@ -18,6 +18,7 @@ from lance_df._pb import table_pb2
 from lance_df._pb.summary_pb2 import ManifestSummary
 from lance_df.cache import PROCESS, CacheKind, Entries
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.messages import parse_message
 from lance_df.format.roaring import read_roaring
@@ -236,7 +237,8 @@ class Manifest:
     max_fragment_id
         The highest fragment id ever used; ``None`` if there never was one. Computed if not recorded.
     data_format
-        File version for new data files; ``None`` in old tables. Existing files name their own version.
+        The file version that the manifest records; ``None`` in old tables. Existing files name their own
+        version.
     index_section, transaction_section
         Position of the section in the manifest file; ``None`` if there is none. 0 is a valid position.
     branch
@@ -288,6 +290,18 @@ class Manifest:
         if writer.library != "lance" or numbers is None:
             return writer.library != "lance"
         return tuple(map(int, numbers.groups())) >= _FIRST_GOOD_COVERAGE
+
+    @property
+    def file_version(self) -> str:
+        """The version of new data files.
+
+        Releases before 0.16 recorded none, and 0.16 recorded 0.1 for tables of 2.0 files, too: the existing
+        files decide then.
+        """
+        if self.data_format not in (None, "0.1"):
+            return self.data_format
+        empty = "2.2" if self.writer_feature_flags & FeatureFlag.V2_FORMAT else "0.1"
+        return max(self.fragments.file_versions, default=self.data_format or empty)
 
     @classmethod
     def parse(cls, data: bytes | pa.Buffer, *, source: str) -> Self:

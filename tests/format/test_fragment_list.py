@@ -13,11 +13,13 @@ from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import DataFile, DeletionFile, DeletionFileType, Fragment
 from lance_df.format.manifest import Manifest
 
-FACTS = ("ids", "physical_rows", "has_deletions", "num_deleted", "num_files", "file_bytes")
+FACTS = ("ids", "physical_rows", "has_deletions", "num_deleted", "num_files", "file_bytes", "version_bits")
 
 
 def fragment(fragment_id: int, *, rows: int = 5, deleted: int = 0) -> Fragment:
-    file = DataFile(path=f"{'x' * rows}.lance", fields=(0,), column_indices=(0,), size_bytes=rows)
+    file = DataFile(
+        path=f"{'x' * rows}.lance", fields=(0,), column_indices=(0,), size_bytes=rows, minor_version=rows % 4
+    )
     deletions = None
     if deleted:
         deletions = DeletionFile(
@@ -29,6 +31,10 @@ def fragment(fragment_id: int, *, rows: int = 5, deleted: int = 0) -> Fragment:
 def known(fragments: FragmentList) -> tuple[list[list[int]], list[pb.DataFragment]]:
     manifest = pb.Manifest.FromString(fragments.serialize())
     assert list(manifest.fragments) == list(fragments.to_proto())
+    # one of these has a version that no release knows yet
+    assert fragments.file_versions == {f"2.{f.minor_version}" for each in fragments for f in each.files} - {
+        "2.3"
+    }
     return [getattr(fragments, name).tolist() for name in FACTS], list(manifest.fragments)
 
 

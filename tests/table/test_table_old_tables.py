@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 
 import lance_df
 from lance_df._pb import rowids_pb2, table_pb2
-from lance_df.errors import CorruptDataError, NotFoundError, UnsupportedFeatureError
+from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_df.table.open import open_table
 
 if TYPE_CHECKING:
@@ -275,3 +276,105 @@ def test_the_first_commit_puts_counts_right(path: Path) -> None:
     theirs = lance.dataset(path)
     theirs.validate()
     assert sorted(theirs.to_table()["a"].to_pylist()) == [a for a in range(10, 100) if a != 20]
+
+
+CHANGES: dict[str, Callable[[str], object]] = {
+    "append": lambda uri: lance_df.write_dataset(pa.table({"a": [100]}), uri, mode="append"),
+    "merge": lambda uri: (
+        lance_df.dataset(uri).merge_insert("a").when_not_matched_insert_all().execute(pa.table({"a": [100]}))
+    ),
+    "update": lambda uri: lance_df.dataset(uri).update({"a": "a + 200"}, "a = 20"),
+    "delete nothing": lambda uri: lance_df.dataset(uri).delete("false"),
+    "add a column": lambda uri: lance_df.dataset(uri).add_columns({"b": "a + 1"}),
+    "add a column of NULLs": lambda uri: lance_df.dataset(uri).add_columns(pa.field("b", pa.int32())),
+    "cast a column": lambda uri: lance_df.dataset(uri).alter_columns({"path": "a", "data_type": pa.int32()}),
+    "index": lambda uri: lance_df.dataset(uri).create_scalar_index("a", "BTREE"),
+    "compact": lambda uri: lance_df.dataset(uri).optimize.compact_files(),
+    "configure": lambda uri: lance_df.dataset(uri).update_config({"k": "v"}),
+    "restore": lambda uri: lance_df.dataset(uri).restore(),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("recorded", ["0.1", None])
+def test_the_version_of_the_files_replaces_a_wrong_one(tmp_path: Path, name: str, recorded: str | None):
+    """Release 0.16 recorded 0.1 for tables of 2.0 files. Both libraries correct this at the next commit."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": range(30)}), uri, max_rows_per_file=10, data_storage_version="2.0")
+
+    def edit(manifest: table_pb2.Manifest) -> None:
+        manifest.ClearField("data_format")
+        if recorded is not None:
+            manifest.data_format.file_format, manifest.data_format.version = "lance", recorded
+
+    edited(tmp_path / "t", edit)
+    before = recorded or "2.0"
+    assert lance_df.dataset(uri).data_storage_version == lance.dataset(uri).data_storage_version == before
+    CHANGES[name](uri)
+    ours, theirs = lance_df.dataset(uri), lance.dataset(uri)
+    assert ours.data_storage_version == theirs.data_storage_version == "2.0"
+    assert {file.version for fragment in ours._table.fragments for file in fragment.files} == {"2.0"}
+    theirs.validate()
+    assert theirs.to_table().equals(ours.to_table())
+    lance.write_dataset(ours.to_table(), uri, mode="append")
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """A table with a file of 2.0 and a file of 0.1, as release 0.16 and others could write it."""
+    path, legacy = tmp_path / "t", tmp_path / "legacy"
+    lance.write_dataset(pa.table({"a": [1, 2]}), path, data_storage_version="2.0")
+    lance.write_dataset(pa.table({"a": [3]}), legacy, data_storage_version="legacy")
+    (fragment,) = open_table(legacy).fragments.to_proto()
+    shutil.copy(legacy / "data" / fragment.files[0].path, path / "data")
+
+    def edit(manifest: table_pb2.Manifest) -> None:
+        manifest.data_format.version = "0.1"
+        manifest.fragments.append(fragment)
+        manifest.fragments[1].id = manifest.max_fragment_id = 1
+
+    edited(path, edit)
+    return path
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_tables_of_0_1_and_2_x_files_are_not_changed(mixed: Path, name: str):
+    """pylance refuses each commit, too."""
+    before = sorted(mixed.rglob("*"))
+    with pytest.raises(
+        InvalidInputError, match=r"mixture of file versions: version 1 has files of 0\.1 and 2\.0"
+    ):
+        CHANGES[name](str(mixed))
+    assert sorted(mixed.rglob("*")) == before
+    with pytest.raises(OSError, match="mixture of file versions"):
+        lance.dataset(mixed).delete("false")
+
+
+def test_tables_of_0_1_and_2_x_files_are_overwritten(mixed: Path):
+    ours = lance_df.dataset(str(mixed))
+    ours = lance_df.write_dataset(ours.to_table(), ours, mode="overwrite")
+    lance.write_dataset(pa.table({"a": [4]}), mixed, mode="append")
+    theirs = lance.dataset(mixed)
+    theirs.validate()
+    assert theirs.to_table()["a"].to_pylist() == [1, 2, 3, 4]
+    assert {f.version for each in open_table(mixed).fragments for f in each.files} == {"2.0"}
+    with pytest.raises(InvalidInputError, match="mixture of file versions"):
+        lance_df.dataset(str(mixed), version=1).restore()
+
+
+@pytest.mark.parametrize("flags", [0, 4])
+def test_new_files_of_empty_tables_without_a_version(tmp_path: Path, flags: int):
+    versions = []
+    for library in (lance, lance_df):
+        path = tmp_path / library.__name__
+        lance.write_dataset(pa.table({"a": [1]}).slice(1), path, data_storage_version="2.0")
+
+        def edit(manifest: table_pb2.Manifest) -> None:
+            manifest.ClearField("data_format")
+            manifest.reader_feature_flags = manifest.writer_feature_flags = flags
+
+        edited(path, edit)
+        library.write_dataset(pa.table({"a": [1]}), str(path), mode="append")
+        table = open_table(path)
+        versions.append((table.manifest.data_format, table.fragments[0].files[0].version))
+    assert versions[0] == versions[1]

@@ -21,7 +21,7 @@ from lance_df.format.schema import Schema
 from lance_df.records import dataclass
 from lance_df.sliced_lists import unsliced
 from lance_df.table.changes.merge_rows import completed
-from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
+from lance_df.table.evolution.column_files import columns_written, with_columns_of
 from lance_df.table.evolution.live_rows import read_live
 from lance_df.table.reading.deletions import deleted_offsets
 from lance_df.table.reading.row_ids import split_addresses
@@ -61,7 +61,7 @@ def columns_patched(
         fields=tuple(field for field in table.schema.fields if field.id in brought),
         metadata=table.schema.metadata,
     )
-    check_schema(schema, data_version(table))
+    check_schema(schema, table.manifest.file_version)
     patches = {patch.fragment.id: patch for patch in _patches(table, source, matches, schema)}
 
     def rows(fragment: Fragment) -> Iterator[list[pa.Array]]:

@@ -133,7 +133,7 @@ class MergeClauses:
             "the merge does not update matching rows": self.when_matched is not WhenMatched.UPDATE,
             "the source has all columns of the table": len(source.schema.fields) == len(table.schema.fields),
             "the source has only the key columns": len(source.schema.fields) == len(self.on),
-            "files of version 0.1 cannot replace a column": table.manifest.data_format in (None, "0.1"),
+            "files of version 0.1 cannot replace a column": table.manifest.file_version == "0.1",
         }
         for obstacle, is_there in obstacles.items():
             if is_there:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lance_df.table.blobs.references import BlobReferences
-from lance_df.table.evolution.column_files import data_version
 from lance_df.table.writing.fragment_writer import FileLimits, fragments_written
 from lance_df.table.writing.free_location import new_folders_removed
 from lance_df.table.writing.schema_rules import check_schema
@@ -42,7 +41,7 @@ def rows_written(
     UnsupportedFeatureError
         A column has a type that cannot be written.
     """
-    version = data_version(table)
+    version = table.manifest.file_version
     check_schema(schema, version)
     with (
         new_folders_removed(table.location),

@@ -37,7 +37,7 @@ from lance_df.table.commit.old_tables import recounted, upgraded
 from lance_df.table.commit.publish import is_absent, publish_manifest
 from lance_df.table.commit.rebase import Rebase
 from lance_df.table.commit.row_account import RowAccount, RowChange
-from lance_df.table.commit.state import TableState, library_version
+from lance_df.table.commit.state import TableState, check_unmixed, library_version
 from lance_df.table.commit.succession import may_follow
 from lance_df.table.metadata.external_store import stored
 from lance_df.table.metadata.history import History
@@ -520,7 +520,10 @@ class Committer:
                     f"{self.location.uri}: version {version.version} cannot be restored: {missing[0]} is "
                     "missing, probably because a clean-up was interrupted; restore a later version"
                 )
+            check_unmixed(version.manifest)
             restored = upgraded(version)
+        elif not isinstance(operation, Overwrite):
+            check_unmixed(latest.manifest)
         state = upgraded(latest)
         before = state.manifest.fragments
         if before is not latest.fragments:

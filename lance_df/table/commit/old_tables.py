@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_reuse import FRAGMENT_REUSE
 from lance_df.format.operations import Delete, Merge, Operation, Update
 from lance_df.table.commit.state import TableState
@@ -31,8 +30,8 @@ def upgraded(table: Table) -> TableState:
         Files whose row counts are needed cannot be read.
     """
     manifest, fragments = table.manifest, _counted(table)
-    if fragments is not manifest.fragments or not manifest.data_format:
-        data_format = manifest.data_format or _format_of(table)
+    data_format = manifest.file_version
+    if fragments is not manifest.fragments or data_format != manifest.data_format:
         manifest = dataclasses.replace(manifest, fragments=fragments, data_format=data_format)
     return TableState(manifest, _covering(table))
 
@@ -77,13 +76,6 @@ def _counted(table: Table) -> FragmentList:
     amiss = [fragments[index] for index in fragments.uncounted()] if is_trusted else list(fragments)
     counted_fragments = map_reads(counted, amiss, where=table.location)
     return fragments.edited(replaced={fragment.id: fragment for fragment in counted_fragments})
-
-
-def _format_of(table: Table) -> str:
-    versions = {file.version for fragment in table.fragments for file in fragment.files}
-    if versions:
-        return max(versions)
-    return "2.0" if table.manifest.writer_feature_flags & FeatureFlag.V2_FORMAT else "0.1"
 
 
 def _covering(table: Table) -> tuple[IndexMetadata, ...]:

@@ -100,6 +100,25 @@ def with_mixed_versions(manifest: Manifest, fragments: Iterable[Fragment]) -> Ma
     )
 
 
+def check_unmixed(manifest: Manifest) -> None:
+    """Check that a version does not mix files of 0.1 and of 2.x, as release 0.16 did.
+
+    Raises
+    ------
+    InvalidInputError
+        It does. Other readers refuse to change it, too.
+    """
+    if manifest.data_format not in (None, "0.1"):
+        return
+    versions = sorted(manifest.fragments.file_versions)
+    if len(versions) > 1:
+        raise InvalidInputError(
+            f"The dataset contains a mixture of file versions: version {manifest.version} has files of "
+            f"{' and '.join(versions)}. It can be read, but not changed; overwrite it with its own rows, or "
+            "restore an earlier version"
+        )
+
+
 def with_flags(manifest: Manifest) -> Manifest:
     """Return a manifest with the feature flags that its content needs."""
     reader, writer = _flags(manifest)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Merge
-from lance_df.table.evolution.column_files import columns_written, data_version
+from lance_df.table.evolution.column_files import columns_written
 from lance_df.table.evolution.fields import highest_field_id, with_new_fields
 from lance_df.table.reading.batches import source_closed
 from lance_df.table.writing.conform import conform, schema_to_write
@@ -44,7 +44,7 @@ def null_columns(table: Table, given: pa.Schema, *, first_id: int | None = None)
     for field in given:
         if not field.nullable:
             raise InvalidInputError(f"new column {field.name!r} is filled with nulls, so it must be nullable")
-    version = data_version(table)
+    version = table.manifest.file_version
     first_id = highest_field_id(table.manifest) + 1 if first_id is None else first_id
     new = with_new_fields(
         table.schema, given, first_id=first_id, data_format=version, in_lists=True, source=table.uri
@@ -91,7 +91,7 @@ def columns_added(
     """
     first_id = highest_field_id(table.manifest) + 1 if first_id is None else first_id
     new = with_new_fields(
-        table.schema, given, first_id=first_id, data_format=data_version(table), source=table.uri
+        table.schema, given, first_id=first_id, data_format=table.manifest.file_version, source=table.uri
     )
     chosen = table.fragments if fragments is None else fragments
     with columns_written(

@@ -21,7 +21,7 @@ from lance_df.expr.type_names import shown_type
 from lance_df.format.operations import Merge, Project
 from lance_df.format.schema import Field, Schema, schema_from_arrow
 from lance_df.records import dataclass
-from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
+from lance_df.table.evolution.column_files import columns_written, with_columns_of
 from lance_df.table.evolution.fields import Numbering, check_names, edited, find_field, highest_field_id
 from lance_df.table.evolution.live_rows import has_nulls, read_live
 from lance_df.table.maintenance.zone_map_files import KIND
@@ -181,8 +181,8 @@ def _checked_cast(table: Table, way: Sequence[Field], data_type: pa.DataType) ->
             "casts are between integers, floats, times, decimals, or the sizes of text, binary and lists, "
             "and to and from dictionaries of these"
         )
-    unit = _unit(way, data_version(table))
-    ids = {node.id for node in (unit if data_version(table) == "0.1" else field).walk()}
+    unit = _unit(way, table.manifest.file_version)
+    ids = {node.id for node in (unit if table.manifest.file_version == "0.1" else field).walk()}
     names = sorted(
         {index.name for index in table.indices if index.kind != KIND and not ids.isdisjoint(index.fields)}
     )
@@ -231,7 +231,7 @@ def _is_list(data_type: pa.DataType) -> bool:
 def _cast(table: Table, schema: Schema, casts: Mapping[int, _Cast], *, keeps_ids: bool) -> Iterator[Merge]:
     """Write columns with other types; ``schema`` is the table's, with the new names."""
     first_id = None if keeps_ids else highest_field_id(table.manifest) + 1
-    version = data_version(table)
+    version = table.manifest.file_version
     with_old_names = _retyped_schema(table, table.schema, casts, first_id)
     # names in a file are not read, and casts match fields by their old names
     units = {cast.unit for cast in casts.values()}
@@ -255,7 +255,7 @@ def _cast(table: Table, schema: Schema, casts: Mapping[int, _Cast], *, keeps_ids
 
 def _retyped_schema(table: Table, schema: Schema, casts: Mapping[int, _Cast], first_id: int | None) -> Schema:
     numbering = Numbering(first_id or 0, source=table.uri)
-    units = {cast.unit for cast in casts.values()} if data_version(table) == "0.1" else set()
+    units = {cast.unit for cast in casts.values()} if table.manifest.file_version == "0.1" else set()
 
     def retyped(field: Field) -> Field:
         cast = casts.get(field.id)

@@ -19,7 +19,6 @@ from lance_df.encodings.arrays import null_array
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.legacy.reader import LegacyFileReader
 from lance_df.file.open_writer import open_writer
-from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import MAX_ROWS, TOMBSTONE
 from lance_df.sliced_lists import unsliced
 from lance_df.storage.sink import ByteSink
@@ -95,7 +94,7 @@ def write_columns(
     files
         Registers the file before it is created.
     """
-    name, version = data_file_name(), data_version(table)
+    name, version = data_file_name(), table.manifest.file_version
     rows_per_group = _rows_per_group(table, fragment) if version == "0.1" else 0
     location = table.location / DATA_DIR / name
     files.add(name, partial(remove_data_file, location))
@@ -141,14 +140,6 @@ def with_columns_of(fragment: Fragment, new: DataFile, schema: Schema) -> Fragme
         if not needed.isdisjoint(ids):
             files.append(file if ids == file.fields else dataclasses.replace(file, fields=ids))
     return dataclasses.replace(fragment, files=(*files, new))
-
-
-def data_version(table: Table) -> str:
-    """Return the version of new data files: the table's, or in old tables without one, that of its files."""
-    if table.manifest.data_format is not None:
-        return table.manifest.data_format
-    empty = "2.2" if table.manifest.writer_feature_flags & FeatureFlag.V2_FORMAT else "0.1"
-    return next((file.version for fragment in table.fragments for file in fragment.files), empty)
 
 
 def _rows_per_group(table: Table, fragment: Fragment) -> int:

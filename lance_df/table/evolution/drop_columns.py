@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Merge, Project
 from lance_df.format.schema import Schema
-from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
+from lance_df.table.evolution.column_files import columns_written, with_columns_of
 from lance_df.table.evolution.fields import edited, find_field
 from lance_df.table.evolution.live_rows import read_live
 
@@ -48,7 +48,7 @@ def columns_dropped(table: Table, paths: Sequence[str]) -> Iterator[Merge | Proj
         yield Project(schema, preserves_nullability=True)
         return
     # the dropped fields of a struct say where it is NULL; in 2.0 files it never is
-    fields = tuple(each for each in schema.fields if each.is_struct and data_version(table) != "2.0")
+    fields = tuple(each for each in schema.fields if each.is_struct and table.manifest.file_version != "2.0")
     if not fields:
         fields = (next((each for each in schema.fields if not each.is_struct), schema.fields[0]),)
     part = Schema(fields=fields, metadata=schema.metadata)

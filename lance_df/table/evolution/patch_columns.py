@@ -12,7 +12,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.blobs.columns import as_moved
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
-from lance_df.table.evolution.column_files import data_version, with_columns_of, write_columns
+from lance_df.table.evolution.column_files import with_columns_of, write_columns
 from lance_df.table.evolution.live_rows import live_offsets, read_keys, read_live
 from lance_df.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_df.table.writing.conform import conform, schema_to_write
@@ -66,7 +66,7 @@ def patched(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Patch
     UnsupportedFeatureError
         The table has 0.1 files, which must not contain a column that another file replaces.
     """
-    if data_version(table) == "0.1":
+    if table.manifest.file_version == "0.1":
         raise UnsupportedFeatureError(
             f"{table.uri}: columns of tables of file version 0.1 cannot be updated in place"
         )

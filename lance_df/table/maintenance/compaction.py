@@ -299,7 +299,7 @@ def _live_rows(table: Table, fragments: Sequence[Fragment]) -> int:
 
 
 def _file_version(table: Table, options: CompactionOptions) -> str:
-    table_version = table.manifest.data_format or "0.1"
+    table_version = table.manifest.file_version
     wanted = options.data_storage_version
     if wanted is not None and resolve_version(wanted) != table_version:
         raise UnsupportedFeatureError(

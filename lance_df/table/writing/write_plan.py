@@ -15,7 +15,6 @@ from lance_df.errors import (
 )
 from lance_df.file.legacy.dictionary_writer import check_dictionaries
 from lance_df.format.blobs import blobs_as_stored
-from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.operations import Append, Operation, Overwrite
 from lance_df.format.schema import Schema, check_field_id, schema_from_arrow
 from lance_df.format.transaction import Transaction
@@ -234,7 +233,7 @@ def _plan_overwrite(
     table: Location, latest: ManifestFile, data_schema: pa.Schema, options: WriteOptions
 ) -> WritePlan:
     manifest = latest.manifest
-    version = resolve_version(options.data_storage_version or _version_of_table(manifest))
+    version = resolve_version(options.data_storage_version or manifest.file_version)
     # ids of former columns may be used again, unless the table records the ids that were assigned
     mark = manifest.max_allocated_field_id
     new_schema = blobs_as_stored(data_schema, version)
@@ -271,7 +270,7 @@ def _with_dictionaries(schema: Schema, version: str, dictionaries: Mapping[int, 
 
 
 def _version_to_append(table: Location, manifest: Manifest, options: WriteOptions) -> str:
-    current = _version_of_table(manifest)
+    current = manifest.file_version
     version = resolve_version(options.data_storage_version or current)
     if version != current and "0.1" in (version, current):
         raise InvalidInputError(
@@ -279,10 +278,6 @@ def _version_to_append(table: Location, manifest: Manifest, options: WriteOption
             f"{options.data_storage_version!r} cannot be appended"
         )
     return version
-
-
-def _version_of_table(manifest: Manifest) -> str:
-    return manifest.data_format or ("2.0" if manifest.writer_feature_flags & FeatureFlag.V2_FORMAT else "0.1")
 
 
 def _transaction(read_version: int, operation: Operation, options: WriteOptions) -> Transaction:
