@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import os
 import re
 import shutil
 import uuid
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import datafusion
 import lance
@@ -65,6 +67,43 @@ def scalar_indices(folder: Path) -> None:
     theirs.create_scalar_index("s", "NGRAM")
     with pytest.raises(lance_df.UnsupportedFeatureError):
         ours.create_scalar_index("s", "NGRAM")
+
+
+def wrong_file_versions(folder: Path) -> None:
+    from manifest_edits import edit_manifest  # which only pytest looks up
+
+    for dataset in both(folder, data_storage_version="2.0"):
+        edit_manifest(dataset.uri, lambda manifest: setattr(manifest.data_format, "version", "0.1"))
+    for library, name in ((lance, "theirs"), (lance_df, "ours")):
+        assert library.dataset(str(folder / name)).data_storage_version == "0.1"
+    with pytest.raises(OSError, match="mixture of file versions"):
+        lance.write_dataset(ROWS, str(folder / "theirs"), mode="append")
+    lance.dataset(str(folder / "theirs")).delete("false")
+    lance_df.write_dataset(ROWS, folder / "ours", mode="append")
+    for name in ("theirs", "ours"):
+        assert lance.dataset(str(folder / name)).data_storage_version == "2.0"
+
+
+def small_zones(folder: Path) -> None:
+    num_bytes: list[int] = []
+    for library, dataset in zip((lance, lance_df), both(folder, pa.table({"a": range(65536)})), strict=True):
+        for rows in (64, 16384):
+            config = library.indices.IndexConfig(index_type="zonemap", parameters={"rows_per_zone": rows})
+            dataset.create_scalar_index("a", config)
+            scanner = dataset.scanner(
+                filter="a = 7", scan_stats_callback=lambda scan: num_bytes.append(scan.bytes_read)
+            )
+            assert scanner.to_table().num_rows == 1
+    theirs, ours = num_bytes[:2], num_bytes[2:]
+    assert theirs[0] < theirs[1] < ours[0] == ours[1]
+
+
+def memory_pools(folder: Path) -> None:
+    theirs, ours = both(folder, pa.table({"a": range(100_000)}))
+    with mock.patch.dict(os.environ, {"LANCE_MEM_POOL_SIZE": "1024"}):
+        with pytest.raises(OSError, match="Resources exhausted"):
+            theirs.create_scalar_index("a", "BTREE")
+        ours.create_scalar_index("a", "BTREE")
 
 
 def memory(folder: Path) -> None:
@@ -365,6 +404,18 @@ DIFFERENCES = [
         scalar_indices,
     ),
     Difference(
+        "`rows_per_zone` of zone maps, smaller than a page",
+        "only zones that may match are read",
+        "whole [pages](how_queries_prune.md) with such zones are read",
+        small_zones,
+    ),
+    Difference(
+        "the environment variable `LANCE_MEM_POOL_SIZE`",
+        "limits the memory for sorting the values of an index",
+        "has no effect",
+        memory_pools,
+    ),
+    Difference(
         "`memory://`",
         "each write has a store of its own, which no name leads to",
         "a name may be created again, and datasets of the older table keep it; the name opens the newer one",
@@ -394,6 +445,12 @@ DIFFERENCES = [
         "files of another version",
         "refused; an append may write another 2.x version",
         other_file_versions,
+    ),
+    Difference(
+        "tables of 2.0 files that release 0.16 recorded as 0.1",
+        "refuses appends and updates until another commit, as `delete('false')`, records 2.0",
+        "each commit records 2.0, and writes 2.0 files",
+        wrong_file_versions,
     ),
     Difference(
         "`get_fragments(filter)`",
