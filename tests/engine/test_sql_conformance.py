@@ -127,8 +127,8 @@ def test_results_of_many_batches(context: Context, tmp_path: Path) -> None:
 class _OtherRows(Conformance):
     """What compares with tables that are not the ones in memory."""
 
-    def spoil(self, rows: pa.Table, folder: Path) -> None:
-        lance_df.register(self._ours, "t", lance_df.write_dataset(rows, folder / "other.lance").uri)
+    def spoil(self, rows: pa.Table, folder: Path, name: str = "t") -> None:
+        lance_df.register(self._ours, name, lance_df.write_dataset(rows, folder / "other.lance").uri)
 
 
 T = pa.table({"a": pa.array([3, 1, 2, None], pa.int32()), "s": ["x", "y", "z", "x"]})
@@ -223,6 +223,29 @@ def test_results_without_an_order_of_their_own_are_counted(tmp_path: Path) -> No
     conformance.run("SELECT array_agg(s) FROM t")
     assert not conformance.differences
     assert conformance.counts["results that depend on the order of rows"] == 1
+
+
+@pytest.mark.parametrize("context", OVER_TABLES, ids=str)
+@pytest.mark.parametrize("sql", ["SELECT * FROM information_schema.tables", "SHOW TABLES"])
+def test_lists_of_tables_are_the_same_but_for_what_is_documented(
+    context: Context, sql: str, tmp_path: Path
+) -> None:
+    conformance = _OtherRows(tmp_path, context.kind, namespaces=context.namespaces)
+    conformance.add_table("t", T)
+    conformance.run("CREATE VIEW v AS SELECT a FROM t")
+    conformance.run(sql)
+    assert not conformance.differences, "\n".join(map(str, conformance.differences))
+    conformance.spoil(T, tmp_path, "more")
+    conformance.run(sql)
+    assert len(conformance.differences) == 1
+
+
+def test_failures_of_the_binding_are_counted(tmp_path: Path) -> None:
+    conformance = Conformance(tmp_path, "plain")
+    conformance.add_table("t", T)
+    conformance.run("SELECT * FROM t WHERE s IN (NULL, 'x')")
+    assert not conformance.differences, "\n".join(map(str, conformance.differences))
+    assert conformance.counts["documented: conditions on which DataFusion's binding fails"] == 1
 
 
 def _answer(*values: Any) -> Answer:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import lance_df
 from tools.conformance.answers import Answer, answer, difference
+from tools.conformance.documented import documented_difference
 from tools.conformance.statements import (
     KEYWORDS,
     Kind,
@@ -203,6 +204,9 @@ class Conformance:
         if what is None:
             self.counts["results of many batches"] += len(theirs.batches) > 1
             self.counts["results without rows"] += not any(batch.num_rows for batch in theirs.batches)
+            return
+        if (documented := documented_difference(sql, ours, theirs, ordering)) is not None:
+            self.counts[f"documented: {documented}"] += 1
             return
         if not is_state and self._depends_on_layout(sql, theirs, ours):
             self.counts["results that depend on the order of rows"] += 1
