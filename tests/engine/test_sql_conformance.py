@@ -199,9 +199,15 @@ def test_tables_are_partitioned_by_every_column_that_suits() -> None:
 
 
 @pytest.mark.parametrize("context", [*OVER_TABLES, Context("own")], ids=str)
-def test_tables_can_be_dropped_and_made_again(context: Context, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["t", "public.t", "datafusion.public.t"])
+def test_tables_can_be_dropped_and_made_again(context: Context, name: str, tmp_path: Path) -> None:
     conformance = Conformance(tmp_path, context.kind, namespaces=context.namespaces)
-    for sql in ("CREATE TABLE t AS VALUES (1)", "SELECT * FROM t", "DROP TABLE t", "SELECT * FROM t") * 2:
+    for sql in (
+        f"CREATE TABLE {name} AS VALUES (1)",
+        "SELECT * FROM t",
+        f"DROP TABLE {name}",
+        "SELECT * FROM t",
+    ) * 2:
         conformance.run(sql)
     assert not conformance.differences, "\n".join(map(str, conformance.differences))
     assert conformance.counts["statements compared that fail in both"] == 2

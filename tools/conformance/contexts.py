@@ -25,6 +25,7 @@ from tools.conformance.statements import (
     kind_of,
     ordering_of,
     reason_to_exclude,
+    short_name,
     without_comments,
 )
 from tools.conformance.stored_tables import StoredNamespaces, StoredTables
@@ -145,20 +146,20 @@ class Conformance:
 
     def add_table(self, name: str, rows: pa.Table) -> None:
         """Make a table of these rows in all contexts; one that is there gets them as a new version."""
-        stored, what = self._tables.write(rows, self._uris.get(name.lower()))
+        stored, what = self._tables.write(rows, self._uris.get(short_name(name)))
         if what is not None:
             self._note(f"table {name}", f"SELECT * FROM {name}", what)
         if stored is None:
             self.counts["tables that Lance cannot store"] += 1
-            self._uris.pop(name.lower(), None)
+            self._uris.pop(short_name(name), None)
             _register(self._ours, name, rows, MEMORY)
             self._change(lambda ctx, layout: _register(ctx, name, rows, layout))
             return
         self.counts[f"tables: {type(stored).__name__}"] += 1
-        if self._uris.get(name.lower()) != stored.uri:
+        if self._uris.get(short_name(name)) != stored.uri:
             answer(self._ours, f"DROP TABLE IF EXISTS {name}")
             lance_df.register(self._ours, name, stored.uri, **self._registering)
-            self._uris[name.lower()] = stored.uri
+            self._uris[short_name(name)] = stored.uri
         same = stored.to_table()
         self._change(lambda ctx, layout: _register(ctx, name, same, layout))
         for view in self._views.values():  # those of DataFusion stay at the rows that were there before

@@ -114,13 +114,22 @@ def kind_of(sql: str) -> tuple[Kind, str | None]:
 def created_view(sql: str) -> tuple[str, str] | None:
     """Return the name of the view that a statement creates, and a statement that creates it again."""
     created = _VIEW.match(without_comments(sql))
-    return None if created is None else (created["name"].lower(), f"CREATE OR REPLACE VIEW {created['rest']}")
+    return (
+        None
+        if created is None
+        else (short_name(created["name"]), f"CREATE OR REPLACE VIEW {created['rest']}")
+    )
 
 
 def dropped_name(sql: str) -> str | None:
-    """Return the name of the table or view that a statement drops."""
+    """Return the name of the table or view that a statement drops; see `short_name`."""
     dropped = _DROP.match(without_comments(sql))
-    return None if dropped is None else dropped["name"].lower()
+    return None if dropped is None else short_name(dropped["name"])
+
+
+def short_name(name: str) -> str:
+    """Return a name in lower case, without the default catalog and schema."""
+    return name.lower().removeprefix("datafusion.").removeprefix("public.")
 
 
 def ordering_of(sql: str, names: list[str]) -> Ordering | None:
