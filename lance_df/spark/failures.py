@@ -53,6 +53,7 @@ _KINDS: Final[tuple[tuple[str, type[LanceError]], ...]] = (
     ("FAILED_READ_FILE", CorruptDataError),
     ("UNRESOLVED_COLUMN", ColumnNotFoundError),
     ("DATA_SOURCE_NOT_FOUND", InvalidInputError),
+    ("UNSUPPORTED_FEATURE", UnsupportedFeatureError),
     ("SPARK_JOB_CANCELLED", JobCancelledError),
     ("OPERATION_CANCELED", JobCancelledError),
 )

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.format.column_path import format_path
 from lance_df.spark.failures import OF_SPARK
+from lance_df.spark.folders import is_shown
 from lance_df.spark.pruning.nodes import all_inner_plans, attribute_id, class_of, items
 from lance_df.spark.pruning.plans import RELATION, Plans, relations
 from lance_df.spark.pruning.relations import Relation, is_of_lance
 from lance_df.spark.sessions import is_connect
+from lance_df.spark.source import LanceSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,10 +38,18 @@ def named_table(spark: SparkSession, name: tuple[str, ...], clause: str) -> Rela
     Raises
     ------
     UnsupportedFeatureError
-        The name is a view that has other rows or columns than one table.
+        The name is a view that has other rows or columns than one table; or the session belongs to Spark
+        Connect, which does not say which table a name has.
     """
     joined = format_path(name)
-    if is_connect(spark) or not spark.catalog.tableExists(joined):
+    if not spark.catalog.tableExists(joined):
+        return None
+    if is_connect(spark):
+        if _is_shown_or_of_lance(spark, name, joined):
+            raise UnsupportedFeatureError(
+                f"{clause}: over Spark Connect, {'.'.join(name)} cannot be resolved to a table of lance_df; "
+                "pass its path to lance_df.spark.read, write, merge, update or delete"
+            )
         return None
     held: Any = spark.table(joined)._jdf
     plan = held.queryExecution().analyzed()
@@ -52,6 +62,14 @@ def named_table(spark: SparkSession, name: tuple[str, ...], clause: str) -> Rela
             "table of lance_df; name the table"
         )
     return None
+
+
+def _is_shown_or_of_lance(spark: SparkSession, name: tuple[str, ...], joined: str) -> bool:
+    """Whether a name is that of a view of a registered folder, or of a table of lance_df in the catalog."""
+    if len(name) == 1 and is_shown(spark, name[0]):
+        return True
+    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {joined}").collect()
+    return any(row["col_name"] == "Provider" and row["data_type"] == LanceSource.name() for row in rows)
 
 
 def names_read(spark: SparkSession, statement: str) -> set[str]:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
@@ -392,6 +393,29 @@ def test_a_header_that_is_not_the_schema_stops_the_ingest(spark, tmp_path):
     differing = IngestSource(name="raw", format="csv", paths=(str(tmp_path / "two"),))
     with pytest.raises(InvalidInputError, match="CSV header does not"):
         ingest(IngestJob(sources=(differing,), target=str(tmp_path / "u.lance")), spark)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_columns_that_only_some_files_have_are_taken_in_or_refused(spark, tmp_path, kind):
+    (tmp_path / "raw").mkdir()
+    first = pa.table({"id": pa.array([1], pa.int64()), "v": [1.5]})
+    second = pa.table({"v": [2.5], "id": pa.array([2], pa.int64()), "z": ["value"]})
+    for name, table in (("1", first), ("2", second)):
+        write = pq.write_table if kind == "parquet" else orc.write_table
+        write(table, tmp_path / "raw" / f"{name}.{kind}")
+    wide = lance_df.write_dataset(second.slice(0, 0).select(["id", "v", "z"]), tmp_path / "wide.lance")
+    narrow = lance_df.write_dataset(first.slice(0, 0), tmp_path / "narrow.lance")
+
+    def job(target, **options):
+        source = IngestSource(name="raw", format=kind, paths=(str(tmp_path / "raw"),), options=options)
+        return IngestJob(sources=(source,), target=target.uri)
+
+    ingest(job(wide), spark)
+    rows = lance_df.dataset(wide.uri).to_table().sort_by("id").to_pylist()
+    assert rows == [{"id": 1, "v": 1.5, "z": None}, {"id": 2, "v": 2.5, "z": "value"}]
+    with pytest.raises(ColumnNotFoundError, match="z"):
+        ingest(job(narrow), spark)
+    assert lance_df.dataset(narrow.uri).count_rows() == 0
 
 
 def test_json_of_every_type_is_checked_for_a_query_of_some_columns(spark, tmp_path):

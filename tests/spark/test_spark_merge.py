@@ -16,6 +16,7 @@ from test_spark_changes import contents, files, made, opened, rows
 
 import lance_df
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.spark.changes import merging
 
 pytestmark = pytest.mark.spark
 
@@ -395,3 +396,20 @@ def test_hundreds_of_partitions_and_a_source_of_many_tasks(spark, tmp_path, monk
     assert {number: (p, v) for number, p, v in ours} == wanted
     assert found.num_rows == len(wanted)
     assert opened(path).partitions().num_rows == 305
+
+
+def test_a_merge_does_not_end_the_cache_of_another_merge_of_its_source(spark):
+    """Merges in several threads read one source, whose rows differ each time that Spark computes it."""
+    source = spark.range(50).select("id", F.expr("uuid()").alias("value"))
+    with merging._computed_once(source) as one:
+        first = sorted(one.collect())
+        with merging._computed_once(source) as other:
+            assert other.columns == source.columns
+            assert len(other.collect()) == 50
+        assert sorted(one.select("*").collect()) == first
+    assert not source.storageLevel.useMemory
+    kept = source.persist()
+    with merging._computed_once(kept) as one:
+        first = sorted(one.collect())
+    assert sorted(kept.collect()) == first
+    kept.unpersist()

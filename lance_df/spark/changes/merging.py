@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import uuid
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -34,7 +35,6 @@ from lance_df.sql.changes import MergeAction, RowKind
 
 if TYPE_CHECKING:
     import os
-    import uuid
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _FEW_KEYS: Final = 100_000
 _FEW_BYTES: Final = 16 * 1024 * 1024
 
+_OF_MERGE: Final = "__lance_df_merge_"
 _TEXT: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _STAR: Final = re.compile(r"(?:^|[(,\s])(?:\w+\s*\.\s*)?\*\s*(?:$|[,)])")
 _STAR_OF_SIDE: Final = re.compile(r"\b(?:source|target)\.\*", re.IGNORECASE)
@@ -143,11 +144,11 @@ class MergeBuilder:
         target = self._target
         if target.is_done:
             return target.repeated()
-        query = MergeQuery(target.schema, target.stored, self._source, self._on, self._clauses)
-        with errors_of_spark(), _computed_once(self._source):
+        with errors_of_spark(), _computed_once(self._source) as source:
+            query = MergeQuery(target.schema, target.stored, source, self._on, self._clauses)
             if self._needs_distinct_keys:
                 query.check_distinct_keys()
-            change = _Merge(target, query, self._source, self._on)
+            change = _Merge(target, query, source, self._on)
             return target.commit(RowsChange(change.run, change.candidates, f"merge on {', '.join(self._on)}"))
 
     def _values(self, values: Mapping[str, Expression] | None) -> tuple[tuple[str, Expression], ...] | None:
@@ -269,17 +270,19 @@ def _check_expression(expression: object) -> None:
 
 
 @contextmanager
-def _computed_once(source: DataFrame) -> Iterator[None]:
+def _computed_once(source: DataFrame) -> Iterator[DataFrame]:
     """Let Spark cache the source: several queries read it, which must all see the same rows."""
     level = source.storageLevel
     if level.useMemory or level.useDisk:
-        yield
+        yield source
         return
-    source.persist()
+    # Spark caches by the plan: another merge of this source must not end the cache of this one
+    of_this_merge = uuid.uuid4().hex
+    cached = source.withColumn(f"{_OF_MERGE}{of_this_merge}", F.lit(of_this_merge)).persist()
     try:
-        yield
+        yield cached.drop(f"{_OF_MERGE}{of_this_merge}")
     finally:
-        source.unpersist()
+        cached.unpersist()
 
 
 def _few_keys(source: DataFrame, on: tuple[str, ...], stored: pa.Schema) -> tuple[pa.Array, ...] | None:

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from lance_df.spark.ingesting.job import IngestSource
 
 _CSV: Final = "csv"
-# by RFC 4180; columns are matched by the names in the header, which Spark ignores if it has a schema
 _DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
-    _CSV: {"header": "true", "escape": '"', "enforceSchema": "false"}
+    # by RFC 4180; columns are matched by the names in the header, which Spark ignores if it has a schema
+    _CSV: {"header": "true", "escape": '"', "enforceSchema": "false"},
+    # otherwise Spark takes the columns of one file
+    "parquet": {"mergeSchema": "true"},
+    "orc": {"mergeSchema": "true"},
 }
 _TEXTUAL: Final = (_CSV, "json")
 _LEAST_HASH: Final = -(2**63)
