@@ -101,9 +101,13 @@ def csv_files(
     column_types: pa.Schema | None = None,
 ) -> pads.Dataset:
     """Return CSV files with a header as a dataset of pyarrow, read as by `open_files`."""
-    types = {field.name: field.type for field in schema or ()}
-    if schema is None:
-        types = {field.name: field.type for field in column_types or () if _can_be_read(field.type)}
+    types = {field.name: field.type for field in schema or column_types or () if _can_be_read(field.type)}
+    for field in schema or ():
+        if field.name not in types:
+            raise InvalidInputError(
+                f"column {field.name!r}: text of CSV files is not converted to {field.type}; give another "
+                "type in the schema, and cast the column of the table"
+            )
     if any(path.lower().endswith(".zst") for path in paths):  # datasets decompress others alone
         rows = _csv_in_memory(paths, filesystem, delimiter, types)
         return pads.dataset(rows if schema is None else rows.select(schema.names).cast(schema))

@@ -32,6 +32,7 @@ _NOWHERE = np.array([], dtype=np.intp)
 _FACTS = ("physical_rows", "has_deletions", "num_deleted", "num_files", "file_bytes", "version_bits")
 # bits of `version_bits`
 _VERSION_BITS = {numbers: 1 << bit for bit, numbers in enumerate(FILE_VERSIONS)}
+_OTHER_VERSION = 1 << len(FILE_VERSIONS)
 # for shorter lists, computing the arrays anew costs less than extending them at each of many small commits
 _LONG = 1000
 
@@ -49,7 +50,7 @@ class FragmentList(Sequence[Fragment]):
     - ``num_deleted``: int64, 0 where there is no deletion file or the manifest does not say
     - ``num_files``: int64, data files
     - ``file_bytes``: int64, bytes in the data files, as far as the manifest says
-    - ``version_bits``: int64, a bit for each of `FILE_VERSIONS` that a data file has
+    - ``version_bits``: int64, a bit for each of `FILE_VERSIONS` that a data file has, and one for all others
 
     Parameters
     ----------
@@ -155,8 +156,19 @@ class FragmentList(Sequence[Fragment]):
 
     @cached_property
     def file_versions(self) -> frozenset[str]:
-        """The versions of all data files, as far as this release knows them."""
+        """The versions of all data files.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            A file has a version that this release does not know.
+        """
         bits = int(np.bitwise_or.reduce(self.version_bits))
+        if bits & _OTHER_VERSION:
+            raise UnsupportedFeatureError(
+                "a data file has a format version that this release does not know; it reads 0.1, 2.0, 2.1 "
+                "and 2.2"
+            )
         return frozenset(FILE_VERSIONS[numbers] for numbers, bit in _VERSION_BITS.items() if bits & bit)
 
     @cached_property
@@ -406,7 +418,7 @@ def num_live_rows(messages: Iterable[table_pb2.DataFragment]) -> int | None:
 def _version_bits(message: table_pb2.DataFragment) -> int:
     bits = 0
     for file in message.files:
-        bits |= _VERSION_BITS.get((file.file_major_version, file.file_minor_version), 0)
+        bits |= _VERSION_BITS.get((file.file_major_version, file.file_minor_version), _OTHER_VERSION)
     return bits
 
 

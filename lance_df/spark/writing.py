@@ -300,19 +300,19 @@ def writer_for(options: SourceOptions, schema: StructType, *, overwrite: bool) -
     return kind(options, schema, overwrite=overwrite)
 
 
-def run_mark(run_id: str | None) -> Mark | None:
+def run_mark(run_id: object) -> Mark | None:
     """Return the mark of a change with this id in the config of its target, or None without an id.
 
     Raises
     ------
     InvalidInputError
-        The id is empty.
+        The id is empty, or no text.
     """
     if run_id is None:
         return None
-    if not run_id:
+    if not (isinstance(run_id, str) and run_id):
         # all changes that lost their names would share an empty name
-        raise InvalidInputError("the run id must not be empty; give the change a unique name")
+        raise InvalidInputError(f"the run id must not be empty, and must be a text, got {run_id!r:.100}")
     return Mark(f"lance_df.run.{run_id}")
 
 

@@ -319,6 +319,24 @@ def test_the_version_of_the_files_replaces_a_wrong_one(tmp_path: Path, name: str
     lance.write_dataset(ours.to_table(), uri, mode="append")
 
 
+@pytest.mark.parametrize("recorded", ["0.1", None])
+def test_files_of_an_unknown_version_are_not_taken_for_0_1(tmp_path: Path, recorded: str | None):
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": [1]}), uri, data_storage_version="2.2")
+
+    def edit(manifest: table_pb2.Manifest) -> None:
+        manifest.ClearField("data_format")
+        if recorded is not None:
+            manifest.data_format.file_format, manifest.data_format.version = "lance", recorded
+        manifest.fragments[0].files[0].file_minor_version = 3
+
+    edited(tmp_path / "t", edit)
+    for name in ("configure", "append"):
+        with pytest.raises(UnsupportedFeatureError, match="version"):
+            CHANGES[name](uri)
+    assert lance_df.dataset(uri).version == 1
+
+
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
     """A table with a file of 2.0 and a file of 0.1, as release 0.16 and others could write it."""
