@@ -86,7 +86,7 @@ def _summary(table: Table) -> dict[str, Any]:
         "rows": table.count_rows(),
         "fragments": len(table.fragments),
         "data files": int(table.fragments.num_files.sum()),
-        "file version": manifest.data_format,
+        "file version": manifest.data_format or manifest.file_version,
         "row ids": "stable" if table.uses_stable_row_ids else "addresses",
         "written by": f"{writer.library} {writer.version}" if writer else None,
         "tags": ", ".join(f"{name} (version {tag.version})" for name, tag in sorted(table.tags().items()))
