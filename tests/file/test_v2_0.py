@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from lance.file import LanceFileReader, LanceFileWriter
 
 from lance_df.encodings.plan import RowRange
-from lance_df.errors import InvalidInputError
+from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.file.open import open_file
 from lance_df.format.blobs import blob_description
 from lance_df.storage import MappedSource, open_location
@@ -218,7 +218,7 @@ def test_rows_that_do_not_exist_are_refused(tmp_path) -> None:
 def test_a_field_of_another_file_is_refused(tmp_path) -> None:
     write_file(tmp_path / "f", pa.table({"i": [1]}))
     reader = open_file(MappedSource(str(tmp_path / "f")), column_of={7: 0})
-    with pytest.raises(InvalidInputError, match="'i'"):
+    with pytest.raises(CorruptDataError, match="'i'"):
         reader.read(reader.schema.fields, RowRange(0, 1))
 
 
