@@ -418,6 +418,24 @@ def test_columns_that_only_some_files_have_are_taken_in_or_refused(spark, tmp_pa
     assert lance_df.dataset(narrow.uri).count_rows() == 0
 
 
+def test_columns_of_different_types_in_files_need_a_schema(spark, tmp_path):
+    (tmp_path / "raw").mkdir()
+    for name, data_type in (("1", pa.int32()), ("2", pa.int64())):
+        pq.write_table(
+            pa.table({"id": pa.array([int(name)], data_type)}), tmp_path / "raw" / f"{name}.parquet"
+        )
+
+    def job(schema=None):
+        source = IngestSource(name="raw", format="parquet", paths=(str(tmp_path / "raw"),), schema=schema)
+        return IngestJob(sources=(source,), target=str(tmp_path / "t.lance"))
+
+    with pytest.raises(InvalidInputError, match=r"'raw': .*id: INT and id: BIGINT; give the source a schema"):
+        ingest(job(), spark)
+    assert not (tmp_path / "t.lance").exists()
+    ingest(job("id BIGINT"), spark)
+    assert sorted(lance_df.dataset(tmp_path / "t.lance").to_table()["id"].to_pylist()) == [1, 2]
+
+
 def test_json_of_every_type_is_checked_for_a_query_of_some_columns(spark, tmp_path):
     good, bad = '{"id":1,"m":{"a":1},"s":{"m":{"a":1}},"v":[1]}', '{"id":2,"s":{"m":{"a":"x"}}}'
     other, array = '{"id":3,"m":{"a":"x"}}', '[{"id":4},{"id":"x"}]'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -11,6 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lance_df.errors import InvalidInputError
 from lance_df.spark.column_names import is_case_sensitive
+from lance_df.spark.failures import OF_SPARK
 from lance_df.spark.ingesting.checked_rows import CORRUPT, named
 from lance_df.spark.ingesting.csv_text import PATTERN, check_names, check_text, headers, shown
 from lance_df.spark.ingesting.job import LANCE
@@ -33,6 +35,8 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 _TEXTUAL: Final = (_CSV, "json")
 _LEAST_HASH: Final = -(2**63)
+_UNMERGED: Final = "[CANNOT_MERGE_SCHEMAS]"
+_STRUCT: Final = re.compile(r'^"STRUCT<(.*)>"', re.MULTILINE)
 # the line that `lance_df.spark.failures` searches for
 _RAISED: Final = "\nlance_df.errors.InvalidInputError: "
 
@@ -43,7 +47,8 @@ def read_source(spark: SparkSession, source: IngestSource) -> DataFrame:
     Raises
     ------
     InvalidInputError
-        The columns of the source are unknown, or the text of a CSV file is damaged; see `check_text`.
+        The columns of the source are unknown or have different types in its files, or the text of a CSV file
+        is damaged; see `check_text`.
     """
     if source.table is not None:
         return spark.read.options(**dict(source.options)).table(source.table)
@@ -61,7 +66,16 @@ def read_source(spark: SparkSession, source: IngestSource) -> DataFrame:
         if multi_line and source.schema is None:
             check_names(spark, source.paths, given)
     if not _finds_corrupt(source):
-        return _loaded(spark, source.format, source, options, source.schema)
+        try:
+            return _loaded(spark, source.format, source, options, source.schema)
+        except OF_SPARK as err:
+            if _UNMERGED not in str(err):
+                raise
+            columns = " and ".join(_STRUCT.findall(str(err)))
+            raise InvalidInputError(
+                f"source {source.name!r}: columns of its files have different types: {columns}; give the "
+                "source a schema, or the option mergeSchema = false to take the columns of one file"
+            ) from err
     options["columnNameOfCorruptRecord"] = CORRUPT
     known = _loaded(spark, source.format, source, options, source.schema).schema
     fields = [each for each in known if each.name != CORRUPT]
