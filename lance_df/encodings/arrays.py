@@ -172,7 +172,9 @@ def _null_array(data_type: pa.DataType, num_values: int) -> pa.Array:
     if types.is_null(data_type):
         return pa.nulls(num_values)
     if (bits := fixed_width_bits(data_type)) is not None:
-        return with_validity(fixed_array(data_type, num_values, _zeros((num_values * bits + 7) // 8)), valid)
+        return with_validity_bitmap(
+            fixed_array(data_type, num_values, _zeros((num_values * bits + 7) // 8)), valid
+        )
     if types.is_struct(data_type):
         children = [_null_array(child.type, num_values) for child in data_type]
         return pa.Array.from_buffers(data_type, num_values, [valid], children=children)
@@ -196,7 +198,7 @@ def _null_array(data_type: pa.DataType, num_values: int) -> pa.Array:
     return pa.Array.from_buffers(data_type, num_values, [valid, offsets, pa.py_buffer(b"")])
 
 
-def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
+def with_validity_bitmap(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
     """Return ``array``, which starts at offset 0 as its children do, with null where the bitmap has 0.
 
     The fields of structs are null there too, because engines read a field without its struct.
@@ -210,7 +212,7 @@ def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
     if pa.types.is_fixed_size_list(data_type):
         return pa.Array.from_buffers(data_type, len(array), [bitmap], children=[array.values])
     if pa.types.is_struct(data_type):
-        children = [with_validity(array.field(index), bitmap) for index in range(data_type.num_fields)]
+        children = [with_validity_bitmap(array.field(index), bitmap) for index in range(data_type.num_fields)]
         return pa.Array.from_buffers(data_type, len(array), [bitmap], children=children)
     return pa.Array.from_buffers(data_type, len(array), [bitmap, *array.buffers()[1:]])
 

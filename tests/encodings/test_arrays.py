@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lance_df
-from lance_df.encodings.arrays import concat_arrays, fixed_array, null_array, variable_array, with_validity
+from lance_df.encodings.arrays import concat_arrays, fixed_array, null_array, variable_array, with_validity_bitmap
 from lance_df.encodings.text import check_utf8
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 
@@ -74,8 +74,8 @@ def test_decimals_have_the_alignment_of_rust(tmp_path: Path, version: str, kind:
 
 def test_validity_on_values_that_have_nulls() -> None:
     bitmap = pa.py_buffer(b"\x03")
-    assert with_validity(pa.array([1, None, 3]), bitmap).to_pylist() == [1, None, None]
-    assert with_validity(pa.array(["a", "b", "a"]).dictionary_encode(), bitmap).to_pylist() == [
+    assert with_validity_bitmap(pa.array([1, None, 3]), bitmap).to_pylist() == [1, None, None]
+    assert with_validity_bitmap(pa.array(["a", "b", "a"]).dictionary_encode(), bitmap).to_pylist() == [
         "a",
         "b",
         None,

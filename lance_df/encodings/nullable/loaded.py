@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import with_validity
+from lance_df.encodings.arrays import with_validity_bitmap
 from lance_df.encodings.buffers import bitmap
 from lance_df.encodings.flat.loaded import LoadedFlat
 from lance_df.encodings.loaded_page import Form
@@ -45,7 +45,7 @@ class LoadedNullable:
         del form
         valid = np.frombuffer(self.validity, np.uint8)
         bits = valid[rows >> 3] >> (rows & 7).astype(np.uint8) & np.uint8(1)
-        return with_validity(self.values.take(rows), bitmap(bits))
+        return with_validity_bitmap(self.values.take(rows), bitmap(bits))
 
     def page_take(self) -> None:
         """Return None, since nulls are stored apart. See `LoadedPage`."""

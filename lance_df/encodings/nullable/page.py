@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_df.encodings.arrays import null_array, with_validity
+from lance_df.encodings.arrays import null_array, with_validity_bitmap
 from lance_df.encodings.decoder import Decoder
 from lance_df.encodings.flat.loaded import LoadedFlat
 from lance_df.encodings.flat.page import FlatDecoder
@@ -39,7 +39,7 @@ class SomeNullsDecoder(Decoder):
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
         """Plan to read rows. See `Decoder`."""
         valid, values = yield from together([self.validity.read(rows), self.values.read(rows)])
-        return with_validity(values, valid.buffers()[1])
+        return with_validity_bitmap(values, valid.buffers()[1])
 
     def load(self, rows: Rows) -> IoPlan[tuple[LoadedPage, Rows]]:
         """Plan to load the bytes of rows. See `Decoder`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.arrays import fixed_array, null_array, variable_array, with_validity
+from lance_df.encodings.arrays import fixed_array, null_array, variable_array, with_validity_bitmap
 from lance_df.encodings.buffers import bitmap
 from lance_df.encodings.fetch import check_size
 from lance_df.encodings.flat.page import bits_of
@@ -75,7 +75,7 @@ def read_run(pages: Sequence[StoredPage], data_type: pa.DataType) -> IoPlan[pa.A
         case enc.SomeNulls():
             validity = yield from _bits([_part(page, "validity") for page in pages])
             values = yield from read_run([_part(page, "values") for page in pages], data_type)
-            return with_validity(values, bitmap(validity))
+            return with_validity_bitmap(values, bitmap(validity))
         case enc.Binary():
             return (yield from _strings(pages, data_type))
         case enc.Flat(bits) if bits == bits_of(data_type):

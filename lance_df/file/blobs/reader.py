@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.encodings.arrays import variable_array, with_validity
+from lance_df.encodings.arrays import variable_array, with_validity_bitmap
 from lance_df.encodings.buffers import bitmap
 from lance_df.encodings.fetch import fetch_spans
 from lance_df.errors import CorruptDataError
@@ -75,4 +75,4 @@ def _spread(
     source = np.full(len(valid), len(blobs), np.int64)
     source[filled] = inverse
     values = pa.concat_arrays([blobs, pa.array([b""], pa.large_binary())]).take(pa.array(source))
-    return values if valid.all() else with_validity(values, bitmap(valid))
+    return values if valid.all() else with_validity_bitmap(values, bitmap(valid))
