@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lance_df
-from lance_df.encodings.arrays import concat_arrays, fixed_array, null_array, variable_array, with_validity_bitmap
+from lance_df.encodings.arrays import (
+    concat_arrays,
+    fixed_array,
+    null_array,
+    variable_array,
+    with_validity_bitmap,
+)
 from lance_df.encodings.text import check_utf8
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 
