@@ -27,7 +27,22 @@ PROTOS = ROOT / ".venv-protos"
 GENERATOR = "grpcio-tools==1.71.2"
 DOCS = ROOT / ".venv-docs"
 SITE = ("mkdocs-material>=9.6", "mkdocstrings[python]>=0.29")
-OTHER_DATAFUSIONS = ("51", "53")  # beside the newest, which the main environment has
+# Releases of DataFusion beside the newest, which the main environment has: all tests of SQL run with the
+# oldest, and those of plans, of random statements and of changes with one between them.
+OTHER_DATAFUSIONS: dict[str, tuple[str, ...]] = {
+    "51": (),
+    "53": (
+        "tests/compute",
+        "tests/engine/test_engine_provider.py",
+        "tests/engine/test_engine_semantics.py",
+        "tests/engine/test_partitioned_join.py",
+        "tests/engine/test_plan_nodes.py",
+        "tests/engine/test_plan_order.py",
+        "tests/engine/test_sql_changes.py",
+        "tests/engine/test_sql_conformance.py",
+        "tests/engine/test_switches.py",
+    ),
+}
 KERNELS = ROOT / "lance_df" / "encodings" / "kernels"
 DAMAGED_TABLES = 300  # of each kind, read by kernels with sanitizers
 MUTANTS = 20_000  # that the step of this name reads
@@ -98,7 +113,8 @@ def protos() -> None:
 def tests() -> None:
     interpreter = main_environment()
     run(interpreter, "-m", "pytest", "-q", "-n", "2", "-m", "not spark")
-    run(interpreter, "-m", "pytest", "-q", "-m", "spark", "tests/spark")  # one JVM, which has two workers
+    # each worker has a JVM, which waits much of the time, and runs the tests of a file in their order
+    run(interpreter, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-m", "spark", "tests/spark")
 
 
 def kernels() -> None:
@@ -144,10 +160,10 @@ def docs() -> None:
 
 def engines() -> None:
     main_environment()
-    for release in OTHER_DATAFUSIONS:
+    for release, paths in OTHER_DATAFUSIONS.items():
         folder = ROOT / f".venv-datafusion{release}"
         interpreter = ensure(folder, "--no-deps", f"datafusion=={release}.*", base=MAIN)
-        run(interpreter, "-m", "pytest", "-q", "-n", "2", "-m", "engine")
+        run(interpreter, "-m", "pytest", "-q", "-n", "2", "-m", "engine", *paths)
 
 
 USUAL_STEPS: dict[str, Callable[[], None]] = {

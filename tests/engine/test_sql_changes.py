@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 from pathlib import Path
 
@@ -36,9 +37,6 @@ class Store:
         self.root = root
         self.partitioned = partitioned
         self.ctx = lance_df.connect(root)
-        by = " PARTITIONED BY (year(at), bucket(2, id))" if partitioned else ""
-        self.ctx.sql(f"CREATE TABLE t {COLUMNS}{by}")
-        self.ctx.sql(f"INSERT INTO t VALUES {ROWS}")
 
     def version(self) -> int:
         if self.partitioned:
@@ -82,9 +80,32 @@ class Store:
         assert sorted(theirs) == ours
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Return folders with the table ``t``, by whether it is partitioned."""
+    folders = {}
+    for partitioned, by in ((False, ""), (True, " PARTITIONED BY (year(at), bucket(2, id))")):
+        folders[partitioned] = tmp_path_factory.mktemp("written")
+        ctx = lance_df.connect(folders[partitioned])
+        ctx.sql(f"CREATE TABLE t {COLUMNS}{by}")
+        ctx.sql(f"INSERT INTO t VALUES {ROWS}")
+    return folders
+
+
+@pytest.fixture
+def new_store(tmp_path, written):
+    """Return what makes a store of the test."""
+
+    def new(*, partitioned: bool) -> Store:
+        shutil.copytree(written[partitioned], tmp_path, dirs_exist_ok=True)
+        return Store(tmp_path, partitioned)
+
+    return new
+
+
 @pytest.fixture(params=[False, True], ids=["table", "namespace"])
-def store(request, tmp_path):
-    return Store(tmp_path, request.param)
+def store(request, new_store):
+    return new_store(partitioned=request.param)
 
 
 def refused(store: Store, sql: str, error: type[LanceError], match: str) -> None:
@@ -112,8 +133,8 @@ def test_insert(store):
     )
 
 
-def test_insert_keeps_the_order_of_its_query(tmp_path):
-    store = Store(tmp_path, partitioned=False)
+def test_insert_keeps_the_order_of_its_query(tmp_path, new_store):
+    store = new_store(partitioned=False)
     store.run("INSERT INTO t (id) SELECT id * 10 FROM t ORDER BY id DESC")
     assert lance.dataset(str(tmp_path / "t.lance")).to_table().column("id").to_pylist() == [
         1,
@@ -340,8 +361,8 @@ def test_changes_follow_commits_of_others(store):
     assert {row[2] for row in store.rows()} == {7.0}
 
 
-def test_concurrent_updates_are_all_made(tmp_path):
-    store = Store(tmp_path, partitioned=False)
+def test_concurrent_updates_are_all_made(tmp_path, new_store):
+    store = new_store(partitioned=False)
 
     def work() -> None:
         ctx = lance_df.connect(tmp_path)
@@ -407,8 +428,8 @@ def test_tables_in_memory_stay_those_of_datafusion(tmp_path):
         ctx.sql("SELECT * FROM m")
 
 
-def test_parts_of_a_namespace_do_not_change(tmp_path):
-    store = Store(tmp_path, partitioned=True)
+def test_parts_of_a_namespace_do_not_change(new_store):
+    store = new_store(partitioned=True)
     with pytest.raises(UnsupportedFeatureError, match="namespace"):
         store.ctx.sql('DELETE FROM "t$partitions"')
 
