@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import lance
 import pyarrow as pa
 import pytest
+from new_processes import answer_of
 
 import lance_df
 from lance_df.api.namespaces import namespace as namespace_module
@@ -45,7 +44,7 @@ def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, code: str) -> N
 
     def late(*arguments: Any, **options: Any) -> Any:
         if left:
-            subprocess.run([sys.executable, "-c", left.pop()], check=True)
+            answer_of(left.pop())
         return original(*arguments, **options)
 
     monkeypatch.setattr(owner, name, late)
@@ -90,11 +89,11 @@ if {is_made_again}:
 
 ANEW = """
 import lance_df, pyarrow as pa, shutil
-shutil.rmtree({root!r})
+shutil.rmtree(root)
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int64())])
-if {is_made_anew}:
-    namespace = lance_df.PartitionedNamespace.create({root!r}, SCHEMA, ["p"])
-    namespace.append(pa.table({{"id": [50], "p": [0]}}, SCHEMA))
+if is_made_anew:
+    namespace = lance_df.PartitionedNamespace.create(root, SCHEMA, ["p"])
+    namespace.append(pa.table({"id": [50], "p": [0]}, SCHEMA))
 """
 
 
@@ -116,9 +115,7 @@ def test_a_namespace_that_is_dropped_under_an_append(
     def late(*arguments: Any, **options: Any) -> Any:
         calls.append(name)
         if len(calls) == number:
-            subprocess.run(
-                [sys.executable, "-c", ANEW.format(root=root, is_made_anew=is_made_anew)], check=True
-            )
+            answer_of(ANEW, root=root, is_made_anew=is_made_anew)
         return original(*arguments, **options)
 
     monkeypatch.setattr(owner, name, late)
@@ -148,8 +145,7 @@ def test_a_namespace_that_is_dropped_under_a_transaction(
                 transaction.append(rows([10], 0))
             else:
                 transaction.delete("id = 1")
-            code = ANEW.format(root=root, is_made_anew=is_made_anew)
-            subprocess.run([sys.executable, "-c", code], check=True)
+            answer_of(ANEW, root=root, is_made_anew=is_made_anew)
 
     is_conflict = is_made_anew or not rebase
     with pytest.raises(IncompatibleConflictError if is_conflict else (ConflictError, NotFoundError)) as error:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -15,6 +12,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from new_processes import answer_of
 
 import lance_df
 from lance_df.cache import DEFAULT_CACHE_BYTES, set_cache_bytes
@@ -36,25 +34,18 @@ if TYPE_CHECKING:
 
 _SCHEMA = pa.schema([("a", pa.int64())])
 
-# Each argument is a statement that a process of its own runs.
-_SCRIPT = """
-import json, sys
+_NAMES = """
 import pyarrow as pa
 import lance_df
-root, statement = sys.argv[1:]
 def rows(*values):
     return pa.table({"a": pa.array(values, pa.int64())})
 def open():
     return lance_df.PartitionedNamespace.open(root)
-print(json.dumps(eval(statement)))
 """
 
 
 def in_new_process(root: Path, statement: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, str(root), statement], check=True, capture_output=True, text=True
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer_of(f"{_NAMES}answer = {statement}", root=str(root))
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -12,9 +11,10 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from new_processes import answer_of
 
 import lance_df
-from lance_df.errors import InvalidInputError, NotFoundError
+from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError
 from lance_df.format.operations import UpdateConfig
 from lance_df.namespace.changes import compaction
 from lance_df.namespace.changes.draft import Draft
@@ -240,8 +240,8 @@ def test_clean_up_while_others_are_about_to_publish(namespace):
 def test_clean_up_keeps_files_of_versions_that_others_have_undone(namespace, monkeypatch):
     """A writer that others overtake publishes the files of its version in another version."""
     others = """
-import sys, lance_df, pyarrow as pa
-namespace = lance_df.PartitionedNamespace.open(sys.argv[1])
+import lance_df, pyarrow as pa
+namespace = lance_df.PartitionedNamespace.open(root)
 namespace.append(pa.table({"id": [200, 201, 202], "p": [2, 0, 1], "x": [None, None, 0.5]}))
 stats = namespace.cleanup_old_versions(retain_versions=2)
 assert stats.old_versions > 0, stats
@@ -251,7 +251,7 @@ assert stats.old_versions > 0, stats
     def late(draft, **options):
         if len(ways) == 1:
             ways.append("overtaken")
-            subprocess.run([sys.executable, "-c", others, namespace.uri], check=True)
+            answer_of(others, root=namespace.uri)
         return ways[0](draft, **options)
 
     monkeypatch.setattr(Draft, "publish", late)
@@ -273,8 +273,8 @@ assert stats.old_versions > 0, stats
 @pytest.mark.parametrize("change", ["append", "delete"])
 def test_a_writer_whose_version_is_cleaned_up_starts_again(namespace, monkeypatch, change):
     others = """
-import sys, datetime as dt, lance_df, pyarrow as pa
-namespace = lance_df.PartitionedNamespace.open(sys.argv[1])
+import datetime as dt, lance_df, pyarrow as pa
+namespace = lance_df.PartitionedNamespace.open(root)
 for number in (30, 33, 36):
     namespace.append(pa.table({"id": [number], "p": [0], "x": [0.5]}))
 namespace.cleanup_old_versions(dt.timedelta(0))
@@ -285,7 +285,7 @@ namespace.cleanup_old_versions(dt.timedelta(0))
     def late(*arguments):
         if len(ways) == 1:
             ways.append("overtaken")
-            subprocess.run([sys.executable, "-c", others, namespace.uri], check=True)
+            answer_of(others, root=namespace.uri)
         return ways[0](*arguments)
 
     monkeypatch.setattr(Draft, name, late)
@@ -404,11 +404,8 @@ def test_clean_ups_stop_at_versions_that_are_damaged(namespace, damage):
         "open(root).cleanup_old_versions(retain_versions=99)",
         "repair(root, remove_orphans=True, older_than=dt.timedelta(0))",
     ):
-        opening = "import datetime as dt, lance_df, sys; root = sys.argv[1]"
-        source = f"{opening}; lance_df.PartitionedNamespace.{change}"
         # this process may have rows of the file in memory
-        done = subprocess.run(
-            [sys.executable, "-c", source, root], capture_output=True, text=True, check=False
-        )
-        assert re.search(rf"CorruptDataError: .*{name}", done.stderr), done.stderr
+        program = f"import datetime as dt, lance_df; lance_df.PartitionedNamespace.{change}"
+        with pytest.raises(CorruptDataError, match=name):
+            answer_of(program, root=str(root))
     assert sorted(path for path in root.rglob("*") if path.is_file()) == before

@@ -3,36 +3,63 @@
 from __future__ import annotations
 
 import datetime as dt
-import subprocess
-import sys
-from pathlib import Path
+import shutil
+from typing import TYPE_CHECKING
 
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from new_processes import answer_of
 
 import lance_df
 from lance_df import PartitionedNamespace
 from lance_df.namespace.health.findings import ProblemKind, Severity
 from lance_df.namespace.health.repair_report import RepairKind, RepairReport
+from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_table import open_manifest_table
 from lance_df.storage import open_location
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
 _SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+_MANY = 300
+_FEW = 40
 
 
 def _rows(values: list[int] | range, b: int = 0) -> pa.Table:
     return pa.table({"a": pa.array(values, pa.int64()), "b": pa.array([b] * len(values), pa.int64())})
 
 
-def _namespace(root: Path, fields: list[str] | None = None) -> PartitionedNamespace:
-    """Make a namespace of 300 partitions in one fragment of ``__manifest``, and one partition in another."""
+def _namespace(root: Path, partitions: int, fields: list[str] | None = None) -> PartitionedNamespace:
+    """Make a namespace of partitions in one fragment of ``__manifest``, and one partition in another."""
     namespace = PartitionedNamespace.create(str(root), _SCHEMA, fields or ["a"])
-    namespace.append(_rows(range(300)))
+    namespace.append(_rows(range(partitions)))
     namespace.append(_rows([1000, 1000]))
     assert len(lance.dataset(root / "__manifest").get_fragments()) == 2
     return namespace
+
+
+@pytest.fixture(scope="module")
+def many_partitions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("many") / "n"
+    _namespace(root, _MANY)
+    return root
+
+
+@pytest.fixture
+def of_many(many_partitions: Path, tmp_path: Path) -> Path:
+    """A namespace of many partitions, of which this process has read nothing."""
+    return shutil.copytree(many_partitions, tmp_path / "n")
+
+
+@pytest.fixture
+def few_are_many() -> Iterator[None]:
+    """Let a fragment of ``__manifest`` with `_FEW` members be as large as one that changes do not rewrite."""
+    with NAMESPACE_LIMITS.replaced(small_fragment_rows=16):
+        yield
 
 
 def _lose_fragment(root: Path, number: int) -> None:
@@ -53,34 +80,34 @@ def _values(root: Path, **options: str) -> list[int]:
     return sorted(PartitionedNamespace.open(str(root)).to_table(**options)["a"].to_pylist())
 
 
-@pytest.mark.parametrize(("number", "left"), [(0, [1000, 1000]), (1, [*range(300)])])
-def test_lost_members_come_back(tmp_path: Path, number: int, left: list[int]) -> None:
-    _namespace(tmp_path)
-    _lose_fragment(tmp_path, number)
-    assert _values(tmp_path) == left
-    assert not lance_df.verify(str(tmp_path)).ok
-    tried = PartitionedNamespace.repair(str(tmp_path), dry_run=True)
-    assert _values(tmp_path) == left
-    done = PartitionedNamespace.repair(str(tmp_path))
+@pytest.mark.parametrize(("number", "left"), [(0, [1000, 1000]), (1, [*range(_MANY)])])
+def test_lost_members_come_back(of_many: Path, number: int, left: list[int]) -> None:
+    _lose_fragment(of_many, number)
+    assert _values(of_many) == left
+    assert not lance_df.verify(str(of_many)).ok
+    tried = PartitionedNamespace.repair(str(of_many), dry_run=True)
+    assert _values(of_many) == left
+    done = PartitionedNamespace.repair(str(of_many))
     assert done.actions == tried.actions
-    assert len(done.of_kind(RepairKind.BROUGHT_BACK)) == 302 - len(left) - number
-    assert _values(tmp_path) == [*range(300), 1000, 1000]
-    assert _values(tmp_path, filter="a >= 299") == [299, 1000, 1000]
-    assert lance_df.verify(str(tmp_path), deep=True).ok
-    assert not PartitionedNamespace.repair(str(tmp_path)).actions
+    assert len(done.of_kind(RepairKind.BROUGHT_BACK)) == _MANY + 2 - len(left) - number
+    assert _values(of_many) == [*range(_MANY), 1000, 1000]
+    assert _values(of_many, filter=f"a >= {_MANY - 1}") == [_MANY - 1, 1000, 1000]
+    assert lance_df.verify(str(of_many), deep=True).ok
+    assert not PartitionedNamespace.repair(str(of_many)).actions
 
 
+@pytest.mark.usefixtures("few_are_many")
 @pytest.mark.parametrize("fields", [["a"], ["a", "b"]])
 def test_rows_of_a_partition_that_was_made_anew_are_in_one_table(tmp_path: Path, fields: list[str]) -> None:
-    _namespace(tmp_path, fields)
+    _namespace(tmp_path, _FEW, fields)
     _lose_fragment(tmp_path, 1)
     PartitionedNamespace.open(str(tmp_path)).append(_rows([1000, 2000, 7]))
-    assert _values(tmp_path) == [*range(8), *range(7, 300), 1000, 2000]
+    assert _values(tmp_path) == [*range(8), *range(7, _FEW), 1000, 2000]
     tried = PartitionedNamespace.repair(str(tmp_path), dry_run=True)
     done = PartitionedNamespace.repair(str(tmp_path))
     assert done.actions == tried.actions
     assert len(done.of_kind(RepairKind.MOVED)) == 1
-    whole = [*range(8), *range(7, 300), 1000, 1000, 1000, 2000]
+    whole = [*range(8), *range(7, _FEW), 1000, 1000, 1000, 2000]
     assert _values(tmp_path) == whole
     assert _values(tmp_path, filter="a = 1000") == [1000] * 3
     assert lance_df.verify(str(tmp_path), deep=True).ok
@@ -89,11 +116,12 @@ def test_rows_of_a_partition_that_was_made_anew_are_in_one_table(tmp_path: Path,
     assert _values(tmp_path, filter="a = 1000") == [1000] * 4
     assert lance_df.verify(str(tmp_path), deep=True).ok
     # the versions before are as they were
-    assert PartitionedNamespace.open(str(tmp_path)).at(3).count_rows() == 302
+    assert PartitionedNamespace.open(str(tmp_path)).at(3).count_rows() == _FEW + 2
 
 
+@pytest.mark.usefixtures("few_are_many")
 def test_lost_members_come_back_as_they_were_read_last(tmp_path: Path) -> None:
-    namespace = _namespace(tmp_path)
+    namespace = _namespace(tmp_path, _FEW)
     namespace.append(_rows([1000]))
     namespace.delete("a = 1000")
     namespace.append(_rows([1000], b=5))
@@ -104,14 +132,15 @@ def test_lost_members_come_back_as_they_were_read_last(tmp_path: Path) -> None:
     PartitionedNamespace.open(str(tmp_path)).delete("a = 7")
     PartitionedNamespace.open(str(tmp_path)).append(_rows([6000]))
     PartitionedNamespace.repair(str(tmp_path))
-    assert _values(tmp_path) == [*range(7), *range(8, 300), 1000, 5000, 6000]
+    assert _values(tmp_path) == [*range(7), *range(8, _FEW), 1000, 5000, 6000]
     assert _values(tmp_path, filter="b = 5") == [1000]
     assert lance_df.verify(str(tmp_path), deep=True).ok
 
 
+@pytest.mark.usefixtures("few_are_many")
 def test_members_without_rows_stay_without(tmp_path: Path) -> None:
-    namespace = _namespace(tmp_path)
-    namespace.delete("a >= 299")
+    namespace = _namespace(tmp_path, _FEW)
+    namespace.delete(f"a >= {_FEW - 1}")
     namespace.overwrite_partitions(_rows([5], b=9))
     namespace.update_partition_spec(["b"])
     namespace.repartition()
@@ -129,24 +158,28 @@ def test_members_without_rows_stay_without(tmp_path: Path) -> None:
     assert lance_df.verify(str(tmp_path), deep=True).ok
 
 
+@pytest.mark.usefixtures("few_are_many")
 def test_what_a_restored_version_gave_up_stays_away(tmp_path: Path) -> None:
-    _namespace(tmp_path)
+    _namespace(tmp_path, _FEW)
     manifest = lance.dataset(tmp_path / "__manifest", version=2)
     manifest.restore()
-    assert _values(tmp_path) == [*range(300)]
+    assert _values(tmp_path) == [*range(_FEW)]
     assert not PartitionedNamespace.repair(str(tmp_path)).actions
     assert lance_df.verify(str(tmp_path), deep=True).ok
     # what is lost later comes back as the restored version had it
     PartitionedNamespace.open(str(tmp_path)).append(_rows([3000]))
     _lose_fragment(tmp_path, 0)
     PartitionedNamespace.repair(str(tmp_path))
-    assert _values(tmp_path) == [*range(300), 3000]
+    assert _values(tmp_path) == [*range(_FEW), 3000]
     assert lance_df.verify(str(tmp_path), deep=True).ok
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_members_from_before_a_change_of_columns_get_its_columns(tmp_path: Path, number: int) -> None:
-    namespace = _namespace(tmp_path)
+@pytest.mark.usefixtures("few_are_many")
+@pytest.mark.parametrize(("number", "partitions"), [(0, _MANY), (1, _FEW)])
+def test_members_from_before_a_change_of_columns_get_its_columns(
+    tmp_path: Path, number: int, partitions: int
+) -> None:
+    namespace = _namespace(tmp_path, partitions)
     namespace.add_columns({"c": "b + 1"})
     namespace.append(_rows([4000]).append_column("c", pa.array([1])))
     _lose_fragment(tmp_path, number)
@@ -159,7 +192,7 @@ def test_members_from_before_a_change_of_columns_get_its_columns(tmp_path: Path,
     done = PartitionedNamespace.repair(str(tmp_path))
     assert done.actions == tried.actions
     assert done.of_kind(RepairKind.FITTED)
-    assert _values(tmp_path) == [0, 1, *range(1, 300), 1000, 1000, 1000, 4000]
+    assert _values(tmp_path) == [0, 1, *range(1, partitions), 1000, 1000, 1000, 4000]
     rows = PartitionedNamespace.open(str(tmp_path)).to_table()
     assert rows.schema.names == ["a", "c", "d"]
     assert rows.filter(pc.field("c") == 5).sort_by("a") == added.sort_by("a")
@@ -169,8 +202,9 @@ def test_members_from_before_a_change_of_columns_get_its_columns(tmp_path: Path,
     assert lance_df.verify(str(tmp_path), deep=True).ok
 
 
+@pytest.mark.usefixtures("few_are_many")
 def test_versions_that_a_killed_clean_up_has_left_without_files_are_left_out(tmp_path: Path) -> None:
-    namespace = _namespace(tmp_path)
+    namespace = _namespace(tmp_path, _FEW)
     namespace.append(_rows([2000]))
     namespace.append(_rows([3000]))
     manifest = lance.dataset(tmp_path / "__manifest")
@@ -210,12 +244,8 @@ def _members(root: Path) -> list[str]:
 
 
 def _in_new_process(root: Path, statement: str) -> None:
-    text = f"""
-import lance_df, pyarrow as pa
-ns = lance_df.PartitionedNamespace.open({str(root)!r})
-{statement}
-"""
-    subprocess.run([sys.executable, "-c", text], check=True)
+    opened = "import lance_df, pyarrow as pa\nns = lance_df.PartitionedNamespace.open(root)\n"
+    answer_of(opened + statement, root=str(root))
 
 
 def _repaired(root: Path) -> RepairReport:

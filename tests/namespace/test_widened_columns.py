@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
+from new_processes import answer_of
 
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
@@ -77,17 +76,14 @@ def test_zone_maps_of_members_follow(namespace):
     assert zone_maps(namespace) == [{"k_zonemap", "v_zonemap", "s_zonemap"}] * 8
     new = pa.table({"p": pa.array([3, 90], pa.int16()), "k": [1000, 1001], "v": [2**40] * 2})
     namespace.append(new, statistics=True)
-    program = (
-        "import sys, lance_df\n"
-        "ns = lance_df.PartitionedNamespace.open(sys.argv[1])\n"
-        "then = ns.at(int(sys.argv[2]))\n"
-        "print(ns.count_rows(), ns.count_rows(f'v = {2**40}'), ns.count_rows('v = 10'), then.count_rows(),"
-        " then.count_rows('v = 10'), then.schema.field('v').type)"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", program, namespace.uri, str(old)], capture_output=True, text=True, check=True
-    )
-    assert found.stdout.split() == ["47", "2", "2", "45", "2", "int32"]
+    program = """
+import lance_df
+ns = lance_df.PartitionedNamespace.open(uri)
+then = ns.at(old)
+answer = [ns.count_rows(), ns.count_rows(f"v = {2**40}"), ns.count_rows("v = 10"), then.count_rows(),
+    then.count_rows("v = 10"), str(then.schema.field("v").type)]
+"""
+    assert answer_of(program, uri=namespace.uri, old=old) == [47, 2, 2, 45, 2, "int32"]
     assert namespace.at(old).to_table().sort_by("k") == before.sort_by("k")
 
 
