@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from new_processes import run_command
 
 from lance_df.cli import app
 from lance_df.cli.commands import shell
@@ -63,17 +64,8 @@ def test_standard_streams_may_be_closed_or_full(root, closed, code, said):
 
 
 def test_arrow_format(root):
-    command = [
-        sys.executable,
-        "-m",
-        "lance_df.cli",
-        "sql",
-        "SELECT * FROM trips",
-        str(root),
-        "--format",
-        "arrow",
-    ]
-    done = subprocess.run(command, capture_output=True, check=True, cwd=ROOT, timeout=120)
+    done = run_command("sql", "SELECT * FROM trips", root, "--format", "arrow", cwd=ROOT)
+    assert done.returncode == 0
     assert pa.ipc.open_stream(done.stdout).read_all().num_rows == 990
 
 

@@ -9,6 +9,7 @@ import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from new_processes import run_command
 
 import lance_df
 
@@ -22,19 +23,11 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.fixture
-def process(root, tmp_path):
+def process(tmp_path):
     """Run `lance-df` in a process: returns the exit code, stdout and stderr."""
-    import os
 
     def run(*arguments, text=""):
-        done = subprocess.run(
-            [sys.executable, "-m", "lance_df.cli", *map(str, arguments)],
-            input=text.encode(),
-            capture_output=True,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            timeout=120,
-        )
+        done = run_command(*arguments, cwd=tmp_path, text=text)
         return done.returncode, done.stdout.decode(), done.stderr.decode()
 
     return run
