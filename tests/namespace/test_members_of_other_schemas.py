@@ -43,9 +43,11 @@ def _members(namespace: PartitionedNamespace) -> list[str]:
 def _published(namespace: PartitionedNamespace) -> PartitionedNamespace:
     """Publish the newest versions of all members, as any writer that follows the specification does."""
     manifest = lance.dataset(f"{namespace.uri}/__manifest")
+    by_version: dict[int, list[str]] = {}
     for path in _members(namespace):
-        where = f"location = '{path.rsplit('/', 1)[1]}'"
-        manifest.update({"read_version": str(lance.dataset(path).version)}, where=where)
+        by_version.setdefault(lance.dataset(path).version, []).append(f"'{path.rsplit('/', 1)[1]}'")
+    for version, locations in by_version.items():
+        manifest.update({"read_version": str(version)}, where=f"location IN ({', '.join(locations)})")
     return PartitionedNamespace.open(namespace.uri)
 
 

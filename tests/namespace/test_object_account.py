@@ -28,13 +28,14 @@ from lance_df.table.commit.state import TableState
 from lance_df.table.reading.row_ids import split_addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from lance_df.format.fragments import Fragment
     from lance_df.format.operations import Operation
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64())])
 NUM_MEMBERS = 300
+FEW_MEMBERS = 40
 
 
 def rows(values: Iterable[int]) -> pa.Table:
@@ -42,20 +43,37 @@ def rows(values: Iterable[int]) -> pa.Table:
     return pa.table({"a": numbers, "b": [2 * number for number in numbers]}, schema=SCHEMA)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A namespace whose ``__manifest`` has a large fragment and a small one."""
-    root = tmp_path_factory.mktemp("accounts") / "whole"
+def made(root: Path, members: int) -> Path:
+    """Make a namespace whose ``__manifest`` has a large fragment and a small one."""
     namespace = PartitionedNamespace.create(str(root), SCHEMA, ["a"])
-    namespace.append(rows(range(NUM_MEMBERS)))
+    namespace.append(rows(range(members)))
     namespace.append(rows([1000]))
+    assert len(lance_df.dataset(root / "__manifest").get_fragments()) == 2
     return root
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("many") / "n", NUM_MEMBERS)
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with NAMESPACE_LIMITS.replaced(small_fragment_rows=16):
+        return made(tmp_path_factory.mktemp("few") / "n", FEW_MEMBERS)
+
+
 @pytest.fixture
-def root(whole: Path, tmp_path: Path) -> str:
+def root_of_many(many: Path, tmp_path: Path) -> str:
     """A copy, of which this process has read nothing."""
-    return str(shutil.copytree(whole, tmp_path / "n"))
+    return str(shutil.copytree(many, tmp_path / "n"))
+
+
+@pytest.fixture
+def root(few: Path, tmp_path: Path) -> Iterator[str]:
+    """A copy with fewer members, while fragments of that many are large."""
+    with NAMESPACE_LIMITS.replaced(small_fragment_rows=16):
+        yield str(shutil.copytree(few, tmp_path / "n"))
 
 
 def found(root: str) -> tuple[int, list[dict[str, int]]]:
@@ -129,7 +147,7 @@ def test_fragments_of_the_manifest_are_not_lost(
         with monkeypatch.context() as patch:
             patch.setattr(committer, "apply", breaking(breakage))
             with pytest.raises(
-                RowCountMismatchError, match=r"__manifest: \w+ on version \d+: 603 rows before"
+                RowCountMismatchError, match=r"__manifest: \w+ on version \d+: 83 rows before"
             ):
                 CHANGES[change](PartitionedNamespace.open(root))
         assert manifests(root) == kept
@@ -156,14 +174,14 @@ def test_rows_that_are_read_of_the_wrong_fragment_stop_a_change(
     with monkeypatch.context() as patch:
         patch.setattr(manifest_rows, "_by_fragment", by_first_row)
         patch.setattr(manifest_rows, "_check_complete", lambda *_: None)
-        with pytest.raises(RowCountMismatchError, match=r"603 rows before.*would lose|are not expected"):
+        with pytest.raises(RowCountMismatchError, match=r"83 rows before.*would lose|are not expected"):
             CHANGES[change](PartitionedNamespace.open(root))
     # of a folder of which this process has read nothing
     assert found(str(shutil.copytree(root, root + ".after"))) == before
 
 
-def test_objects_are_not_lost_on_their_way(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = found(root)
+def test_objects_are_not_lost_on_their_way(root_of_many: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = found(root_of_many)
     original = manifest_table._with_versions
     changes: dict[str, Callable[[pa.Table], pa.Table]] = {
         "1 would be lost": lambda former: former.slice(1),
@@ -178,8 +196,8 @@ def test_objects_are_not_lost_on_their_way(root: str, monkeypatch: pytest.Monkey
                 manifest_table, "_with_versions", lambda *args, change=change: change(original(*args))
             )
             with pytest.raises(RowCountMismatchError, match=message):
-                PartitionedNamespace.open(root).append(rows([7]))
-        assert found(root) == before
+                PartitionedNamespace.open(root_of_many).append(rows([7]))
+        assert found(root_of_many) == before
 
 
 def test_objects_are_neither_added_twice_nor_changed_where_there_are_none(root: str) -> None:
@@ -187,7 +205,7 @@ def test_objects_are_neither_added_twice_nor_changed_where_there_are_none(root: 
     empty = manifest.table.arrow_schema.empty_table()
     there = manifest.members.slice(0, 1).select(empty.schema.names)
     with pytest.raises(
-        RowCountMismatchError, match=r"603 objects before, 0 removed, 1 added: .* would appear"
+        RowCountMismatchError, match=r"83 objects before, 0 removed, 1 added: .* would appear"
     ):
         manifest.changed(there, {})
     new = there.set_column(0, empty.schema.field(0), pa.array(["v1$x"]))
@@ -209,9 +227,7 @@ def test_a_transaction_keeps_the_members_that_there_are(root: str, monkeypatch: 
         return made
 
     monkeypatch.setattr(Draft, "publish", lossy)
-    with pytest.raises(
-        RowCountMismatchError, match=r"603 objects before, 60. after, of which 1 would be lost"
-    ):
+    with pytest.raises(RowCountMismatchError, match=r"83 objects before, 8. after, of which 1 would be lost"):
         staged(PartitionedNamespace.open(root))
     monkeypatch.undo()
     assert found(root) == before
@@ -273,16 +289,16 @@ def test_rows_that_move_are_all_written(root: str, monkeypatch: pytest.MonkeyPat
     assert contents(root) == files
 
 
-def test_repartition_writes_what_it_takes(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    namespace = PartitionedNamespace.open(root)
+def test_repartition_writes_what_it_takes(root_of_many: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace = PartitionedNamespace.open(root_of_many)
     namespace.update_partition_spec(["b"])
-    before = found(root)
+    before = found(root_of_many)
     original = repartition.merged_partitions
     with monkeypatch.context() as patch:
         patch.setattr(repartition, "merged_partitions", lambda *args: original(*args)[1:])
         with pytest.raises(RowCountMismatchError, match=r"removes 301 rows from 301 members"):
             namespace.repartition()
-    assert found(root) == before
+    assert found(root_of_many) == before
     assert namespace.repartition().rows == 301
     assert namespace.verify(deep=True).ok
 
@@ -316,20 +332,20 @@ def test_a_directory_loses_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sorted(lance_df.DirectoryNamespace(str(tmp_path)).list_tables([]).tables) == names
 
 
-def test_repair_forgets_no_table(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    namespace = PartitionedNamespace.open(root)
-    before = found(root)
-    manifest = lance_df.dataset(f"{root}/__manifest")
+def test_repair_forgets_no_table(root_of_many: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace = PartitionedNamespace.open(root_of_many)
+    before = found(root_of_many)
+    manifest = lance_df.dataset(f"{root_of_many}/__manifest")
     manifest.update({"read_version": "NULL"}, where="location IS NOT NULL")
     damaged = manifest.version
     original = Rebuild.rows
     with monkeypatch.context() as patch:
         patch.setattr(Rebuild, "rows", lambda self: original(self).slice(1))
         with pytest.raises(RowCountMismatchError, match=r"would be lost"):
-            namespace.repair(root, publish_newer=True)
-    assert lance_df.dataset(f"{root}/__manifest").version == damaged
-    PartitionedNamespace.repair(root, publish_newer=True)
-    assert found(root)[1] == before[1]
+            namespace.repair(root_of_many, publish_newer=True)
+    assert lance_df.dataset(f"{root_of_many}/__manifest").version == damaged
+    PartitionedNamespace.repair(root_of_many, publish_newer=True)
+    assert found(root_of_many)[1] == before[1]
 
 
 # -- the checks themselves ---------------------------------------------------------------------------
