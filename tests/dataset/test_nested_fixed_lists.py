@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -48,15 +49,20 @@ def rows(start: int = 0, count: int = NUM_ROWS) -> pa.Table:
     return table.slice(start)
 
 
+@cache
+def first_rows() -> list[dict[str, Any]]:
+    return rows().to_pylist()
+
+
 def assert_stored(uri: Any, expected: dict[int, int]) -> None:
     """Compare the rows that both libraries read with those of each number; its value is in ``v``."""
-    whole = rows(0, max(expected) + 1).to_pylist()
-    for library in (lance_df, lance):
-        stored = library.dataset(str(uri)).to_table().to_pylist()
-        assert {row["i"]: row for row in stored} == {
-            number: {**whole[number], "v": value} for number, value in expected.items()
-        }
-        assert len(stored) == len(expected)
+    table = lance_df.dataset(str(uri)).to_table()
+    assert lance.dataset(str(uri)).to_table() == table
+    stored, whole = table.to_pylist(), first_rows()
+    assert {row["i"]: row for row in stored} == {
+        number: {**whole[number], "v": value} for number, value in expected.items()
+    }
+    assert len(stored) == len(expected)
 
 
 @pytest.fixture(scope="module", params=[(v, w) for v in VERSIONS for w in (lance, lance_df)], ids=str)
@@ -69,7 +75,7 @@ def dataset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def expected() -> list[dict[str, Any]]:
-    return rows().to_pylist()
+    return first_rows()
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -149,7 +155,7 @@ def test_added_columns(tmp_path: Path, version: str) -> None:
     lance_df.dataset(uri).delete("i % 3 = 1")
     source = pa.concat_tables([rows(0, 1_000).slice(300), rows(1_000, 2_005), rows(0, 300)])
     lance_df.dataset(uri).merge(source, "i")
-    whole = rows(0, 3_005).to_pylist()
+    whole = first_rows()
     for library in (lance_df, lance):
         for row in library.dataset(str(uri)).to_table(["i", "x", "s", "deep"]).to_pylist():
             assert row == {name: whole[row["i"]][name] for name in row}
@@ -163,7 +169,7 @@ def test_partitions(tmp_path: Path) -> None:
     source = rows(1_990, 100)
     namespace.upsert(pa.concat_tables([source, source.slice(50)]), on=["i"], duplicates="last")
     stored = namespace.to_table().to_pylist()
-    expected = rows(0, 2_090).to_pylist()[3:]
+    expected = first_rows()[3:2_090]
     assert sorted(stored, key=lambda row: row["i"]) == expected
 
 
