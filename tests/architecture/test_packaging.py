@@ -3,8 +3,10 @@
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -15,13 +17,13 @@ from setuptools import Distribution
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def build(source, target, folder):
+def build(source, target, folder, **variables):
     hook = {"wheel": "build_wheel", "sdist": "build_sdist"}[target]
     code = f"import backend; backend.{hook}({str(folder)!r})"
     path = os.pathsep.join(
         [str(source / "tools" / "packaging"), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
-    environment = {**os.environ, "PYTHONPATH": path}
+    environment = {**os.environ, "PYTHONPATH": path, **variables}
     subprocess.run(
         [sys.executable, "-c", code],
         cwd=source,
@@ -34,6 +36,17 @@ def build(source, target, folder):
     return made
 
 
+def quick_compiler(folder):
+    """Return variables that choose the usual compiler, where there is one, without its optimizations."""
+    command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    if sys.platform == "win32" or shutil.which(command.split()[0]) is None:
+        return {}
+    path = folder / "cc"
+    path.write_text(f'#!/bin/sh\nexec {command} "$@" -O0\n')
+    path.chmod(0o755)
+    return {"CC": str(path)}
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel of the source distribution, which is what an index has."""
@@ -41,7 +54,8 @@ def wheel(tmp_path_factory):
     with tarfile.open(build(ROOT, "sdist", tmp_path_factory.mktemp("sdist"))) as archive:
         archive.extractall(folder, filter="data")
     (source,) = folder.iterdir()
-    return build(source, "wheel", tmp_path_factory.mktemp("wheel"))
+    compiler = quick_compiler(tmp_path_factory.mktemp("compiler"))
+    return build(source, "wheel", tmp_path_factory.mktemp("wheel"), **compiler)
 
 
 @pytest.fixture(scope="module")
