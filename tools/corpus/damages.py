@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Self
 
 import lance
 
@@ -17,8 +18,17 @@ from lance_df.file.v2.container import Container
 from lance_df.storage import open_location
 from tools.corpus.columns import SINCE_2_1
 
-_READ_FILE = "import sys, lance.file; lance.file.LanceFileReader(sys.argv[1]).read_all().to_table()"
-_READ_TABLE = "import sys, lance; lance.dataset(sys.argv[1]).to_table()"
+_READER = """
+import sys, lance, lance.file
+for line in sys.stdin:
+    kind, path = line.rstrip("\\n").split(" ", 1)
+    try:
+        (lance.dataset(path) if kind == "table" else lance.file.LanceFileReader(path).read_all()).to_table()
+    except BaseException:  # also a panic
+        print("refused", flush=True)
+    else:
+        print("read", flush=True)
+"""
 
 # what is done to the bytes of a file, whose last 16 are position, versions and magic in all versions
 CONTAINER_DAMAGES: Mapping[str, tuple[str, Callable[[bytes], bytes]]] = {
@@ -71,7 +81,38 @@ PAGE_DAMAGES = (
 )
 
 
-def flip_bit(folder: Path, version: str, damage: PageDamage) -> bytes:
+class PylanceProcess:
+    """pylance in a process of its own, which damage may end: another one is started then."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.communicate()
+
+    def reads(self, kind: str, path: Path) -> bool:
+        """Return whether pylance reads a "file" or a "table"."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _READER],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            )  # fmt: skip
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{kind} {path}\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            self._process.communicate()
+            self._process = None
+        return answer == "read\n"
+
+
+def flip_bit(folder: Path, version: str, damage: PageDamage, pylance: PylanceProcess) -> bytes:
     """Return a file of a corpus with one other bit.
 
     Raises
@@ -86,16 +127,16 @@ def flip_bit(folder: Path, version: str, damage: PageDamage) -> bytes:
         container.load_columns([0])
         position += container.column(0).pages[0].buffers[damage.buffer].start
     content[position] ^= 1 << damage.bit
-    _check_refused(path, version, bytes(content))
+    _check_refused(path, version, bytes(content), pylance)
     return bytes(content)
 
 
-def _check_refused(path: Path, version: str, content: bytes) -> None:
-    """Read a damaged file with both libraries; pylance has a process, which it may end."""
+def _check_refused(path: Path, version: str, content: bytes, pylance: PylanceProcess) -> None:
+    """Read a damaged file with both libraries."""
     with tempfile.TemporaryDirectory() as scratch:
         table, damaged = Path(scratch, "t"), Path(scratch, "damaged.lance")
         damaged.write_bytes(content)
-        arguments = [_READ_FILE, str(damaged)]
+        kind, place = "file", damaged
         if version == "0.1":  # pylance reads no single files of 0.1
             sound = LanceFileReader(str(path)).read_all().to_table()
             lance.write_dataset(sound, table, data_storage_version="legacy")
@@ -103,9 +144,8 @@ def _check_refused(path: Path, version: str, content: bytes) -> None:
             if written.read_bytes() != path.read_bytes():
                 raise SystemExit(f"{path}: another file is written for the same rows")
             written.write_bytes(content)
-            arguments = [_READ_TABLE, str(table)]
-        done = subprocess.run([sys.executable, "-c", *arguments], capture_output=True, check=False)
-        if not done.returncode:
+            kind, place = "table", table
+        if pylance.reads(kind, place):
             raise SystemExit(f"{path}: pylance reads the damaged page")
         try:
             LanceFileReader(str(damaged)).read_all().to_table()

@@ -20,7 +20,7 @@ from lance_df.format.encodings_v2_1 import ConstantLayout, MiniBlockLayout
 from lance_df.format.page_layout_messages import parse_page_layout
 from lance_df.storage import ByteSource, open_location
 from tools.corpus.columns import ALL, SINCE_2_1, ColumnCase, column_cases
-from tools.corpus.damages import CONTAINER_DAMAGES, PAGE_DAMAGES, flip_bit
+from tools.corpus.damages import CONTAINER_DAMAGES, PAGE_DAMAGES, PylanceProcess, flip_bit
 
 
 def write_files(corpus: Path) -> None:
@@ -32,10 +32,11 @@ def write_files(corpus: Path) -> None:
         sound = (folder / version / "type_int32.lance").read_bytes()
         for name, (what, damage) in CONTAINER_DAMAGES.items():
             cases.append(_damaged(folder, version, name, what, damage(sound)))
-    for flip in PAGE_DAMAGES:
-        for version in flip.versions:
-            content = flip_bit(folder, version, flip)
-            cases.append(_damaged(folder, version, f"page_{flip.name}", flip.sentence, content))
+    with PylanceProcess() as pylance:
+        for flip in PAGE_DAMAGES:
+            for version in flip.versions:
+                content = flip_bit(folder, version, flip, pylance)
+                cases.append(_damaged(folder, version, f"page_{flip.name}", flip.sentence, content))
     (corpus / "cases").mkdir(exist_ok=True)
     text = ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases)
     (corpus / "cases" / "files.json").write_text(f"[\n{text}\n]\n", "utf-8")
