@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -28,22 +29,26 @@ TEXTS_OF_SPARK = {
 PLANS_OF_SPARK = {"node", "relation", "analyzed", "optimized", "queryExecution"}
 
 
+@functools.lru_cache(maxsize=2)
+def nodes_of(path: Path) -> list[ast.AST]:
+    """Return the syntax of a module, which several checks read."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def breaches(path: Path) -> list[str]:
     """Return where a module takes the text of a plan or of an expression."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     return [
         f"line {node.lineno}: {node.attr}"
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and node.attr in TEXTS
     ]
 
 
 def reads_of_shown(path: Path) -> list[str]:
     """Return where a module reads the text that nodes and expressions have for people."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     return [
         f"line {node.lineno}: {ast.unparse(node)}"
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if (isinstance(node, ast.Attribute) and _is_shown(node.value))
         or (isinstance(node, ast.Compare) and any(map(_is_shown, [node.left, *node.comparators])))
         or (isinstance(node, ast.Subscript) and _is_shown(node.value))
@@ -52,10 +57,9 @@ def reads_of_shown(path: Path) -> list[str]:
 
 def reads_of_spark_plans(path: Path) -> list[str]:
     """Return where a module takes the text of a plan in Spark's JVM."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     return [
         f"line {node.lineno}: {ast.unparse(node)}"
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if (isinstance(node, ast.Attribute) and node.attr in TEXTS_OF_SPARK)
         or (isinstance(node, ast.FormattedValue) and _is_plan(node.value))
         or (

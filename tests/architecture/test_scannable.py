@@ -35,6 +35,8 @@ WRAPPERS_ALLOWED = {"lance_df/namespace/kind.py": {"opened_in"}}
 def wrappers(source: str) -> set[str]:
     """Return the functions that only say of which class of what is scanned an argument is."""
     lines = type_checks(source)
+    if not lines:
+        return set()
     functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     return {
         each.name
@@ -53,6 +55,8 @@ def classes_in(node: ast.expr, imported: set[str]) -> set[str]:
 
 def type_checks(source: str) -> list[int]:
     """Return the lines that check whether something is of a class of what is scanned."""
+    if not any(name in source for name in (*MODULES, *ATTRIBUTES)):
+        return []
     tree = ast.parse(source)
     names = {
         alias.asname or alias.name

@@ -12,6 +12,7 @@ advice in a message. In prose only the phrases below are wrong; as names, the wo
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import re
 import tokenize
@@ -91,13 +92,19 @@ def without_code(markdown: str) -> str:
     return re.sub(r"`[^`\n]*`", "", blocks.sub(lambda match: "\n" * match[0].count("\n"), markdown))
 
 
+@functools.lru_cache(maxsize=2)
+def nodes_of(source: str) -> list[ast.AST]:
+    """Return the syntax of a module, which several checks read."""
+    return list(ast.walk(ast.parse(source)))
+
+
 def prose_of(source: str) -> str:
     """Return the comments and docstrings of a module, on the lines where they are."""
     lines = [""] * (source.count("\n") + 2)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             lines[token.start[0] - 1] = token.string
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):  # docstrings, those of variables too
                 for number, line in enumerate(text.split("\n"), node.lineno - 1):
@@ -107,7 +114,7 @@ def prose_of(source: str) -> str:
 
 def breaches_of_errors(source: str) -> list[str]:
     """Return what is wrong with the messages that a module raises."""
-    raised = [node.exc for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Raise) and node.exc]
+    raised = [node.exc for node in nodes_of(source) if isinstance(node, ast.Raise) and node.exc]
     return [
         f"{part.lineno}: {breach}"
         for exception in raised
@@ -120,7 +127,7 @@ def breaches_of_errors(source: str) -> list[str]:
 def names_defined(source: str) -> list[tuple[int, str]]:
     """Return line and name of everything that a module defines."""
     names = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 names.append((node.lineno, name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 
@@ -61,8 +62,11 @@ def check(path: str, expected: pa.Table) -> None:
         assert ours.scanner(filter=text, use_scalar_index=False).to_table() == found, text
 
 
+VERSIONS = ("0.1", "2.0", "2.1", "2.2")
+
+
 @pytest.mark.parametrize("stable", [False, True])
-@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_zone_maps_follow_a_cast(tmp_path, version, stable):
     path = str(tmp_path / "t")
     made = make(path, version=version, stable=stable)
@@ -77,19 +81,30 @@ def test_zone_maps_follow_a_cast(tmp_path, version, stable):
         "bounds of a": [0, 1],
         "s_idx": [0, 1],
     }
-    # versions from before are what they were, in a process that knows nothing of this one
+    assert lance.dataset(path, version=old).to_table() == before
+
+
+def test_versions_from_before_a_cast_are_what_they_were_for_a_new_process(tmp_path):
     program = (
         "import sys, lance_df\n"
-        "path, old = sys.argv[1], int(sys.argv[2])\n"
-        "then, now = lance_df.dataset(path, version=old), lance_df.dataset(path)\n"
-        "print(then.schema.field('a').type, then.count_rows('a = 8'), now.schema.field('a').type,"
+        "for argument in sys.argv[1:]:\n"
+        "    path, old = argument.split('@')\n"
+        "    then, now = lance_df.dataset(path, version=int(old)), lance_df.dataset(path)\n"
+        "    print(then.schema.field('a').type, then.count_rows('a = 8'), now.schema.field('a').type,"
         " now.count_rows('a = 8'), now.count_rows('a = 7'))"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", program, path, str(old)], capture_output=True, text=True, check=True
+    arguments = []
+    for number, (version, stable) in enumerate(itertools.product(VERSIONS, (False, True))):
+        path = str(tmp_path / str(number))
+        made = make(path, version=version, stable=stable)
+        arguments.append(f"{path}@{made.version}")
+        made.alter_columns(
+            {"path": "a", "data_type": pa.int64()}, {"path": "s", "data_type": pa.large_string(), "name": "s"}
+        )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
     )
-    assert found.stdout.split() == ["int32", "1", "int64", "1", "0"]
-    assert lance.dataset(path, version=old).to_table() == before
+    assert done.stdout.splitlines() == ["int32 1 int64 1 0"] * 8
 
 
 def test_values_beyond_the_old_type_are_found_afterwards(tmp_path):

@@ -148,7 +148,8 @@ def test_a_dropped_table_is_forgotten(shared: Shared):
     assert (shared.write(4).version, rows(shared.open_theirs())) == (1, [4])
 
 
-def test_endpoints_are_named(shared: Shared):
+def test_endpoints_are_named(shared: Shared, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # between requests that are sent again
     options = {**shared.ours, "dynamodb_endpoint": "http://user:secret@127.0.0.1:1"}
     with pytest.raises(StorageError, match=r"endpoint http://127\.0\.0\.1:1 cannot be used") as caught:
         lance_df.dataset(shared.uri, storage_options=options)
