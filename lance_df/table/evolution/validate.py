@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def validate_table(table: Table) -> None:
-    """Check everything, and read all live rows once.
+    """Check everything, and read all live rows once, at the end.
 
     Raises
     ------
@@ -50,9 +50,9 @@ def validate_table(table: Table) -> None:
     """
     validate_files(table)
     _check_zones(table)
-    _read_rows(table, table.fragments)
     if table.uses_stable_row_ids:
         _check_row_ids(table)
+    _read_rows(table, table.fragments)
     table.transaction()
 
 
