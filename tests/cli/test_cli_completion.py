@@ -12,8 +12,6 @@ from lance_df.cli.shell.highlighting import STYLES, parts_of
 from lance_df.cli.shell.line_editing import is_complete
 from lance_df.cli.shell.session import ShellSession
 
-pytestmark = pytest.mark.engine
-
 
 @pytest.fixture
 def candidates(root, tmp_path, monkeypatch):

@@ -7,8 +7,6 @@ import pytest
 
 from lance_df import PartitionedNamespace
 
-pytestmark = pytest.mark.engine
-
 
 @pytest.fixture
 def folder(root, tmp_path):

@@ -19,8 +19,6 @@ NEEDS_MESSAGES = pytest.mark.skipif(
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.engine
-
 
 @pytest.fixture
 def process(tmp_path):

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Run = Callable[..., tuple[int, str, str]]
 
-pytestmark = pytest.mark.engine
-
 EVIL = "<script>alert('&\"')</script>"
 
 

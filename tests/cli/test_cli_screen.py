@@ -12,8 +12,6 @@ import termios
 import time
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 90
 ENDLESS = """SELECT count(*) FROM trips a CROSS JOIN trips b CROSS JOIN trips c CROSS JOIN trips d
@@ -24,8 +22,6 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-
-pytestmark = pytest.mark.engine
 
 
 class Screen:

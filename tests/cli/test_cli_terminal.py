@@ -7,10 +7,6 @@ import subprocess
 import sys
 import time
 
-import pytest
-
-pytestmark = pytest.mark.engine
-
 SECONDS = 60
 
 

@@ -12,8 +12,6 @@ from lance.namespace import DirectoryNamespace as TheirNamespace
 
 from lance_df import PartitionedNamespace
 
-pytestmark = pytest.mark.engine
-
 ROWS = pa.table({"id": pa.array(range(8), pa.int64()), "kind": ["a", "b"] * 4})
 
 

@@ -8,8 +8,6 @@ import sys
 import pytest
 from process_programs import ROOT
 
-pytestmark = pytest.mark.engine
-
 # for all operations, and more moments: python tools/interrupts.py --samples 100
 GROUPS = {
     "tables": ["append", "update", "compact"],

@@ -15,8 +15,6 @@ import lance_df
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.engine
-
 # as the first press of the user comes in the nth time that an import takes Python's lock of all imports
 _PRESS_IN_LOCK = """
 import _imp
