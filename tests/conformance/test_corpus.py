@@ -148,6 +148,8 @@ def test_a_wrong_answer_fails(answered: Answered) -> None:
     for name, case in answered.cases.items():
         if name.startswith("files/"):
             continue
+        again = iter(answered.answers[name])
+        assert runner.check_case(without_tables(case), lambda *_, answers=again: next(answers)) == ""
         changed = copy.deepcopy(without_tables(case))
         expecting = [step for step in steps(changed) if step.get("expected")]
         failing = [step for step in steps(changed) if "error" in step]

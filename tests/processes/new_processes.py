@@ -1,7 +1,8 @@
 """Run programs in new processes, which have read nothing of what the tests have read.
 
 They are forks of a process that has imported the package and done nothing else: the import alone takes more
-than a second.
+than a second. They end without what `atexit` calls, so a test of the start or the end of an interpreter
+starts one. Limits and settings that a test has replaced have their usual values in them.
 """
 
 from __future__ import annotations
