@@ -54,6 +54,8 @@ class _Signals:
         The previous handler.
     raises_once
         Whether further signals are ignored for some seconds after the former handler has raised.
+    num_blocks, num_handled
+        The number of times that the handler was installed, and of signals that it has handled.
     is_raised_at_the_end
         Whether the caller raises the exception again at the end, even if it got lost.
     ends_wait
@@ -73,6 +75,8 @@ class _Signals:
     def __init__(self) -> None:
         self.former: Callable[[int, Any], object] = signal.default_int_handler
         self.raises_once = False
+        self.num_blocks = 0
+        self.num_handled = 0
         self.is_raised_at_the_end = False
         self.ends_wait: float | None = None
         self.was_put_off = False
@@ -89,6 +93,7 @@ _signals: Final = _Signals()
 
 def _handle(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
+    _signals.num_handled += 1
     if _signals.ends_wait is not None and now < _signals.ends_wait:
         _signals.was_put_off = True
         return
@@ -99,7 +104,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
     elif _signals.ends_import is None or now < _signals.ends_import:
         # a partly imported package may never be importable again
         _signals.ends_import = _signals.ends_import or now + _PATIENCE_SECONDS
-        start_new_thread(_interrupt_later, ())
+        start_new_thread(_interrupt_later, (_signals.num_blocks, _signals.num_handled))
         return
     try:
         _signals.former(number, frame)
@@ -119,14 +124,24 @@ def _num_imports(frame: FrameType | None) -> int:
     return number
 
 
-def _interrupt_later() -> None:
+def _interrupt_later(num_blocks: int, num_handled: int) -> None:
+    """Interrupt the main thread soon, which runs in this block and has handled so many signals."""
     time.sleep(_LATER_SECONDS)
     if sys.platform == "win32":
         interrupt_main(signal.SIGINT)
         return
     # the signal that `interrupt_main` simulates does not end a wait for a lock
     ident = threading.main_thread().ident
-    if ident is not None:
+    if ident is None:
+        return
+    signal.pthread_kill(ident, signal.SIGINT)
+    # A signal just before a wait does not end it: the main thread frees this one by releasing the GIL for it.
+    # Until the first signal is handled, another one only wakes the main thread.
+    while True:
+        time.sleep(_LATER_SECONDS)
+        is_pending = num_handled == _signals.num_handled and num_blocks == _signals.num_blocks
+        if not is_pending or _native.getsignal(_SIGINT) is not _handle:
+            return
         signal.pthread_kill(ident, signal.SIGINT)
 
 
@@ -155,6 +170,7 @@ def _handled(*, raises_once: bool = False) -> Iterator[bool]:
                 _signals.num_imports = _num_imports(sys._getframe())
                 _signals.ends_import = None
                 _signals.notes = []
+                _signals.num_blocks += 1
                 _native.signal(_SIGINT, _handle)
             _signals.raises_once = raises_once or (outer and not is_outermost)
             yield True
@@ -273,7 +289,7 @@ def callback(*, panics: bool = False) -> Iterator[None]:
             _signals.ends_wait = None
             if _signals.was_put_off and not _signals.is_raised_at_the_end:
                 _signals.was_put_off = False
-                start_new_thread(_interrupt_later, ())
+                start_new_thread(_interrupt_later, (_signals.num_blocks, _signals.num_handled))
 
 
 def apart(work: Callable[[], R], abandoned: Callable[[], None]) -> R:

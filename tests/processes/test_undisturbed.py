@@ -17,7 +17,15 @@ import pytest
 from lance_df import interrupts
 from lance_df.compute import compat
 from lance_df.compute.calls import engine_call
-from lance_df.interrupts import apart, callback, interrupted_once, raised_at_the_end, undisturbed, workers
+from lance_df.interrupts import (
+    apart,
+    callback,
+    imports_finished,
+    interrupted_once,
+    raised_at_the_end,
+    undisturbed,
+    workers,
+)
 from lance_df.table.reading.prefetch import iterate_ahead
 
 
@@ -106,7 +114,7 @@ def test_the_handler_is_restored_wherever_an_interrupt_comes(
     context: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # what is put off comes when this test has ended
-    monkeypatch.setattr(interrupts, "_interrupt_later", lambda: None)
+    monkeypatch.setattr(interrupts, "_interrupt_later", lambda *_: None)
     interrupted, number, comes = 0, 1, True
     while comes:
         lines, comes = 0, False
@@ -213,6 +221,36 @@ def test_an_import_is_finished_first(kind: str, tmp_path: Path, monkeypatch: pyt
         call()
     assert time.monotonic() - began < 30
     assert sys.modules.pop("interrupted_import").is_whole
+
+
+@pytest.mark.parametrize("num_lost", [0, 1, 3])
+def test_a_wait_that_began_just_after_the_signal_ends(num_lost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a signal is pending, but does not end the wait; another one does, and no more are sent."""
+    sent = 0
+    kill = signal.pthread_kill
+
+    def lose_some(ident: int, number: int) -> None:
+        nonlocal sent
+        sent += 1
+        if sent > num_lost:
+            kill(ident, number)
+
+    monkeypatch.setattr(signal, "pthread_kill", lose_some)
+    monkeypatch.setattr(interrupts, "_LATER_SECONDS", 0.01)
+
+    @imports_finished()
+    def call() -> None:
+        with callback():
+            press()
+        threading.Event().wait(60)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        call()
+    assert time.monotonic() - began < 30
+    with imports_finished():
+        time.sleep(0.1)
+    assert sent == num_lost + 1
 
 
 def test_a_module_that_never_ends_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
