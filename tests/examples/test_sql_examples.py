@@ -103,6 +103,21 @@ def test_the_demo_shows_every_example_and_what_to_type_next(root, capsys):
     assert f"lance-df shell {root}" in shown
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("", "expected a path or URL, got ''"),
+        ("memory://demo", "pass a path, not 'memory://demo'"),
+        ("file:///demo", "pass a path, not 'file:///demo'"),
+    ],
+)
+def test_the_demo_writes_to_a_local_folder_only(path, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--root", path]) == 1
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_examples_are_in_order_and_explained():
     assert [int(example.name[:2]) for example in EXAMPLES] == list(range(1, len(EXAMPLES) + 1))
     assert all(example.title.endswith("?") and example.shows for example in EXAMPLES)

@@ -45,7 +45,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write missing tables, run every example, and print a command to try next."""
     from lance_df.engine.session import connect
+    from lance_df.errors import InvalidInputError
+    from lance_df.storage import open_location
 
+    if not open_location(options.root).is_local or "://" in options.root:
+        raise InvalidInputError(f"lance-df demo writes to a local folder; pass a path, not {options.root!r}")
     root = Path(options.root)
     write_tables(root)
     ctx = connect(str(root))
