@@ -134,6 +134,55 @@ def test_merges_are_those_of_pylance(tmp_path: Path, number: int):
     assert refused < 5
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_documents_match_as_equal_texts_do(tmp_path: Path, version: str, is_nested: bool):
+    """pylance compares stored documents with texts: none match, so rows repeat or are deleted."""
+    texts = ['{"a":1}', '{"a":2}', "[]", "null", '"ü"', None]
+    as_written = {'{"a":1}': '{ "a" : 1 }', "[]": "[ ]"}
+
+    def with_keys(numbers: list[int], *, are_documents: bool, shift: int) -> pa.Table:
+        keys = [texts[number] for number in numbers]
+        if are_documents:
+            written = [as_written.get(key, key) if shift else key for key in keys]
+            column = pa.array(written, pa.json_())
+        else:
+            column = pa.array(keys, pa.string())
+        if is_nested:
+            column = pa.StructArray.from_arrays([column, pa.array(numbers)], ["j", "i"])
+        return pa.table({"k": column, "v": [number + shift for number in numbers]})
+
+    for number, clauses in enumerate(random.Random(is_nested).sample(COMBINATIONS, 12)):
+        outcomes = []
+        for are_documents in (True, False):
+            path = tmp_path / f"{number} {are_documents}"
+            table = with_keys([0, 1, 2, 5], are_documents=are_documents, shift=0)
+            lance_df.write_dataset(table, path, data_storage_version=version, max_rows_per_file=3)
+            source = with_keys([4, 2, 0, 5, 3], are_documents=are_documents, shift=100)
+            try:
+                builder = lance_df.dataset(path).merge_insert("k")
+                for choices, name in zip((MATCHED, UNMATCHED, BY_SOURCE), clauses, strict=True):
+                    builder = choices[name](builder)
+                statistics: Any = builder.execute(source)
+            except lance_df.InvalidInputError as err:
+                statistics = type(err)
+            merged = lance_df.dataset(path)
+            merged.validate()
+            outcomes.append((statistics, sorted(merged.to_table()["v"].to_pylist())))
+        assert outcomes[0] == outcomes[1], clauses
+
+
+def test_documents_are_not_inserted_twice_by_concurrent_merges(tmp_path: Path):
+    field = pa.field("k", pa.json_(), False, {"lance-schema:unenforced-primary-key": "true"})
+    rows_of = pa.schema([field, pa.field("v", pa.int64())])
+    lance_df.write_dataset(pa.table({"k": pa.array(["1"], pa.json_()), "v": [1]}, rows_of), tmp_path / "t")
+    opened = [lance_df.dataset(tmp_path / "t") for _ in range(2)]
+    source = pa.table({"k": pa.array(['{"a":1}'], pa.json_()), "v": [2]}, rows_of)
+    for dataset in opened:
+        dataset.merge_insert("k").when_not_matched_insert_all().execute(source)
+    assert lance_df.dataset(tmp_path / "t").to_table()["v"].to_pylist() == [1, 2]
+
+
 def test_rows_of_merges_go_where_they_are_told_to(tmp_path: Path):
     """New files of a merge lie in the base paths that it names, in turn, for both libraries alike."""
     bases = [

@@ -228,6 +228,14 @@ def json_numbers(folder: Path) -> None:
         lance_df.write_dataset(rows, folder / "ours")
 
 
+def merges_by_json(folder: Path) -> None:
+    rows = json_table('{"a": 1}', "[]")
+    for library, inserted in ((lance, 2), (lance_df, 0)):
+        path = str(folder / library.__name__)
+        builder = library.write_dataset(rows, path).merge_insert("j").when_not_matched_insert_all()
+        assert builder.execute(rows)["num_inserted_rows"] == inserted
+
+
 def deep_json(folder: Path) -> None:
     for depth in (200, 250):
         rows = json_table("[" * depth + "]" * depth)
@@ -489,6 +497,12 @@ DIFFERENCES = [
         "stored; their text is `null`",
         "read as pylance does; refused when written",
         json_numbers,
+    ),
+    Difference(
+        "`merge_insert` by JSON keys",
+        "no keys match, so rows are inserted again, or deleted as not matched",
+        "equal documents match",
+        merges_by_json,
     ),
     Difference("JSON nested deeper than 200 levels", "read", "refused", deep_json),
     Difference(

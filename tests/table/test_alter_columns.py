@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.errors import RetryableConflictError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError, RetryableConflictError, UnsupportedFeatureError
 from lance_df.format.operations import Merge
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS
@@ -194,3 +194,18 @@ def test_a_zone_map_that_cannot_follow_is_a_warning(tmp_path, monkeypatch):
         made.alter_columns({"path": "a", "data_type": pa.int64()})
     assert names_of(made) == {"s_idx"}
     check(path, before.set_column(1, "a", before["a"].cast(pa.int64())))
+
+
+def test_extension_types_are_not_cast_to_what_they_store(tmp_path):
+    """Nothing would change: the name of the extension type is metadata of the column."""
+    values = pa.table({"u": pa.array([bytes(16)], pa.uuid()), "p": [1]})
+    alteration = {"path": "u", "data_type": pa.binary(16)}
+    made = lance_df.write_dataset(values, tmp_path / "table")
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "namespace", values.schema, ["p"])
+    with pytest.raises(OSError, match="Cannot cast"):
+        lance.dataset(str(tmp_path / "table")).alter_columns(alteration)
+    for altered in (made, namespace):
+        before = altered.version
+        with pytest.raises(InvalidInputError, match=r"'u' has the extension type 'arrow\.uuid'"):
+            altered.alter_columns(alteration)
+        assert altered.version == before

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.blobs.columns import has_blobs
+from lance_df.file.conform import conform_array
 from lance_df.format.operations import Update
 from lance_df.records import dataclass
 from lance_df.sliced_lists import unsliced
@@ -219,14 +220,18 @@ def _needed(rows: pa.Table, clauses: MergeClauses) -> pa.Table:
 
 
 def _keys(source: Source, on: tuple[str, ...]) -> list[pa.Array]:
-    """Return the key columns of the source, one array each."""
+    """Return the key columns of the source, one array each, with storage types, as the table has them."""
     missing = [name for name in on if name not in source.rows.schema.names]
     if missing:
         raise InvalidInputError(f"the source has no key column {missing[0]!r}")
-    for name in on:
-        if has_blobs(source.schema.field(name)):
+    rows = source.rows.select(on)
+    for position, name in enumerate(on):
+        field, column = source.schema.field(name), rows.column(name)
+        if has_blobs(field):
             raise UnsupportedFeatureError(f"key column {name!r} contains blobs; blobs cannot be keys")
-    return key_columns(source.rows, on)
+        stored = [conform_array(chunk, field) for chunk in column.chunks]
+        rows = rows.set_column(position, name, pa.chunked_array(stored, field.arrow_type()))
+    return key_columns(rows, on)
 
 
 def _chosen(table: Table, source: Source, matches: Matches, clauses: MergeClauses) -> Matches:

@@ -19,7 +19,7 @@ from lance_df.expr.literals import plain_scalar
 from lance_df.expr.text import scalar_text
 from lance_df.expr.type_names import shown_type
 from lance_df.format.operations import Merge, Project
-from lance_df.format.schema import Field, Schema, schema_from_arrow
+from lance_df.format.schema import EXTENSION_NAME, Field, Schema, schema_from_arrow
 from lance_df.records import dataclass
 from lance_df.table.evolution.column_files import columns_written, with_columns_of
 from lance_df.table.evolution.fields import Numbering, check_names, edited, find_field, highest_field_id
@@ -127,6 +127,12 @@ def _fields_to_change(schema: Schema, alterations: Sequence[Alteration]) -> _Cha
         above = (changes[field.id][1] for field in way if field.id in changes)
         if way[-1].id in changes or any(each.data_type is not None for each in above):
             raise InvalidInputError(f"column {alteration.path!r} is altered twice")
+        extension = way[-1].metadata.get(EXTENSION_NAME)
+        if extension is not None and alteration.data_type == way[-1].arrow_type():
+            raise InvalidInputError(
+                f"column {alteration.path!r} has the extension type {extension.decode()!r}, which stores "
+                f"{shown_type(alteration.data_type)}; it cannot be cast to that"
+            )
         changes[way[-1].id] = way, alteration
     return changes
 
