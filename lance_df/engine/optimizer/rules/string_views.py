@@ -61,6 +61,8 @@ def string_views(planned: Planned, context: Context) -> Planned | None:
             views[table.key] = table.scan.requesting(output=Rows(names))
     if not views or may_call(plan_of(planned.frame), {"arrow_typeof"}):
         return None
+    if any(isinstance(node, Sort) and _has_nested_keys(context.session, node) for node in nodes):
+        return None
     tables = planned.requesting(views)
     viewed = planned.plan(tables)
     typed = with_types_of_rows(
@@ -74,6 +76,17 @@ def string_views(planned: Planned, context: Context) -> Planned | None:
     if frame.schema() != schema:
         raise DoesNotApplyError("the columns of the result would have other types")
     return planned.replanned(frame, tables=tables, table_slots=viewed.table_slots)
+
+
+def _has_nested_keys(ctx: PlainSessionContext, sort: Sort) -> bool:
+    """Whether rows are sorted by lists or structs, which DataFusion 55 sorts wrongly if they hold views.
+
+    Of those that hold NULL, the first rows by such a key are others in about half of the runs.
+    """
+    import pyarrow as pa
+
+    keys = [Expr(expr).alias(numbered_name(number)) for number, expr in enumerate(sort.expressions)]
+    return any(map(pa.types.is_nested, frame_of(ctx, sort.inputs[0]).select(*keys).schema().types))
 
 
 def _worth_viewing(table: PlannedTable, aggregates: list[Aggregate]) -> frozenset[str]:
